@@ -1,5 +1,5 @@
 # Two commands do all the set-up on a fresh machine: `make run` and `make test`.
-# What each step does is in packaging/setup/; a stamp in $(VENV)/.stamps/ says that it was done.
+# The steps are in packaging/setup/; a stamp in $(VENV)/.stamps/ records each finished one.
 
 PYTHON ?=
 VENV ?= .venv
@@ -14,10 +14,10 @@ endif
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 SETUP := packaging/setup
-# Someone who watches a download of hundreds of megabytes wants to see it move; a log does not.
+# Show progress of large downloads on a terminal, not in a log.
 export PIP_QUIET := $(shell [ -t 2 ] || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# Every file is compared with the hash that is written down; ourselves are built with what is installed.
+# Dependencies are checked by hash; Waymark itself is built with the installed tools.
 LOCKED := $(PIP) install --require-hashes --no-deps --only-binary :all:
 OURSELVES := $(PIP) install --no-deps --no-build-isolation -e .
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
@@ -25,13 +25,13 @@ SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py packaging/*/*/*.py)))
 
 C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
 
-# Minutes of work each, by hand before a release; the suite plays a tenth of it.
+# Minutes each, by hand before a release; the suite runs a tenth of their cases.
 LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py tests/desktop/test_soak.py \
     tests/promises/test_speculation.py tests/promises/test_mtp_drafts.py
 
 export PYTHON TORCH
 
-# What the installers are built from: pinned versions in an environment of their own.
+# Installers are built from pinned versions in their own environment.
 INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
@@ -54,29 +54,29 @@ test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run the tests headless, all
 test-slow: $(STAMPS)/test $(STAMPS)/qt-test ## run the slow tests: interpreter sweeps, hostile mutants, every processor level
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(ARGS)
 
-test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
+test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and compare them with their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
 
-test-long: $(STAMPS)/test $(STAMPS)/qt-test ## play 2,000 moves in random trees, ten times the random worlds, 200 turns, and drafts of 400 tokens
+test-long: $(STAMPS)/test $(STAMPS)/qt-test ## run 2,000 moves in random trees, ten times the random worlds, 200 turns, and drafts of 400 tokens
 	QT_QPA_PLATFORM=offscreen HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
 
-test-hostile: $(STAMPS)/test $(STAMPS)/qt-test ## feed 1,000 mutants or more of every kind of file and reply to their readers
+test-hostile: $(STAMPS)/test $(STAMPS)/qt-test ## feed 1,000 or more mutants of every kind of file and reply to their readers
 	QT_QPA_PLATFORM=offscreen WAYMARK_HOSTILE=full $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/hostile $(ARGS)
 
-bench: $(STAMPS)/test ## print how fast ops and model are, beside the machine's limits and transformers (minutes)
+bench: $(STAMPS)/test ## print the speed of ops and model beside the machine's limits and transformers (minutes)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache costs, as ratios (20 minutes)
+bench-cache: $(STAMPS)/test ## print what reuse saves and what the cache costs, as ratios (20 minutes)
 	@$(BIN)/python -m tests.bench.cache $(ARGS)
 
-native: $(STAMPS)/run ## compile the kernels for all processors, to go along with a wheel (downloads a compiler)
+native: $(STAMPS)/run ## compile the kernels for all processors, for a wheel (downloads a compiler)
 	@$(BIN)/python packaging/native/libraries.py $(ARGS)
 
 installer: $(BUILDER)/.done ## build the installers for this system into build/installers (Linux: .deb and .tar.zst)
 	@$(BUILDER)/bin/python $(INSTALLERS)/build.py
 	@if [ "$$(uname -s)" = Linux ]; then $(BUILDER)/bin/python $(INSTALLERS)/linux/package.py; fi
 
-test-installer: $(STAMPS)/test $(STAMPS)/qt-test ## try what `make installer` built: beside its sources, and in a bare Debian (root)
+test-installer: $(STAMPS)/test $(STAMPS)/qt-test ## test what `make installer` built: against its sources, and in a bare Debian (root)
 	$(BIN)/python -m pytest $(INSTALLERS)/test_frozen.py $(ARGS)
 	$(BUILDER)/bin/python $(INSTALLERS)/linux/try_installed.py
 
@@ -90,7 +90,7 @@ check: $(STAMPS)/test ## formatting, lint, types and import layers
 	$(BIN)/lint-imports
 	$(BIN)/python packaging/structure/house.py --check
 
-house: $(STAMPS)/test ## print cycles, sizes of folders, lines, the longest functions
+house: $(STAMPS)/test ## print the measures of the structure and what breaks a rule
 	@$(BIN)/python packaging/structure/house.py
 
 format: $(STAMPS)/test ## rewrite the code in the agreed format
@@ -102,7 +102,7 @@ strings: $(STAMPS)/run ## extract the window's sentences for translators into bu
 	@mkdir -p build
 	$(BIN)/pyside6-lupdate $$(git ls-files 'desktop/*.py') -ts build/waymark.ts
 
-lock: ## resolve pyproject.toml and the installers' *.in anew into lock files (ARGS=--upgrade takes the newest versions)
+lock: ## resolve pyproject.toml and the installers' *.in into lock files (ARGS=--upgrade for the newest versions)
 	@bash $(SETUP)/make_venv.sh build/lock
 	@build/lock/bin/python -m pip --disable-pip-version-check install uv==0.13.9
 	@build/lock/bin/python $(SETUP)/lock.py $(ARGS)
@@ -113,7 +113,7 @@ clean: ## remove the environment and all caches
 
 $(BUILDER)/.done: $(addprefix $(INSTALLERS)/,torch.txt requirements.txt validation.txt) $(SETUP)/qt_libraries.py
 	@bash $(SETUP)/make_venv.sh $(BUILDER)
-	@echo "Installing what the installers are built from, torch first (about 190 MB) ..."
+	@echo "Installing the build environment of the installers, torch first (about 190 MB) ..."
 	@$(BUILDER)/bin/python $(INSTALLERS)/install.py
 	@$(BUILDER)/bin/python $(SETUP)/qt_libraries.py bundle
 	@touch $@
@@ -133,7 +133,7 @@ $(STAMPS)/run: $(STAMPS)/torch pyproject.toml requirements.lock
 	@touch $@
 
 $(STAMPS)/test: $(STAMPS)/torch pyproject.toml requirements-check.lock
-	@echo "Installing Waymark, what its tests need, and the checkers ..."
+	@echo "Installing Waymark, its test dependencies and the checkers ..."
 	@$(LOCKED) -r requirements-check.lock
 	@$(OURSELVES)
 	@touch $@

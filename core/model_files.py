@@ -26,7 +26,7 @@ def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
     name = f"{path.parent.name}/{path.name}"
     try:
         if not path.is_file():
-            raise MissingFileError(f"{path.name} is missing in {path.parent}.")
+            raise MissingFileError(f"{path.parent} has no {path.name}.")
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:

@@ -24,8 +24,7 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
-from core.client.programs import forbid_core_dumps
-from core.client.running import say_running
+from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
 from desktop import event_loop, starting, theme
 from desktop.engine.tasks import attempted

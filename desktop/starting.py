@@ -42,8 +42,7 @@ RAISE_REQUEST = re.compile(r"raise-[0-9]{1,10}")
 # The folders.
 
 
-class StartError(WaymarkError):
-    title = "Waymark could not start"
+class StartError(WaymarkError, title="Waymark could not start"): ...
 
 
 @contextlib.contextmanager

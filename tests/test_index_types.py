@@ -1,17 +1,11 @@
-"""mypy --strict really keeps `TokenIndex` and `PositionIndex` apart, and so does Python."""
+"""mypy --strict really keeps `TokenIndex` and `PositionIndex` apart; see tests/api for Python."""
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from mypy import api as mypy_api
-
-from core.api.positions import PositionIndex, TokenIndex
 
 ROOT = Path(__file__).parents[1]
 MIXED = ROOT / "tests" / "typing_cases" / "mixed_indices.py"
@@ -54,18 +48,3 @@ def test_mypy_reports_exactly_the_marked_lines(tmp_path: Path) -> None:
     expected = expected_errors(MIXED.read_text(encoding="utf-8"))
     assert len(expected) > 30  # the marks were really read
     assert reported_errors(MIXED, tmp_path / "cache") == expected
-
-
-@pytest.mark.parametrize(
-    "mix", [operator.lt, operator.le, operator.gt, operator.ge, operator.sub, operator.add]
-)
-def test_mixing_fails_at_run_time_too(mix: Callable[[Any, Any], object]) -> None:
-    with pytest.raises(TypeError):
-        mix(TokenIndex(3), PositionIndex(3))
-    with pytest.raises(TypeError):
-        mix(PositionIndex(3), TokenIndex(3))
-
-
-def test_equal_numbers_are_no_equal_indices() -> None:
-    assert TokenIndex(3) != PositionIndex(3)  # type: ignore[comparison-overlap]
-    assert len({TokenIndex(3), PositionIndex(3)}) == 2

@@ -39,14 +39,10 @@ def is_modal(func: ast.Attribute) -> bool:
     [
         "dialog.exec()",
         "self.menu.exec(point)",
-        "dialog.exec_()",
         "QDialog(self).exec()",
         "QMessageBox.question(self, 'Title', 'Text')",
-        "QMessageBox.warning(self, 'Title', 'Text')",
         "QtWidgets.QMessageBox.critical(self, 'Title', 'Text')",
-        "QMessageBox.about(self, 'Title', 'Text')",
         "QFileDialog.getOpenFileName(self)",
-        "QFileDialog.getExistingDirectory(self)",
         "QInputDialog.getText(self, 'Title', 'Label')",
     ],
 )

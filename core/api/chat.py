@@ -1,8 +1,7 @@
 """A conversation as it is sent with every request: the engine keeps no chats.
 
-User text and images travel in the order given. A reply travels as the ids that were sampled, opaque
-bytes with the fingerprint of the tokenizer that made them, and as text for a model that cannot use
-those ids.
+A reply is sent as the ids that were sampled, opaque bytes with their tokenizer's fingerprint, and
+as text for a model with another tokenizer.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.api.frozen import Frozen
+from core.api.params import Frozen
 
 
 class TextPart(Frozen):
-    """Text typed by a user; never read as control tokens."""
+    """Text typed by a user; never becomes control tokens."""
 
     type: Literal["text"] = "text"
     text: str
@@ -28,7 +27,7 @@ class TextPart(Frozen):
 class ImagePart(Frozen):
     """A picture file: `digest` is its SHA-256 in hex, `path` where it can be read.
 
-    `name` is what people call it, for errors; without one the file's own name is taken.
+    `name` is its name in errors; by default the file's own.
     """
 
     type: Literal["image"] = "image"
@@ -38,7 +37,6 @@ class ImagePart(Frozen):
 
     @property
     def called(self) -> str:
-        """What to call it in an error."""
         return self.name or Path(self.path).name
 
 
@@ -46,15 +44,11 @@ ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
 class SystemMessage(Frozen):
-    """Instructions that stand before everything else."""
-
     role: Literal["system"] = "system"
     text: str
 
 
 class UserMessage(Frozen):
-    """Text and pictures in the order they are shown to the model."""
-
     role: Literal["user"] = "user"
     content: tuple[ContentPart, ...]
 
@@ -62,8 +56,8 @@ class UserMessage(Frozen):
 class ReplyIds(Frozen):
     """Sampled ids as opaque bytes (little-endian 32-bit), without the id that ended the turn.
 
-    `starts_in_reasoning` says that the generation prompt had opened a thought before the first id.
-    `pauses` are the numbers of ids after which the reply was stopped or cut off, in order.
+    `starts_in_reasoning`: the generation prompt had opened a thought before the first id. `pauses`
+    are the numbers of ids after which the reply was stopped or cut off, in order.
     """
 
     data: bytes
@@ -95,22 +89,19 @@ class ReplyIds(Frozen):
 
     @property
     def is_paused(self) -> bool:
-        """True if the reply was stopped or cut off where it ends now."""
+        """True if the reply was stopped or cut off at its current end."""
         return self.num_ids > 0 and self.pauses[-1:] == (self.num_ids,)
 
     def extended(self, ids: Iterable[int]) -> ReplyIds:
-        """The same reply with more ids after its own."""
         ids = [*self.unpack(), *ids]
         return self.pack(ids, self.tokenizer, self.starts_in_reasoning, self.pauses)
 
     def paused(self) -> ReplyIds:
-        """The same reply, stopped or cut off where it ends now."""
         if self.is_paused or not self.num_ids:
             return self
         return self.model_copy(update={"pauses": (*self.pauses, self.num_ids)})
 
     def unpack(self) -> list[int]:
-        """The ids; raises ValueError when the bytes are no whole number of ids."""
         packed = array.array("I")
         packed.frombytes(self.data)
         if sys.byteorder == "big":
@@ -119,8 +110,6 @@ class ReplyIds(Frozen):
 
 
 class AssistantMessage(Frozen):
-    """A reply: what a person reads, and the ids it was sampled as."""
-
     role: Literal["assistant"] = "assistant"
     text: str
     reasoning: str = ""
@@ -131,9 +120,9 @@ Message = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discri
 
 
 class Conversation(Frozen):
-    """Messages in order, the system message (if any) first; `created` is the chat's own clock.
+    """Messages in order, the system message (if any) first.
 
-    `created` is seconds since the epoch: the only time a template ever sees.
+    `created`, in seconds since the epoch, is the only time that templates know.
     """
 
     messages: tuple[Message, ...]

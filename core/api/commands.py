@@ -1,7 +1,4 @@
-"""What the window may ask of the engine, and with what event each command is answered.
-
-A command is written without its number: `EngineClient.ask` gives it one.
-"""
+"""The window's commands to the engine, each with the event that ends it."""
 
 from __future__ import annotations
 
@@ -20,16 +17,22 @@ from core.api.events import (
     Loaded,
     Prepared,
 )
-from core.api.frozen import Frozen
-from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
+from core.api.params import (
+    CacheSettings,
+    DraftSettings,
+    Frozen,
+    ModelSettings,
+    Probe,
+    SamplingParams,
+)
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
 
-# Names a chat to the cache, so that deleting the chat forgets what only it used.
+# A chat's name in the cache: deleting the chat deletes what only it used.
 ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 
 
@@ -37,18 +40,17 @@ Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
 
 
 class Command(Frozen):
-    """Base of all commands. `request` is what its answers are told apart by."""
+    """Base of all commands. `EngineClient.ask` sets `request`, which its answers carry."""
 
     request: Annotated[int, Field(ge=0)] = 0
     type: str
 
 
 class Answered(Command, Generic[Last_co]):
-    """A command that ends with a Last_co or, as any may, with Failed."""
+    """A command that ends with a Last_co, or with Failed."""
 
     @classmethod
     def last_event(cls) -> type[Last_co]:
-        """The class that Last_co is."""
         bases = (base for base in cls.__mro__ if issubclass(base, BaseModel))
         arguments = (base.__pydantic_generic_metadata__["args"] for base in bases)
         found: type[Last_co] = next(each[0] for each in arguments if each)
@@ -56,8 +58,8 @@ class Answered(Command, Generic[Last_co]):
 
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
-    """Reads a conversation for `chat`, which owns what is read ("" is nobody). `thinking` None
-    passes nothing to the template."""
+    """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
+    None passes nothing to the template."""
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -66,38 +68,33 @@ class OfPrompt(Answered[Last_co], Generic[Last_co]):
 
 
 class IdleWork(OfPrompt[Prepared]):
-    """Prefill in idle time what the next request is sure to need.
-
-    Any other work goes first: it interrupts this within one chunk, and what is finished is kept.
-    """
+    """Prefills for the next request in idle time; other work interrupts it within one chunk."""
 
 
 class OfPicture(Answered[Last_co], Generic[Last_co]):
-    """Decodes a picture, while other commands are carried out. Works without a model."""
+    """Decodes a picture, in parallel to other commands. Works without a model."""
 
     image: ImagePart
 
 
 class LoadModel(Answered[Loaded]):
-    """Replace the loaded model. Answered by Loading events before the last."""
+    """Load a model in place of the current one. Answered by Loading events before the last."""
 
     type: Literal["load_model"] = "load_model"
     settings: ModelSettings
 
 
 class UnloadModel(Answered[Done]):
-    """Drop the model and everything cached for it."""
-
     type: Literal["unload_model"] = "unload_model"
 
 
 class Generate(OfPrompt[Finished]):
-    """Answer a conversation, or go on with the reply that ends it. Answered by Queued, Prefilling
-    and Generated before the last.
+    """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
+    Generated before the last.
 
-    A `side` request (a title, a summary) reads on a branch of its own that is gone when it ends; it
-    evicts nothing. With a `format` only tokens are drawn that the answer can have at their place;
-    the reply may end only where it is complete, unless a limit or a stop string cuts it off.
+    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. With a
+    `format` only tokens are sampled that fit it; the reply ends only when it is complete, unless a
+    limit or a stop string cuts it off.
     `stop_after_tokens` stops the reply as a user would, after exactly so many
     sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so
     many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token, and
@@ -109,45 +106,43 @@ class Generate(OfPrompt[Finished]):
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
     format: ReplyFormat | None = None
-    stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
-    cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
-    logits_file: str | None = None
+    probe: Probe | None = None
 
 
 class Settle(IdleWork):
-    """Read the reply that ends `conversation` as the template shows it in history."""
+    """Prefill the reply that ends `conversation` as later turns show it."""
 
     type: Literal["settle"] = "settle"
 
 
 class ReadAhead(IdleWork):
-    """Read the draft that ends `conversation` up to the last cut that more typing can't move."""
+    """Prefill the draft that ends `conversation`, up to the last cut that typing can't move."""
 
     type: Literal["read_ahead"] = "read_ahead"
 
 
 class Cancel(Command):
-    """Stop request `target`, whatever its stage; one that has ended or never was is ignored."""
+    """Stop request `target`, whatever its stage; an unknown or ended one is ignored."""
 
     type: Literal["cancel"] = "cancel"
     target: Annotated[int, Field(ge=0)]
 
 
 class Ping(Command):
-    """Say that you live, whatever you do. Answered by a Beat at once."""
+    """Ask for a Beat, which is sent at once whatever the worker does."""
 
     type: Literal["ping"] = "ping"
 
 
 class DescribeImage(OfPicture[ImageDescribed]):
-    """A picture's size, the tokens it will cost and a thumbnail, of this longest edge in pixels."""
+    """Get a picture's size, its tokens, and a thumbnail with this longest edge in pixels."""
 
     type: Literal["describe_image"] = "describe_image"
     thumbnail: Annotated[int, Field(ge=16, le=1024)] = 256
 
 
 class RenderImage(OfPicture[ImageRendered]):
-    """A picture's pixels for a screen, within `width` x `height` and never enlarged."""
+    """Get a picture's pixels for a screen, within `width` x `height` and never enlarged."""
 
     type: Literal["render_image"] = "render_image"
     width: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
@@ -155,22 +150,19 @@ class RenderImage(OfPicture[ImageRendered]):
 
 
 class CountTokens(Answered[Counted]):
-    """Count the tokens of a text with the loaded model's tokenizer, while other commands are
-    carried out. Fails with NoModelError without a model."""
+    """Count the tokens of a text, in parallel to other commands. Fails with NoModelError."""
 
     type: Literal["count_tokens"] = "count_tokens"
     text: str
 
 
 class ClearCache(Answered[Done]):
-    """Forget every prefix in memory and on disk: the next request is cold."""
-
     type: Literal["clear_cache"] = "clear_cache"
 
 
 class Forget(Answered[Done]):
-    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; None
-    deletes everything. Works without a model. Answered once it is gone.
+    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; for
+    None everything. Works without a model. Answered when it is deleted.
     """
 
     type: Literal["forget"] = "forget"
@@ -179,17 +171,13 @@ class Forget(Answered[Done]):
 
 
 class DeleteMatrices(Answered[Done]):
-    """Delete all quantised matrices that loads kept in `cache_folder`: the next load of each model
-    quantises again. Works without a model, and leaves a loaded one as it is.
-    """
+    """Delete all quantised matrices in `cache_folder`; a loaded model keeps its own."""
 
     type: Literal["delete_matrices"] = "delete_matrices"
     cache_folder: str
 
 
 class Flush(Answered[Done]):
-    """Write to disk what is computed and worth keeping, for `seconds` at most. Done has totals."""
-
     type: Literal["flush"] = "flush"
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5.0
 

@@ -1,4 +1,4 @@
-"""What the engine tells the window. Every event but Hello and Beat answers a request by its id."""
+"""The engine's events. All but Hello and Beat answer a request by its number."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pydantic import Field, TypeAdapter
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.frozen import Frozen
 from core.api.model_info import ModelInfo
+from core.api.params import Frozen
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 
 FinishReason = Literal[
@@ -24,16 +24,16 @@ FinishReason = Literal[
     "error",
 ]
 """Why a reply ended. "length" is the user's limit; "format_length", "thought_length", "repetition"
-and "size" are those of `core.api.limits`."""
+and "size" are those of `core.api.params`."""
 
 CUT_SHORT: frozenset[FinishReason] = frozenset(
     ("length", "format_length", "thought_length", "repetition")
 )
-"""Ends at which there is room for more: the reply can be continued."""
+"""After these ends the reply can be continued."""
 
 
 class Hello(Frozen):
-    """First event of a worker: which protocol it speaks."""
+    """First event of a worker, with its protocol."""
 
     type: Literal["hello"] = "hello"
     protocol: int
@@ -41,16 +41,16 @@ class Hello(Frozen):
 
 
 class Beat(Frozen):
-    """The engine lives; said every two seconds, and when it is asked.
+    """The worker's heartbeat, every two seconds and in answer to Ping.
 
-    `signs` counts what the work has finished. While it is `busy` the count rises at least every
-    `longest_step_s` seconds, or the work hangs.
+    `progress` counts what was computed. While the worker is `busy` it rises at least every
+    `step_limit_s` seconds, unless the work hangs.
     """
 
     type: Literal["beat"] = "beat"
     busy: bool
-    signs: int
-    longest_step_s: float
+    progress: int
+    step_limit_s: float
 
 
 class _Answer(Frozen):
@@ -58,14 +58,11 @@ class _Answer(Frozen):
 
 
 class Last(_Answer):
-    """Base of what ends a request."""
+    """Base of the events that end a request."""
 
 
 class Loading(_Answer):
-    """How far loading is: `done` of `total` bytes, of weights read and of matrices packed.
-
-    `done` starts anew where what was kept of an earlier load turns out to be damaged.
-    """
+    """Progress of a load in bytes; `done` restarts if matrices of an earlier load are damaged."""
 
     type: Literal["loading"] = "loading"
     done: int
@@ -73,31 +70,27 @@ class Loading(_Answer):
 
 
 class Loaded(Last):
-    """The model is in place."""
-
     type: Literal["loaded"] = "loaded"
     model: ModelInfo
 
 
 class Done(Last):
-    """The command was carried out and has nothing to say; `bytes` are the totals after a Flush."""
+    """The command was carried out; `bytes` are the totals after a Flush."""
 
     type: Literal["done"] = "done"
     bytes: CacheBytes | None = None
 
 
 class Queued(_Answer):
-    """The request waits behind `ahead` others."""
-
     type: Literal["queued"] = "queued"
     ahead: int
 
 
 class Prefilling(_Answer):
-    """How far the prompt is: `stats` as known so far, `done` of its tokens are in the cache.
+    """Progress of the prompt: `done` of its tokens are in the cache; `stats` as known so far.
 
-    `begun` is what the reply's ids begin with: none yet, or those of a reply that is gone on with.
-    The first one precedes every Generated, so `begun` with the ids that follow is the reply so far.
+    `begun` are the ids of a reply that is continued. The first Prefilling precedes every Generated,
+    so `begun` and the ids that follow are the reply so far.
     """
 
     type: Literal["prefilling"] = "prefilling"
@@ -107,10 +100,7 @@ class Prefilling(_Answer):
 
 
 class Generated(_Answer):
-    """More of the reply: new text by channel, and the new ids it came from.
-
-    `ttft_s` and `decode_tokens_per_s` are those of RequestStats as they stand now.
-    """
+    """More of the reply: new text by channel, its ids, and RequestStats' speeds so far."""
 
     type: Literal["generated"] = "generated"
     answer: str = ""
@@ -122,23 +112,22 @@ class Generated(_Answer):
 
 class Finished(Last):
     """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
-    sampled id, the one that ended the reply included."""
+    sampled id, the one that ended the reply included; `prompt_ids` is filled for a probed request.
+    """
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
     reply: AssistantMessage
-    prompt_ids: tuple[int, ...]
+    prompt_ids: tuple[int, ...] = ()
     reply_ids: tuple[int, ...]
     stats: RequestStats
 
     @classmethod
     def unbegun(cls, request: int) -> Finished:
-        """The end of a request that was stopped before anything of it was read."""
         return cls(
             request=request,
             reason="cancelled",
             reply=AssistantMessage(text=""),
-            prompt_ids=(),
             reply_ids=(),
             stats=RequestStats(),
         )
@@ -147,9 +136,8 @@ class Finished(Last):
 class Prepared(Last):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
 
-    `bytes` are the engine's totals afterwards; `parts` and `checkpoints` show what is held of the
-    prompt that was prepared for, as a request's stats would: after settling with the reply as later
-    turns show it. `prompt_tokens` and `message_starts` are of the conversation as it was given.
+    `bytes` are totals afterwards; `parts` and `checkpoints` show what is cached of the next prompt,
+    as in a request's stats. `prompt_tokens` and `message_starts` are of the given conversation.
     """
 
     type: Literal["prepared"] = "prepared"
@@ -163,10 +151,7 @@ class Prepared(Last):
 
 
 class Failed(Last):
-    """The request ended in an error; nothing of it is left in the engine.
-
-    `no_model` says of a load that the model before it had to be given up too.
-    """
+    """The request ended in an error. `no_model`: a failed load also cost the model before it."""
 
     type: Literal["failed"] = "failed"
     error: ErrorInfo
@@ -174,7 +159,7 @@ class Failed(Last):
 
 
 class Counted(Last):
-    """The tokens of a text, without those that a chat template adds around it."""
+    """The tokens of a text, without those that a chat template adds."""
 
     type: Literal["counted"] = "counted"
     tokens: int
@@ -183,7 +168,7 @@ class Counted(Last):
 class ImageDescribed(Last):
     """A picture that can be sent. Sizes are (width, height) in pixels, upright.
 
-    `tokens` and `resized` are None while no model with vision is loaded. `thumbnail` is a PNG.
+    `tokens` and `resized` are None without a model with vision. `thumbnail` is a PNG.
     """
 
     type: Literal["image_described"] = "image_described"
@@ -195,11 +180,7 @@ class ImageDescribed(Last):
 
 
 class ImageRendered(Last):
-    """A picture's pixels, upright, within the size that was asked for and never enlarged.
-
-    `pixels` are rows of red, green, blue and opacity, a byte each, with nothing between the rows.
-    They travel behind the JSON.
-    """
+    """A picture's upright `pixels`: rows of RGBA bytes without padding, sent after the JSON."""
 
     ATTACHED: ClassVar[str] = "pixels"
 

@@ -1,7 +1,6 @@
-"""JSON from strangers: parsed, and refused where it is nested too deeply.
+"""JSON from strangers, refused where it is nested too deeply.
 
-How deep Python parses before it raises RecursionError differs between its versions, and what comes
-out may be too deep for the code behind it.
+Python's own limit differs between versions, and code that uses the result may fail below it.
 """
 
 from __future__ import annotations
@@ -13,18 +12,31 @@ from typing import Any
 MAX_DEPTH = 200
 
 
-class JsonTooDeepError(ValueError):
-    """Arrays and objects are nested more than MAX_DEPTH levels deep."""
+# Sentences for json's messages, with the place for {}.
+_FAULTS = {
+    "Unterminated string starting at": "the string at {} isn't closed",
+    "Expecting value": "a value is missing at {}",
+    "Expecting ',' delimiter": "a comma is missing at {}",
+    "Expecting ':' delimiter": "a colon is missing at {}",
+    "Expecting property name enclosed in double quotes": "a name in quotes is missing at {}",
+    "Extra data": "there is more after its end at {}",
+    "Invalid control character at": "the control character at {} isn't escaped",
+}
 
+
+def json_fault(error: json.JSONDecodeError) -> str:
+    """What is wrong with a text as JSON, and where, as the second half of a sentence."""
+    place = f"line {error.lineno}, column {error.colno}"
+    return _FAULTS.get(error.msg, f"{error.msg} at {{}}").format(place)
+
+
+class JsonTooDeepError(ValueError):
     def __init__(self) -> None:
         super().__init__(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def parse_json(text: str | bytes | bytearray, **hooks: Callable[..., Any] | None) -> Any:
-    """`json.loads` with its `hooks`, such as parse_float.
-
-    Raises ValueError: JSONDecodeError for what isn't JSON, JsonTooDeepError.
-    """
+    """`json.loads` with its `hooks`. Raises ValueError: JSONDecodeError or JsonTooDeepError."""
     try:
         value = json.loads(text, **hooks)  # type: ignore[arg-type]
     except RecursionError:

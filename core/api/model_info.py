@@ -1,19 +1,22 @@
-"""What the window is told of a loaded model: what it is, how it was loaded, why so."""
+"""Facts of a loaded model for the window: its name, how it was loaded, and why so."""
 
 from __future__ import annotations
 
-from core.api.frozen import Frozen
-from core.api.params import SamplingParams
+from pathlib import Path
+
+from core.api.params import Frozen, SamplingParams
+
+# The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
+HUB_PREFIX = "models--"
+SNAPSHOTS = "snapshots"
 
 
 class LoadFacts(Frozen):
-    """How a model was loaded, in `seconds`, of which `packing_s` brought matrices into the layouts
-    that the kernels read.
+    """How a model was loaded, in `seconds`, `packing_s` of them for the kernels' layouts.
 
-    `from_disk` says that quantised matrices were read as an earlier load had kept them. On disk all
-    models' take `kept_bytes` now, and `kept_budget` at most. `slowed_by` is why replies are slower
-    than they could be here. `kernels` names the backend, `processor` the widest instructions that
-    the processor has.
+    `from_disk`: quantised matrices came from an earlier load. On disk those of all models take
+    `kept_bytes` now, `kept_budget` at most. `slowed_by` is why replies are slower than they could
+    be here. `kernels` names the backend, `processor` the processor's widest instructions.
     """
 
     seconds: float = 0.0
@@ -27,7 +30,7 @@ class LoadFacts(Frozen):
 
 
 class TooLarge(Frozen):
-    """A precision that did not fit, and the bytes that should have been free for it."""
+    """A precision that did not fit, and the free bytes it needs."""
 
     precision: str
     needed: int
@@ -36,10 +39,9 @@ class TooLarge(Frozen):
 class PrecisionChoice(Frozen):
     """Why a precision was chosen automatically.
 
-    `needed` bytes should be free for it, with room for contexts, and `free` were: fewer where even
-    the smallest does not fit. `too_large` would have been preferred, the most exact first.
-    `faster_than` names the other exact precision where the speed measured on this machine decided
-    between the two.
+    It needs `needed` bytes with room for contexts, and `free` were free: fewer if even the smallest
+    doesn't fit. `too_large` are the more exact ones that didn't fit, the most exact first.
+    `faster_than` names the other exact precision where measured speed decided between the two.
     """
 
     needed: int
@@ -49,13 +51,12 @@ class PrecisionChoice(Frozen):
 
 
 class ModelInfo(Frozen):
-    """What the window needs to know of the loaded model. Sizes in bytes, detail in tokens.
+    """Facts of the loaded model.
 
-    `spliced_replies` is False where this model's template forces history to be tokenised again,
-    with `history_note` saying why. The budgets are the defaults in bytes; a host budget below
-    `smallest_host_budget` (a device budget below `smallest_device_budget`) is refused. `choice` is
-    None where the user named the precision. `joins_steps` says that drafts can be checked, `mtp`
-    that the model has an MTP head for them, `mtp_refused` why the one it has is not used.
+    `spliced_replies` is False where the template forces replies to be tokenised again;
+    `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
+    `choice` is None where the user chose the precision. `joins_steps`: drafts can be checked here;
+    `mtp`: the model has an MTP head for them; `mtp_refused`: why its head is not used.
     """
 
     name: str
@@ -87,3 +88,17 @@ class ModelInfo(Frozen):
     joins_steps: bool = True
     mtp: bool = False
     mtp_refused: str = ""
+
+
+def hub_name(folder_name: str) -> str:
+    if not folder_name.startswith(HUB_PREFIX):
+        return ""
+    return folder_name.removeprefix(HUB_PREFIX).replace("--", "/", 1)
+
+
+def folder_name(path: str) -> str:
+    """The name of the model in a folder: Org/Name in the hub cache, else the folder's own name."""
+    folder = Path(path)
+    if folder.parent.name == SNAPSHOTS:
+        return hub_name(folder.parent.parent.name) or folder.name
+    return hub_name(folder.name) or folder.name

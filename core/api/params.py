@@ -1,4 +1,4 @@
-"""What a user may set for a model, a request and the cache; None means 'the model's own'."""
+"""What a user may set for a model, a request and the cache; None means the model's own value."""
 
 from __future__ import annotations
 
@@ -12,33 +12,54 @@ Precision = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 StopString = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
-class Settings(BaseModel):
-    """Base of all settings: immutable; a misspelt key and a value of another kind (`true` for a
-    number) are errors rather than ignored or guessed at."""
+# Default limits of a reply, where the user sets none.
+# A context of 262,144 tokens holds a megabyte of English. Everything sent of a reply of this size
+# fits into one frame, even if JSON spells each character in six.
+LONGEST_REPLY_BYTES = 4 * 2**20
+# Tokens of an answer in a given format, which a small model may never end, and of a thought.
+FORMAT_TOKENS = 2_048
+THOUGHT_TOKENS = 16_384
+# A formatted reply or a thought ends when its last tokens are one sequence of at most LOOP_PERIOD
+# tokens repeated LOOP_TIMES times, LOOP_TOKENS at least. Equal rows of a table repeat less often,
+# and the user can continue a longer repetition.
+LOOP_PERIOD = 256
+LOOP_TIMES = 16
+LOOP_TOKENS = 1_024
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+class Frozen(BaseModel):
+    """Base class of wire messages: immutable, unknown fields rejected, bytes as base64."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+
+class Settings(Frozen):
+    """Base class of settings. Values of another type (`true` for a number) are rejected, too."""
+
+    model_config = ConfigDict(strict=True)
 
 
 class SamplingParams(Settings):
-    """How the next token is drawn. A None comes from the model's generation_config.json.
+    """How the next token is sampled. A None comes from the model's generation_config.json.
 
-    temperature 0 is greedy. top_k 0 means no limit, top_p 0 the likeliest token alone. Repetition
-    counts prompt and reply (image placeholders excepted), presence and frequency the reply only. A
-    seed left None is drawn fresh for the request. Without max_tokens the context length is the
-    limit, and for formatted replies and thoughts those of `core.api.limits`.
+    temperature 0 is greedy. top_k 0 means no limit, top_p 0 the likeliest token only. Repetition
+    counts prompt and reply without image placeholders, the other penalties only the reply. A None
+    seed is random. Without max_tokens the context length is the limit, besides the limits above.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    # Logits divided by far less would no longer fit a float32.
+    # Logits divided by far less would overflow a float32.
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] | None = None
     presence_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    # Every token is looked at for each of them.
+    # Each is looked for at every token.
     stop: Annotated[tuple[StopString, ...], Field(max_length=256)] = ()
 
 
@@ -51,13 +72,28 @@ class DraftSettings(Settings):
 
     `mode` "lookup" drafts what followed the same words before, "mtp" by the head that some models
     have for it, "both" by whichever is expected to gain more, as "auto" does. `tokens` is a fixed
-    length of drafts. For tests, `noise` is how often a drafted token is replaced by any other, and
-    `skip_rollback` leaves wrong tokens in the context, which must show.
+    length of drafts.
     """
 
     mode: DraftMode = "auto"
     tokens: Annotated[int, Field(ge=1, le=7)] | None = None
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class Probe(Settings):
+    """What tests and `core.replay` ask of a request beside its reply; the window sends none.
+
+    A probed request also gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply as a user
+    would, after that many sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first
+    cut at or after that many evaluated tokens. `logits_file` receives the float32 logits of the
+    first sampled token; a file next to it with the suffix `.mtp` those of the MTP head for the
+    token after it. `draft_noise` is the share of drafted tokens to replace by random ones;
+    `skip_rollback` leaves rejected tokens in the context, which integrity checks must find.
+    """
+
+    stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
+    cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
+    logits_file: str | None = None
+    draft_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
     skip_rollback: bool = False
 
 
@@ -65,14 +101,13 @@ Bytes = Annotated[int, Field(ge=0)]
 
 
 class CacheSettings(Settings):
-    """What the context cache may keep; acts on the next request, without a reload.
+    """What the context cache may keep; applies to the next request, without a reload.
 
-    `count` bounds the recurrent checkpoints in memory, all chats together; 0 turns them off.
-    `interval` is in tokens and is rounded up to a multiple of the grid. The byte budgets cover
-    everything the cache holds on the device (a GPU's slab), in host memory (on a CPU the slab too)
-    and on disk (0 keeps nothing there); None is the default that `ModelInfo` names. `restore`
-    "when_faster" reads a prefix again where that is estimated at least twice as fast as fetching it
-    from disk.
+    `count` bounds the recurrent checkpoints in memory, of all chats; 0 turns them off. `interval`
+    is in tokens, rounded up to a multiple of the grid. The byte budgets cover everything cached on
+    the device (a GPU's slab), in host memory (on a CPU the slab too) and on disk (0 keeps nothing);
+    None is the default in `ModelInfo`. `restore` "when_faster" prefills a prefix again where that
+    is estimated at least twice as fast as reading it from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32
@@ -86,13 +121,12 @@ class CacheSettings(Settings):
 class ModelSettings(Settings):
     """Which model to load and how.
 
-    `context_length` None means the model's own limit or what memory allows. `max_image_tokens` None
-    means 1,024 on a CPU and 4,096 on a GPU; 0 means only the processor's own limit applies.
-    `grid` is the fixed spacing of canonical cuts. `cache_folder` is where contexts and picture
-    embeddings survive a restart; None keeps nothing on disk. Quantised matrices are kept there too,
-    of all models `weights_bytes` at most: None is a default, 0 keeps none. `measure_kernels` lets
-    the engine try out what is fastest on this processor and remember it in `cache_folder`; without
-    it the choice is the same everywhere.
+    `context_length` None means the model's own limit, or what memory allows; `max_image_tokens`
+    None 1,024 on a CPU and 4,096 on a GPU, 0 the image processor's own limit. `grid` is the spacing
+    of cuts. `cache_folder` keeps contexts and embeddings over restarts, and quantised matrices of
+    all models, `weights_bytes` at most (None is a default, 0 keeps none); None keeps nothing on
+    disk. `measure_kernels` picks the kernels that are fastest on this processor, and stores the
+    choice in `cache_folder`; without it the choice is the same everywhere.
     """
 
     path: str

@@ -1,11 +1,9 @@
 """A prompt as segments, and the only places where it may be split.
 
-`Prompt` is the one maker of cuts. Where they lie is a pure function of token ids and image spans:
-directly after each end-of-turn id, at both edges of every image, where a reply paused, and `grid`
-tokens after the previous cut of any kind, again and again. Nothing looks ahead, so what follows a
-cut never moves it, and an image is one segment, so a cut inside an image cannot be written down.
-Which cuts get a checkpoint is decided in `core.cache.policy`; what a segment's tokens mean is
-decided in `core.text`.
+Only `Prompt` makes cuts. Their places are a pure function of token ids and image spans: directly
+after each end-of-turn id, at both edges of every image, where a reply paused, and every `grid`
+tokens after the previous cut. Nothing looks ahead, so later tokens never move a cut, and an image
+is one segment, so no cut is inside one. `core.cache.policy` decides which cuts get a checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from core.api.positions import PositionIndex, TokenIndex
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """Consecutive text token ids; never a placeholder, whatever the ids are."""
+    """Consecutive text tokens; never a picture's placeholder, whatever the ids are."""
 
     ids: tuple[int, ...]
 
@@ -38,9 +36,9 @@ class TextRun:
 class Image:
     """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
-    `key` is a digest of the processed pixels, their grid and the processor's settings, so equal
-    keys mean equal model input. `in_line` says that its positions go on by one a token, row after
-    row, as those of text; otherwise they span a grid.
+    `key` is a digest of the processed pixels, their grid and the processor's settings: equal keys
+    mean equal model input. If `in_line`, positions advance by one a token as in text; otherwise
+    they span a grid.
     """
 
     key: bytes
@@ -66,8 +64,6 @@ Segment = TextRun | Image
 
 
 class CutKind(enum.Flag):
-    """Why a prompt may be split at a place; one place can have several reasons."""
-
     GRID = enum.auto()
     MESSAGE_END = enum.auto()
     IMAGE_START = enum.auto()
@@ -89,11 +85,7 @@ ORIGIN = Cut(TokenIndex(0), PositionIndex(0))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The tokens between two neighbouring cuts: the unit of prefill and of reuse.
-
-    `content` is either the text ids or the whole image. `kind` says why the run ends where it ends;
-    it is None for a prompt's tail, which ends at no cut (its end is a *stop*).
-    """
+    """The tokens between two cuts: the unit of prefill. `kind` is None for a tail without a cut."""
 
     start: Cut
     end: Cut
@@ -106,14 +98,10 @@ class Run:
 
     @property
     def is_stop(self) -> bool:
-        """True if it ends where a prompt ended and for no other reason.
-
-        A prompt's tail is the same run in the longer prompt that continues the reply after it.
-        """
+        """True if the run ends only because a prompt ended there."""
         return self.kind is None or self.kind == CutKind.PAUSE
 
     def position_ids(self) -> tuple[list[int], list[int], list[int]]:
-        """RoPE positions of the run's tokens on the temporal, height and width axes."""
         first = self.start.position.value
         if isinstance(self.content, TextRun) or self.content.in_line:
             line = list(range(first, first + self.num_tokens))
@@ -126,18 +114,17 @@ class Run:
 
     @property
     def last_position(self) -> tuple[int, int, int]:
-        """Those of its last token."""
         temporal, height, width = self.position_ids()
         return temporal[-1], height[-1], width[-1]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Segments in order, and everything that follows from them: runs, cuts, ids, positions.
+    """Segments in order, and their runs, cuts, ids and positions.
 
-    `end_of_turn_ids` close a message wherever they stand in text; `grid` is the fixed spacing of
-    cuts in tokens; `pauses` are the token indices in text where replies paused. Raises ValueError
-    when there is no token at all or the grid is not positive.
+    `end_of_turn_ids` close a message anywhere in text; `grid` is the spacing of cuts in tokens;
+    `pauses` are the token indices in text where replies paused. Raises ValueError for a prompt
+    without tokens.
     """
 
     segments: tuple[Segment, ...]
@@ -154,17 +141,14 @@ class Prompt:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """All runs in order; only the last may end at a stop (its `kind` is then None)."""
         return tuple(_split(self.segments, self.end_of_turn_ids, self.grid, self.pauses))
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """The canonical cuts after the origin, in order."""
         return tuple(run.end for run in self.runs if run.kind is not None)
 
     @property
     def end(self) -> Cut:
-        """The place after the last token; a stop unless it is also the last of `cuts`."""
         return self.runs[-1].end
 
     @property
@@ -176,7 +160,7 @@ class Prompt:
         return tuple(segment for segment in self.segments if isinstance(segment, Image))
 
     def ids(self, image_token_id: int) -> list[int]:
-        """Every token id in order, `image_token_id` standing for each token of an image."""
+        """Every token id in order, `image_token_id` for each token of an image."""
         flat: list[int] = []
         for segment in self.segments:
             if isinstance(segment, TextRun):
@@ -187,7 +171,7 @@ class Prompt:
 
 
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Merge neighbouring text and drop what is empty: equal tokens give equal segments."""
+    """Merge neighbouring text and drop empty segments: equal tokens give equal segments."""
     pending: list[int] = []
     for segment in segments:
         if isinstance(segment, TextRun):
@@ -204,7 +188,6 @@ def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
 def _split(
     segments: tuple[Segment, ...], end_ids: frozenset[int], grid: int, pauses: frozenset[int]
 ) -> Iterator[Run]:
-    """Walk the segments once, closing a run wherever a cut falls."""
     start = ORIGIN
     for index, segment in enumerate(segments):
         before_image = index + 1 < len(segments)
@@ -220,13 +203,12 @@ def _split(
 def _pieces(
     segment: Segment, before_image: bool, end_ids: frozenset[int], grid: int, paused: Sequence[int]
 ) -> Iterator[tuple[Segment, CutKind | None]]:
-    """The runs of one segment, each with the reason it ends; after text comes an image or none."""
     if isinstance(segment, Image):
         yield segment, CutKind.IMAGE_END
         return
     ids, first = segment.ids, 0
     while first < len(ids):
-        # Only cuts make kinds: one for every token is 4 us each, 150 ms for 39,000 tokens.
+        # Kinds are made at cuts only: one a token takes 4 us each, 150 ms for 39,000 tokens.
         furthest = min(first + grid, len(ids))
         closing = (index + 1 for index in range(first, furthest) if ids[index] in end_ids)
         end = next(closing, furthest)

@@ -1,4 +1,4 @@
-"""The form that a reply must have, so that a program can read it."""
+"""The format that a reply must have, so that a program can read it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ Choice = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class ReplyFormat(Settings):
-    """What a reply's answer must be, from its first character to its last; a thought before it is
-    free.
+    """The format of a whole answer; a thought before it is free.
 
-    `kind` "json_schema": JSON that the schema in `text` allows. "json": any JSON. "regex": text
-    that the regular expression in `text` matches as a whole. "choice": one of `choices`. "lark":
-    what the Lark grammar in `text` derives. Whether such a format can be used is for
-    `core.formats.check` to say.
+    `kind` "json_schema": JSON that the schema in `text` allows. "json": any JSON. "regex": a full
+    match of the regular expression in `text`. "choice": one of `choices`. "lark": a text that the
+    Lark grammar in `text` derives. `core.formats.check` tells if a format can be used.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark"]

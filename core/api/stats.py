@@ -1,10 +1,10 @@
-"""What the engine counts for one request, and how contexts lie in its cache."""
+"""The engine's counters for one request, and the state of its cache."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from core.api.frozen import Frozen
+from core.api.params import Frozen
 
 Tier = Literal["slab", "memory", "disk"]
 MissReason = Literal[
@@ -13,7 +13,7 @@ MissReason = Literal[
 
 
 class Place(Frozen):
-    """A place in a prompt: token index and RoPE position of what follows it."""
+    """A place in a prompt: token index and RoPE position of the next token."""
 
     token: int
     position: int
@@ -28,7 +28,7 @@ class HeldCheckpoint(Frozen):
 
 
 class Miss(Frozen):
-    """Why tokens were read again: from which token on, in which message (system not counted)."""
+    """Why tokens were prefilled again, from which token on, in which message (without system)."""
 
     reason: MissReason
     token: int
@@ -36,11 +36,7 @@ class Miss(Frozen):
 
 
 class ContextPart(Frozen):
-    """A part of the context drawn to scale: what it is, where it came from and where it lives.
-
-    `tier` is the fastest tier that holds its keys and values; `on_disk` says that a restart keeps
-    it.
-    """
+    """A part of the context; `tier` is the fastest that holds its keys and values."""
 
     start: int
     end: int
@@ -51,10 +47,7 @@ class ContextPart(Frozen):
 
 
 class CacheBytes(Frozen):
-    """The engine's totals in bytes, by class, and the budgets they stay under.
-
-    `kv` counts keys and values in the slab and outside it, of which the slab is `slab`.
-    """
+    """The engine's totals in bytes, by class, and their budgets. `kv` includes the slab."""
 
     kv: int = 0
     slab: int = 0
@@ -68,10 +61,8 @@ class CacheBytes(Frozen):
 
 
 class DraftCounts(Frozen):
-    """What became of a reply's drafts: `cycles` are the steps of its tokens but the first.
-
-    Of these so many were `empty`, without a draft, and of so many the whole draft was `rejected`.
-    """
+    """A reply's drafts: `cycles` are all steps but the first token's, `empty` those without a
+    draft, `rejected` those whose whole draft was rejected."""
 
     cycles: int = 0
     drafted: int = 0
@@ -81,13 +72,12 @@ class DraftCounts(Frozen):
 
 
 class RequestStats(Frozen):
-    """The engine's own counters for one request: prompt = reused + evaluated, always.
+    """Counters of one request; prompt = reused + evaluated tokens, always.
 
-    Times are seconds; `ttft_s` runs from the request's start to its first token and `prefill_s` is
-    the part of it spent in the model. `seed` is the one used, drawn fresh if none was given.
-    `disk_trouble` says in words why contexts can't be kept on disk now.
-    `message_starts` is the token index at which each message begins, the system message left out.
-    `draft` is None where nothing was drafted, by wish or because steps can't be joined here.
+    `ttft_s` is the time from the request's start to its first token, `prefill_s` the part of it
+    spent in the model. `seed` is the one used. `disk_trouble` is why contexts can't be kept on disk
+    now. `message_starts` are the token indices of all messages but the system's. `draft` is None if
+    nothing was drafted.
     """
 
     prompt_tokens: int = 0

@@ -1,8 +1,5 @@
-"""The context cache of one loaded model: tree, slab, pictures and disk behind one door.
-
-A request restores the deepest place it can go on from (`core.cache.restore`), adds run after run
-as they are prefilled, and ends in a stop. Nothing here runs the model.
-"""
+"""The context cache of one model: prefix tree, KV slab, embeddings and disk. It never runs the
+model."""
 
 from __future__ import annotations
 
@@ -20,15 +17,12 @@ from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
-from core.cache.host_copies import Copier, HostCopies
 from core.cache.ledger import Held, Ledger, Limits
-from core.cache.live import LivePath
 from core.cache.node import Node, Role
-from core.cache.policy import plan
-from core.cache.restore import MemoryTier, Restored, Restorer
+from core.cache.policy import Throughput, plan
+from core.cache.restore import LivePath, MemoryTier, Restored, Restorer
 from core.cache.slab import KVSlab
-from core.cache.state import Checkpoint, RecurrentState
-from core.cache.throughput import Throughput
+from core.cache.state import Checkpoint, HostCopies, RecurrentState, SideStream
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
 from core.layers.memory import LayerSpec, RecurrentSpec
@@ -40,8 +34,8 @@ EMBEDDING_SHARE = 0.125
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Who reads a prompt: the chat that owns it, whose message ends where, and whether this is a
-    turn of the chat rather than idle work."""
+    """The chat that reads a prompt, the roles of its message ends, and whether this is a turn or
+    idle work."""
 
     owner: str = ""
     roles: Mapping[TokenIndex, Role] = field(default_factory=lambda: MappingProxyType({}))
@@ -50,7 +44,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What the cache may hold in bytes where the settings don't say."""
+    """Bytes the cache may hold if the settings don't say."""
 
     host: int = Limits().host
     device: int = Limits().device
@@ -58,7 +52,7 @@ class Budgets:
 
 
 class ContextCache:
-    """Everything remembered for one model; `context_length` bounds the slab in tokens."""
+    """Everything cached for one model; `context_length` bounds the slab in tokens."""
 
     def __init__(
         self,
@@ -69,7 +63,7 @@ class ContextCache:
         budgets: Budgets | None = None,
         disk: DiskTier | None = None,
         throughput: Throughput | None = None,
-        copier: Copier | None = None,
+        copier: SideStream | None = None,
     ) -> None:
         self._specs = tuple(specs)
         self._device = device
@@ -105,22 +99,18 @@ class ContextCache:
 
     @property
     def smallest(self) -> Limits:
-        """The smallest budgets: one slab at the context length, where the slab lies."""
+        """The smallest budgets: one slab at the context length."""
         slab = self.context_length * self.slab.bytes_per_token
         return Limits(slab, 0) if self._device.type == "cpu" else Limits(0, slab)
 
     def clear(self) -> None:
-        """Forget every prefix and every key; the slab keeps its room."""
         self.tree.clear()
         self.embeddings.clear()
         self._leave_dropped()
         self.disk.forget(None)
 
     def forget(self, owner: str | None) -> None:
-        """Drop what only the chat `owner` used, in memory and on disk; None drops everything.
-
-        Raises NotDeletedError where the disk keeps something.
-        """
+        """Drop what only `owner` used; None drops everything. Raises NotDeletedError."""
         if owner is None:
             self.clear()
         elif owner:
@@ -130,7 +120,7 @@ class ContextCache:
             self.disk.forget(owner)
 
     def apply(self, settings: CacheSettings) -> None:
-        """Bound everything from now on. Raises BudgetTooSmallError; the old bounds then stay."""
+        """Set the bounds from now on. Raises BudgetTooSmallError and keeps the old ones."""
         limits = self._limits(settings)
         self._settings = settings
         self._evictor.count = settings.count
@@ -141,14 +131,11 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """The runs whose ends get a checkpoint: the plan's, and the prompt's own end.
-
-        Without recurrent states it is the last hidden row alone, which no count bounds.
-        """
+        """The plan's runs and the prompt's end. Without recurrent states a checkpoint is a hidden
+        row, which no count bounds."""
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
-        """Bring back the deepest place of `prompt`; one that fails is dropped and passed."""
         self._copies.wait()
         self._usage = usage or Usage()
         self.embeddings.owner = self._usage.owner
@@ -160,7 +147,7 @@ class ContextCache:
         return restored
 
     def holds(self, prompt: Prompt, usage: Usage) -> bool:
-        """Whether memory can go on from the prompt's end; its owner is noted, and nothing moves."""
+        """True if memory can resume from the prompt's end; its owner is noted, nothing moves."""
         keys = self.tree.keys(prompt)
         nodes = self.tree.match(keys)
         if len(nodes) < len(keys) or nodes[-1].checkpoint is None:
@@ -174,7 +161,7 @@ class ContextCache:
         return True
 
     def add(self, parent: Node, run: Run) -> Node:
-        """A run was prefilled behind `parent`, the live path's end; its KV is in the slab."""
+        """Add a run prefilled after `parent`, the live path's end."""
         node = self.tree.add(parent, run)
         self._mark(node)
         self._live.append(node)
@@ -196,17 +183,16 @@ class ContextCache:
         return True
 
     def end_use(self) -> None:
-        """The request is over: name what of its path a restart should find."""
+        """End a request: note which places to write to disk."""
         self._copies.wait()
         self.disk.want(self._evictor.path)
 
     def write_some(self) -> bool:
-        """Write one segment to disk; False when nothing is left to write."""
+        """Write one segment to disk; False if nothing is left to write."""
         self._copies.wait()
         return self.disk.write_some(self.tree, self.slab, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
-        """Place and bytes of each state held along a prompt."""
         return [
             (node.end, node.checkpoint.num_bytes)
             for node in self.tree.match(keys)
@@ -214,7 +200,6 @@ class ContextCache:
         ]
 
     def tier_of(self, key: bytes) -> MemoryTier | None:
-        """The fastest tier that holds a run's KV."""
         node = self.tree.get(key)
         if node is not None:
             return "slab" if node.in_slab else "memory"
@@ -224,15 +209,12 @@ class ContextCache:
         return self.tree.num_checkpoints if self.recurrent else 0
 
     def state_bytes(self) -> int:
-        """Bytes of all recurrent states held."""
         return sum(node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
 
     def kv_bytes(self) -> int:
-        """Bytes of the slab and of the runs kept outside it."""
         return self.slab.num_bytes + self.ledger.used(Held.ROWS)
 
     def check_integrity(self) -> None:
-        """Assert that tree, live path and ledger agree; for tests and debugging."""
         assert not self.recurrent or self.num_states() <= self.count
         assert self.ledger.room(Held.SLAB) >= 0 and self.ledger.room(Held.ROWS) >= 0
         assert self.ledger.used(Held.SLAB) == self.slab.num_bytes
@@ -265,7 +247,7 @@ class ContextCache:
         return wished
 
     def _use(self, node: Node) -> None:
-        """A request goes on from `node`: only it counts as used, all above it have a new owner."""
+        """Resume from `node`: only it counts as used, all above it get the owner."""
         self.tree.touch(node)
         for at in node.upwards():
             self._mark(at)
@@ -276,7 +258,7 @@ class ContextCache:
         node.role = self._usage.roles.get(node.end.token, node.role)
 
     def _drop_older_stops(self, node: Node) -> None:
-        """The chat has gone on: it will not ask for the ends of its earlier prompts again."""
+        """Drop the ends of the chat's earlier prompts."""
         path = set(node.upwards())
         for above in (self.tree.root, *(path - {node})):
             for child in list(above.children.values()):
@@ -285,7 +267,7 @@ class ContextCache:
                     self._drop_for_chat(child)
 
     def _drop_older_pauses(self, node: Node) -> None:
-        """A reply was continued: where it paused before is the end of no reply any more."""
+        """A reply was continued: drop where it paused before."""
         path = node.path()
         for above, pause in pairwise(path[:-1]):
             if above.is_stop and pause.is_stop:
@@ -296,7 +278,7 @@ class ContextCache:
                 self._drop_for_chat(pause)
 
     def _drop_for_chat(self, node: Node) -> None:
-        """Drop a checkpoint, unless another chat with the same beginning may still need it."""
+        """Drop a checkpoint, unless another chat with the same beginning may need it."""
         if node.owners == {self._usage.owner}:
             self.tree.drop_checkpoint(node)
         elif not node.children:

@@ -1,8 +1,4 @@
-"""Vision embeddings by image key, so that a picture is encoded once wherever it stands.
-
-In memory up to a cap of their own within the host budget, least recently used first; what
-`fetch` finds on disk comes back by itself, and `admit` makes room in the budget.
-"""
+"""Vision embeddings by image key, so that each picture is encoded once."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ Admit = Callable[[int, int], bool]
 
 @dataclass
 class Picture:
-    """One embedding [tokens, image_width], the chats that used it, and when it was used last."""
+    """One embedding [tokens, image_width], the chats that used it, and its last use."""
 
     embedding: Tensor
     owners: set[str] = field(default_factory=set)
@@ -29,7 +25,10 @@ class Picture:
 
 
 class EmbeddingCache:
-    """Least recently used embeddings go first once `max_bytes` is reached."""
+    """Keeps embeddings in memory, least recently used first to go once `max_bytes` is reached.
+
+    `fetch` reads one from disk; `admit` makes room in the budget.
+    """
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes
@@ -56,7 +55,6 @@ class EmbeddingCache:
         return picture.embedding
 
     def put(self, key: bytes, embedding: Tensor) -> None:
-        """Hold an embedding in a storage of its own where cap and budget leave room for it."""
         if key in self._held or embedding.nbytes > self.max_bytes:
             return
         while self.num_bytes + embedding.nbytes > self.max_bytes:
@@ -68,7 +66,6 @@ class EmbeddingCache:
         self._use(key, picture)
 
     def limit(self, max_bytes: int) -> None:
-        """Hold no more than `max_bytes` from now on."""
         self.max_bytes = max_bytes
         while self.num_bytes > max_bytes:
             self.drop(next(iter(self._held)))
@@ -80,14 +77,12 @@ class EmbeddingCache:
             yield key, rows.nbytes, rows.shape[0], self._clock - picture.last_used
 
     def peek(self, key: bytes) -> Picture | None:
-        """What memory holds for an image, without using it."""
         return self._held.get(key)
 
     def drop(self, key: bytes) -> None:
         self._ledger.release(Held.EMBEDDINGS, self._held.pop(key).embedding.nbytes)
 
     def forget(self, owner: str) -> None:
-        """Drop what only `owner` used."""
         for key, picture in list(self._held.items()):
             picture.owners.discard(owner)
             if not picture.owners:
@@ -98,7 +93,6 @@ class EmbeddingCache:
             self.drop(key)
 
     def check_integrity(self) -> None:
-        """Assert that the bytes counted are those held."""
         held = sum(picture.embedding.nbytes for picture in self._held.values())
         assert held == self.num_bytes <= self.max_bytes
 
@@ -107,3 +101,17 @@ class EmbeddingCache:
         picture.last_used = self._clock
         picture.owners.add(self.owner)
         self._held.move_to_end(key)
+
+
+class SideEmbeddings:
+    """Reads what `cache` holds in memory, if given, and adds nothing."""
+
+    def __init__(self, cache: EmbeddingCache | None) -> None:
+        self._cache = cache
+
+    def get(self, key: bytes) -> Tensor | None:
+        picture = self._cache.peek(key) if self._cache is not None else None
+        return picture.embedding if picture is not None else None
+
+    def put(self, key: bytes, embedding: Tensor) -> None:
+        pass

@@ -1,8 +1,4 @@
-"""Making room: what of everything held goes when the count or the bytes are short.
-
-Gathers what each loss would cost and free; the order among them is `core.cache.policy`'s. It never
-touches the runs in the slab: those are the sequence being worked on.
-"""
+"""Making room when the count or the bytes are short. Runs in the slab are never evicted."""
 
 from __future__ import annotations
 
@@ -13,9 +9,8 @@ from core.api.prompt import CutKind, Image
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
-from core.cache.policy import PRECIOUS, Worth, victim
+from core.cache.policy import PRECIOUS, Throughput, Worth, victim
 from core.cache.state import Checkpoint
-from core.cache.throughput import Throughput
 from core.cache.tree import PrefixTree
 
 # A node, an embedding by its key, or what is to be let in by its own worth.
@@ -23,10 +18,8 @@ Candidate = tuple[Node | bytes | Worth, Worth]
 
 
 class Evictor:
-    """Keeps the states within `count` and all bytes within the ledger's limits.
-
-    `path` is the sequence being worked on, which decides what is precious. What the tree has pinned
-    never goes. `stored` says whether a node's checkpoint is on disk too.
+    """Keeps states within `count` and bytes within the ledger's limits. `path` is the sequence
+    being worked on, which decides what is precious; `stored` says if a checkpoint is also on disk.
     """
 
     def __init__(
@@ -47,11 +40,10 @@ class Evictor:
 
     @property
     def is_off(self) -> bool:
-        """Whether the count says that no state is ever to be kept."""
         return self._tree.recurrent and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
-        """Make room for a new checkpoint; False when what is held is worth more than it."""
+        """Make room for a new checkpoint; False if everything held is worth more."""
         if self.is_off:
             return False
         while self._too_many(1):
@@ -63,7 +55,6 @@ class Evictor:
         return True
 
     def admit_picture(self, num_tokens: int, num_bytes: int) -> bool:
-        """Make room for a new embedding; False when what is held is worth more than it."""
         newcomer = Worth(None, self._throughput.read_seconds(0, num_tokens), num_bytes, age=0)
         while self._ledger.room(Held.EMBEDDINGS) < num_bytes:
             if not self._evict(by_bytes=True, newcomer=newcomer):
@@ -73,8 +64,7 @@ class Evictor:
     def make_room(
         self, held: Held, num_bytes: int, needed: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Make room for bytes whatever goes for them, as long as they are `needed`; False when
-        there is none."""
+        """Make room for bytes at any cost while they are `needed`; False if there is none."""
         if self._ledger.on_device(held):
             # What could go lies in host memory: dropping it would not help.
             return self._ledger.room(held) >= num_bytes
@@ -86,7 +76,6 @@ class Evictor:
         return True
 
     def fit(self) -> None:
-        """Drop what the count and the limits in force no longer allow."""
         while self._too_many(0):
             self._evict(by_bytes=False)
         fits = self.make_room(Held.STATES, 0) and self.make_room(Held.SLAB, 0)
@@ -98,7 +87,7 @@ class Evictor:
     def _evict(
         self, by_bytes: bool, newcomer: Node | Worth | None = None, num_bytes: int = 0
     ) -> bool:
-        """Drop one thing; False when nothing can go, or nothing is worth less than `newcomer`."""
+        """Evict one thing; False if nothing can go, or nothing is worth less than `newcomer`."""
         node = newcomer if isinstance(newcomer, Node) else None
         ranks = ranked(self.path, self._tree.checkpoints(), node)
         candidates: list[Candidate] = list(self._nodes(ranks))
@@ -123,7 +112,7 @@ class Evictor:
             self._tree.drop_checkpoint(chosen)
 
     def _nodes(self, ranks: dict[Node, int]) -> Iterator[Candidate]:
-        """What can go alone: any checkpoint, and where runs need none the last ones of a branch."""
+        """What can go alone: any checkpoint; without recurrent states, a branch's last run."""
         pin = self._tree.pinned
         pinned = set(pin.upwards()) if pin is not None else set()
         for node in self._tree:
@@ -132,7 +121,6 @@ class Evictor:
                 yield node, self._worth(node, ranks, self._frees(node))
 
     def _is_loose(self, node: Node) -> bool:
-        """Whether a run of a model without states can go with all it holds."""
         return not (self._tree.recurrent or node.children or node.in_slab)
 
     def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
@@ -142,7 +130,7 @@ class Evictor:
         return Worth(ranks.get(node), seconds, num_bytes, self._tree.clock - node.last_used)
 
     def _frees(self, node: Node) -> int:
-        """Bytes that go with a node's checkpoint: its own, and runs that only it needs."""
+        """Bytes of a checkpoint and of runs that only it needs."""
         checkpoint = node.checkpoint.held_bytes if node.checkpoint is not None else 0
         if not self._tree.recurrent:
             return checkpoint + (_row_bytes(node) if self._is_loose(node) else 0)
@@ -157,7 +145,7 @@ class Evictor:
 
 
 def ranked(path: Sequence[Node], held: Sequence[Node], newcomer: Node | None) -> dict[Node, int]:
-    """The places in PRECIOUS of the checkpoints that have one, `newcomer` counted as held."""
+    """The places in PRECIOUS of the checkpoints that have one, with `newcomer` counted as held."""
     on_path = [node for node in path if node.checkpoint is not None or node is newcomer]
     users = [node for node in on_path if node.role == "user"]
     stops = [node for node in (*held, *([newcomer] if newcomer else [])) if node.is_stop]
@@ -183,7 +171,6 @@ def _row_bytes(node: Node) -> int:
 
 
 def _tokens_to_read(node: Node) -> tuple[int, int]:
-    """Text and picture tokens between a node's end and the next checkpoint above it."""
     text = pictures = 0
     for at in node.upwards():
         if at is not node and at.checkpoint is not None:

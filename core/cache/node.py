@@ -1,13 +1,12 @@
-"""One run in the prefix tree, and the key that names it: what it holds and what hangs on it.
-
-Which nodes there are, and what goes when, is the business of `core.cache.tree`.
-"""
+"""One run in the prefix tree, its key, and the memory of dropped runs."""
 
 from __future__ import annotations
 
 import array
 import hashlib
+from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from core.api.prompt import ORIGIN, Cut, CutKind, Run, TextRun
@@ -15,14 +14,13 @@ from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
 Role = Literal["system", "user", "reply", "pause"]
+# 65,536 runs of 512 tokens are far more than anyone reads in a sitting; about 10 MB.
+REMEMBERED_KEYS = 65_536
 
 
 class Node:
-    """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says the slab has it.
-
-    `role` says whose message ends with the run, where one does, or that a reply paused there;
-    `owners` are the chats that used it.
-    """
+    """`rows` is KV outside the slab. `role` says whose message ends with the run, or that a reply
+    paused there; `owners` are the chats that used it."""
 
     __slots__ = (
         "checkpoint",
@@ -66,7 +64,6 @@ class Node:
         return self.run.num_tokens if self.run is not None else 0
 
     def ends(self, kind: CutKind) -> bool:
-        """Whether the run ends for one of the reasons in `kind`."""
         own = self.run.kind if self.run is not None else None
         return own is not None and bool(own & kind)
 
@@ -75,19 +72,18 @@ class Node:
         return self.ends(CutKind.MESSAGE_END)
 
     def upwards(self) -> Iterator[Node]:
-        """This node and those above it, the root left out."""
+        """This node and those above it, without the root."""
         node: Node | None = self
         while node is not None and node.parent is not None:
             yield node
             node = node.parent
 
     def path(self) -> list[Node]:
-        """The nodes from the first run down to this one, the root left out."""
         return list(self.upwards())[::-1]
 
 
 def chained_key(parent: bytes, run: Run) -> bytes:
-    """Key of a run below `parent`: a 256-bit digest of the parent's key and the run's content."""
+    """A 256-bit digest of the parent's key and the run's content."""
     digest = hashlib.blake2b(parent, digest_size=32)
     content = run.content
     if isinstance(content, TextRun):
@@ -99,3 +95,52 @@ def chained_key(parent: bytes, run: Run) -> bytes:
         digest.update(kind + content.rows.to_bytes(4) + content.columns.to_bytes(4))
         digest.update(content.num_positions.to_bytes(4) + content.key)
     return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    owners: frozenset[str] = frozenset()
+    had_checkpoint: bool = False
+
+
+class Remembered:
+    """The newest REMEMBERED_KEYS keys of prefilled runs, also evicted ones. A key could tell what a
+    chat said, so it goes with the last chat that read it."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[bytes, Past] = OrderedDict()
+        self._shared: dict[Past, Past] = {}  # a chat's runs have one past in common
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._runs
+
+    def past(self, key: bytes) -> Past:
+        return self._runs.get(key, Past())
+
+    def knows(self, owner: str) -> bool:
+        return any(owner in past.owners for past in self._shared)
+
+    def note(self, key: bytes, owner: str | None = None, had_checkpoint: bool = False) -> None:
+        """Note a run that was read or restored."""
+        past = self.past(key)
+        if owner is not None and owner not in past.owners:
+            past = replace(past, owners=past.owners | {owner})
+        if had_checkpoint and not past.had_checkpoint:
+            past = replace(past, had_checkpoint=True)
+        self._runs[key] = self._shared.setdefault(past, past)
+        self._runs.move_to_end(key)
+        if len(self._runs) > REMEMBERED_KEYS:
+            self._runs.popitem(last=False)
+
+    def forget(self, owner: str) -> None:
+        self._shared.clear()
+        for key, past in list(self._runs.items()):
+            left = replace(past, owners=past.owners - {owner})
+            if left.owners:
+                self._runs[key] = self._shared.setdefault(left, left)
+            else:
+                del self._runs[key]
+
+    def clear(self) -> None:
+        self._runs.clear()
+        self._shared.clear()

@@ -1,9 +1,5 @@
-"""Which cuts get a checkpoint, and what goes first when there is no room for all.
-
-Both are pure functions. Placement looks only at the prompt and the interval and is prefix-stable:
-what follows a cut never changes whether it was named. Eviction acts on what is held, never on
-placement, so a small count changes costs and not outputs.
-"""
+"""Which cuts get a checkpoint, what is evicted first, and the speeds that decide it. Placement is
+prefix-stable; eviction changes costs and never outputs."""
 
 from __future__ import annotations
 
@@ -13,20 +9,20 @@ from typing import TypeVar
 
 from core.api.prompt import CutKind, Prompt, Run
 
+# The share of the newest measurement: speeds follow a machine that gets busy within a few requests.
+NEWEST = 0.3
+# Seconds per byte of a slow disk, until this one was measured: only eviction goes by it.
+UNMEASURED_DISK = 1e-8
 _ALWAYS = CutKind.MESSAGE_END | CutKind.IMAGE_START | CutKind.IMAGE_END
 
 
 def rounded_interval(interval: int, grid: int) -> int:
-    """The interval in tokens, rounded up to a multiple of the grid."""
     return -(-interval // grid) * grid
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs of `prompt` that end at a cut which gets a checkpoint.
-
-    Named are every message end, both edges of every image, and each grid cut at least `interval`
-    tokens (rounded up to the grid) after the last named one.
-    """
+    """The runs of `prompt` whose ends get a checkpoint: all message ends, both edges of each image,
+    and grid cuts at least `interval` tokens apart."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 
@@ -53,10 +49,9 @@ PRECIOUS = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What the loss of something would cost, and what it would free.
+    """What an eviction would cost and free.
 
-    `rank` is its place in PRECIOUS, None for everything else; `age` counts uses of the cache since
-    its last own; `num_bytes` is what its loss frees.
+    `rank` is the place in PRECIOUS, or None; `age` counts uses of the cache since the last own use.
     """
 
     rank: int | None
@@ -69,12 +64,8 @@ Thing = TypeVar("Thing")
 
 
 def victim(candidates: Iterable[tuple[Thing, Worth]], by_bytes: bool) -> Thing | None:
-    """What goes first; None when there is nothing to choose from.
-
-    Of what isn't precious, the cheapest to rebuild (per byte freed, where bytes are short) and
-    least likely to be needed: a use so many uses ago is that many times less likely to come again.
-    Where only precious things are left, the least precious.
-    """
+    """What to evict: the cheapest to rebuild (per byte freed, if bytes are short), weighted by age;
+    precious things last, the least precious first."""
     return min(candidates, key=lambda pair: _order(pair[1], by_bytes), default=(None, None))[0]
 
 
@@ -83,3 +74,35 @@ def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
         return len(PRECIOUS) - worth.rank, 0.0
     value = worth.rebuild_seconds / (1 + worth.age)
     return 0, value / max(1, worth.num_bytes) if by_bytes else value
+
+
+@dataclass
+class Throughput:
+    """Measured seconds per prefilled token, per encoded picture token, and per byte from disk.
+    Before that only ratios matter: a picture's token counts twice."""
+
+    prefill: float = 1e-3
+    encode: float = 1e-3
+    disk: float | None = None
+
+    def note_prefill(self, tokens: int, seconds: float) -> None:
+        if tokens:
+            self.prefill = _mixed(self.prefill, seconds / tokens)
+
+    def note_encode(self, tokens: int, seconds: float) -> None:
+        if tokens:
+            self.encode = _mixed(self.encode, seconds / tokens)
+
+    def note_disk(self, num_bytes: int, seconds: float) -> None:
+        if num_bytes:
+            self.disk = _mixed(self.disk, seconds / num_bytes)
+
+    def read_seconds(self, text_tokens: int, picture_tokens: int) -> float:
+        return (text_tokens + picture_tokens) * self.prefill + picture_tokens * self.encode
+
+    def fetch_seconds(self, num_bytes: int) -> float:
+        return num_bytes * (UNMEASURED_DISK if self.disk is None else self.disk)
+
+
+def _mixed(old: float | None, new: float) -> float:
+    return new if old is None else (1 - NEWEST) * old + NEWEST * new

@@ -1,8 +1,5 @@
-"""Restoring a prompt from where it can be resumed: in the slab, from memory, or from disk.
-
-The deepest place is tried first; one that fails is dropped with what can't be restored without it,
-and the next best is taken. What is held, and what goes when room is short, is decided elsewhere.
-"""
+"""Restoring a prompt: the deepest place to resume from, and which runs are in the slab. A place
+that fails is dropped with what depends on it, and the next best is tried."""
 
 from __future__ import annotations
 
@@ -15,8 +12,9 @@ from torch import Tensor
 
 from core.api.prompt import Cut, Prompt
 from core.cache.eviction import Evictor
-from core.cache.live import FROM_DISK, FROM_SLAB, LivePath, RestoreFailedError
+from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
+from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
@@ -24,16 +22,15 @@ from core.layers.memory import LayerSpec
 
 MemoryTier = Literal["slab", "memory", "disk"]
 TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")
+# Places in TIERS: where a run came from into the slab.
+FROM_SLAB, FROM_MEMORY, FROM_DISK = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where a request goes on from: everything needed to prefill the runs after `num_runs`.
-
-    `last_hidden` is set when the place was reached by a checkpoint; a prompt that ends there needs
-    no forward at all. `failed` says that a better place was tried and could not be restored,
-    `faster` that one on disk was passed because reading again is quicker.
-    """
+    """Where a request resumes, after `num_runs` runs. With `last_hidden`, a prompt that ends there
+    needs no forward. `failed` says that a better place could not be restored, `faster` that one on
+    disk was passed because prefilling is quicker."""
 
     node: Node
     num_runs: int
@@ -50,8 +47,6 @@ class Restored:
 
 
 class Restorer:
-    """Brings the runs above a place into the slab, and its state to where the model computes."""
-
     def __init__(
         self,
         specs: Sequence[LayerSpec],
@@ -69,8 +64,8 @@ class Restorer:
         self._evictor = evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
-        """To the deepest place of `prompt`. What is on disk is fetched even where reading it again
-        is quicker if `always`; `mark` is told of each node made for it."""
+        """Restore the deepest place of `prompt`; `always` fetches from disk even if prefilling is
+        quicker. `mark` gets each node made for it."""
         keys = self._tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
@@ -97,7 +92,6 @@ class Restorer:
             return self.at(node, checkpoint, TIERS[tier], keys, failed, faster)
 
     def start(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
-        """The very start, for a prompt of which nothing can be brought back."""
         zeros = RecurrentState.zeros(self._specs, self._device)
         return Restored(self._tree.root, 0, zeros, None, None, failed, tuple(keys), faster)
 
@@ -110,7 +104,6 @@ class Restorer:
         failed: bool = False,
         faster: bool = False,
     ) -> Restored:
-        """A node whose runs are in a slab, with the state to go on from on the device."""
         here = checkpoint.to(self._device) if checkpoint is not None else None
         return Restored(
             node=node,
@@ -126,8 +119,8 @@ class Restorer:
     def _deeper(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes], always: bool
     ) -> tuple[int, bool]:
-        """How many runs the disk can bring back beyond `depth`, 0 for none; and whether it could,
-        but reading them again is quicker."""
+        """How many runs the disk can restore beyond `depth`, and whether they were passed because
+        prefilling is quicker."""
         if self._evictor.is_off:
             return 0, False
         held = len(self._tree.match(keys))
@@ -141,7 +134,6 @@ class Restorer:
     def _from_disk(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, mark: Callable[[Node], None]
     ) -> tuple[Node, Checkpoint]:
-        """The node after `depth` runs with its checkpoint, their rows still to be fetched."""
         checkpoint = self._disk.checkpoint(keys[depth - 1])
         if checkpoint is None or not checkpoint.state.matches(self._specs):
             raise RestoreFailedError("the state on disk is gone or damaged")
@@ -156,10 +148,121 @@ class Restorer:
         return node, checkpoint
 
     def _bring(self, node: Node | None) -> int:
-        """Bring a node's runs into the slab; nothing that makes room meanwhile may drop it."""
+        """Bring a node's runs into the slab; pinned, so that making room can't drop it."""
         self._evictor.path = node.path() if node is not None else []
         self._tree.pinned = node
         try:
             return self._live.leave_for(node)
         finally:
             self._tree.pinned = None
+
+
+class RestoreFailedError(Exception):
+    """A run's KV could not be restored; the tree has already dropped what depended on it."""
+
+
+class LivePath:
+    """The nodes whose KV is in the slab, from the first token on without a gap.
+    `make_room(num_bytes, needed)` makes room for a copy outside it; `fetch` reads rows from disk.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[LayerSpec],
+        slab: KVSlab,
+        tree: PrefixTree,
+        ledger: Ledger,
+        make_room: Callable[[int, Callable[[], bool]], bool],
+        fetch: Callable[[Node], KVRows | None],
+    ) -> None:
+        self._specs = specs
+        self._slab = slab
+        self._tree = tree
+        self._ledger = ledger
+        self._make_room = make_room
+        self._fetch = fetch
+        self._nodes: list[Node] = []
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self._nodes
+
+    def leave_for(self, target: Node | None) -> int:
+        """Make the slab hold exactly the runs down to `target`; returns the slowest tier used.
+        Raises RestoreFailedError, with the path cut to its complete runs."""
+        wanted = target.path() if target is not None else []
+        shared = _num_shared(self._nodes, wanted)
+        self._copy_out(shared)
+        return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_SLAB)
+
+    def append(self, node: Node) -> None:
+        self._nodes.append(node)
+
+    def leave_dropped(self) -> None:
+        kept = 0
+        while kept < len(self._nodes) and self._nodes[kept] in self._tree:
+            kept += 1
+        del self._nodes[kept:]
+
+    def _copy_out(self, keep: int) -> None:
+        """End the path after `keep` nodes, saving rows that the tree still needs."""
+        leaving = self._nodes[keep:]
+        del self._nodes[keep:]
+        for node in reversed(leaving):
+            self._save(node)
+            node.in_slab = False
+            self._tree.prune(node)
+
+    def _save(self, node: Node) -> None:
+        if not self._tree.needs_rows(node):
+            return
+        assert node.run is not None
+        num_bytes = node.num_tokens * self._slab.bytes_per_token
+
+        def needed() -> bool:
+            # Making room can drop the very checkpoints that needed this run.
+            return self._tree.needs_rows(node)
+
+        if not (self._make_room(num_bytes, needed) and needed()):
+            self._lose(node)
+            return
+        self._ledger.reserve(Held.ROWS, num_bytes)
+        try:
+            rows = self._slab.copy_out(node.run.start.token.value, node.end.token.value)
+        except (RuntimeError, MemoryError):
+            self._ledger.release(Held.ROWS, num_bytes)
+            self._lose(node)
+        else:
+            self._tree.hold_rows(node, rows)
+
+    def _lose(self, node: Node) -> None:
+        if self._tree.needs_rows(node):
+            self._tree.drop_subtree(node)
+
+    def _copy_in(self, node: Node) -> int:
+        assert node.run is not None
+        tier = FROM_MEMORY if node.rows is not None else FROM_DISK
+        try:
+            rows = node.rows if node.rows is not None else self._fetch(node)
+            if rows is None or not rows.matches(self._specs, node.num_tokens):
+                raise ValueError("the run's rows are gone or of another kind")
+            # What came from disk is a copy of its own until it lies in the slab.
+            passing = rows.num_bytes if node.rows is None else 0
+            with self._ledger.passing(Held.IN_FLIGHT, passing):
+                self._slab.copy_in(node.run.start.token.value, rows)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            self._tree.drop_subtree(node)
+            raise RestoreFailedError(str(error)) from error
+        self._tree.release_rows(node)
+        node.in_slab = True
+        self._nodes.append(node)
+        return tier
+
+
+def _num_shared(one: Sequence[Node], other: Sequence[Node]) -> int:
+    shared = 0
+    for left, right in zip(one, other, strict=False):
+        if left is not right:
+            break
+        shared += 1
+    return shared

@@ -1,9 +1,5 @@
-"""A branch beside the tree: somewhere to read a prompt that leaves no trace.
-
-A side request (a title, a summary) goes on from what the tree holds in memory, in a slab of its
-own under a small quota. It evicts nothing, keeps nothing, and the chat's live path stays where it
-is.
-"""
+"""A side request (a title, a summary): it resumes from the tree in a slab of its own, evicts
+nothing and keeps nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from core.api.errors import NoRoomBesideError
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run
 from core.cache.context import ContextCache, Usage
-from core.cache.embeddings import EmbeddingCache
+from core.cache.embeddings import SideEmbeddings
 from core.cache.ledger import Held
 from core.cache.node import Node, chained_key
 from core.cache.restore import MemoryTier, Restored
@@ -24,32 +20,16 @@ from core.cache.state import RecurrentState
 QUOTA = 0.25
 
 
-class SideEmbeddings:
-    """Reads the embeddings that are held and adds none."""
-
-    def __init__(self, embeddings: EmbeddingCache) -> None:
-        self._embeddings = embeddings
-
-    def get(self, key: bytes) -> Tensor | None:
-        picture = self._embeddings.peek(key)
-        return picture.embedding if picture is not None else None
-
-    def put(self, key: bytes, embedding: Tensor) -> None:
-        """Nothing is kept."""
-
-
 class Branch:
-    """Runs outside the tree, their KV in a slab of their own."""
+    """Runs outside the tree, with their KV in a slab of their own."""
 
     def __init__(self, slab: KVSlab) -> None:
         self.slab = slab
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """No checkpoint is kept, so none is planned."""
         return frozenset()
 
     def add(self, parent: Node, run: Run) -> Node:
-        """A node of nobody's tree."""
         return Node(chained_key(parent.key, run), parent, run)
 
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
@@ -57,7 +37,7 @@ class Branch:
 
 
 class SideBranch(Branch):
-    """A branch of `cache` for one request; `end_use` gives its bytes back."""
+    """A branch of `cache` for one request; `end_use` frees its bytes."""
 
     def __init__(self, cache: ContextCache) -> None:
         self._cache = cache
@@ -72,7 +52,7 @@ class SideBranch(Branch):
         ledger.reserve(Held.SIDE, self._num_bytes)
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
-        """Go on from the deepest place in memory. Raises NoRoomBesideError past the quota."""
+        """Resume from the deepest place in memory. Raises NoRoomBesideError past the quota."""
         if prompt.num_tokens >= self.context_length:
             raise NoRoomBesideError(
                 f"It takes {prompt.num_tokens:,} tokens beside the chat, and the memory budget has "
@@ -92,5 +72,4 @@ class SideBranch(Branch):
         return self._cache.restorer.at(node, node.checkpoint, tier, keys)
 
     def end_use(self) -> None:
-        """The request is over; nothing of it stays."""
         self._cache.ledger.release(Held.SIDE, self._num_bytes)

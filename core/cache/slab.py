@@ -1,8 +1,4 @@
-"""The live slab: contiguous keys and values of the one sequence being worked on.
-
-Token-major, one pair of tensors per full-attention layer, growing in steps up to the context
-length. Which tokens its rows belong to is the business of `core.cache.live`.
-"""
+"""The KV slab: contiguous keys and values of the one sequence being worked on."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ GROWTH = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """Keys and values [tokens, heads, head_dim] of tokens in a row, outside the slab."""
+    """Keys and values [tokens, heads, head_dim] of consecutive tokens."""
 
     layers: Mapping[int, tuple[Tensor, Tensor]]
 
@@ -29,7 +25,6 @@ class KVRows:
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers.values())
 
     def matches(self, specs: Sequence[LayerSpec], num_tokens: int) -> bool:
-        """Whether there are exactly `num_tokens` rows of the declared shapes and types."""
         declared = {
             layer: ((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)
             for layer, spec in enumerate(specs)
@@ -43,12 +38,9 @@ class KVRows:
 
 
 class KVSlab:
-    """Rows 0..capacity of keys and values for each full-attention layer; grows, never shrinks.
-
-    All rows up to `limit` are one allocation, so growing copies nothing. On a CPU the system backs
-    only rows that were written, and `capacity` counts those in steps; a GPU has all of them at
-    once. `make_room(num_bytes)` is called before the slab takes more and raises when there is none.
-    """
+    """Rows 0..capacity of keys and values per full-attention layer, in one allocation of `limit`
+    rows. A CPU backs only written rows, and `capacity` counts those in steps; a GPU has all at
+    once. `make_room(num_bytes)` is called before it grows and may raise."""
 
     def __init__(
         self,
@@ -68,7 +60,6 @@ class KVSlab:
         self.capacity = 0
 
     def beside(self, limit: int) -> KVSlab:
-        """Another, empty slab for the same layers, of `limit` rows, whose bytes nobody asks for."""
         slab = KVSlab((), self._device, limit)
         slab._specs = self._specs
         return slab
@@ -82,7 +73,7 @@ class KVSlab:
         return self.capacity * self.bytes_per_token
 
     def reserve(self, num_tokens: int) -> None:
-        """Make room for so many rows. Raises ValueError past the limit; what is held stays."""
+        """Make room for that many rows. Raises ValueError past the limit."""
         if num_tokens > self._limit:
             raise ValueError(f"{num_tokens} rows do not fit a slab of {self._limit}")
         if num_tokens <= self.capacity:
@@ -103,18 +94,16 @@ class KVSlab:
         return all_keys[:end], all_values[:end]
 
     def clear(self, start: int, end: int) -> None:
-        """Leave nothing in rows start..end, which belong to nothing."""
+        """Zero rows start..end, which belong to nothing."""
         for pair in self.view(start, end).layers.values():
             for rows in pair:
                 rows.zero_()
 
     def rows(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Where a layer's rows lie, [limit, heads, head_dim] each, once there are any: the same
-        place as long as there is a slab, but only rows that were reserved may be written."""
+        """A layer's rows [limit, heads, head_dim], which never move."""
         return self._layers[layer]
 
     def view(self, start: int, end: int) -> KVRows:
-        """Rows start..end where they lie; the next write there changes them."""
         return KVRows(
             {
                 layer: (keys[start:end], values[start:end])
@@ -123,7 +112,6 @@ class KVSlab:
         )
 
     def copy_out(self, start: int, end: int) -> KVRows:
-        """A copy of rows start..end in host memory that no later write changes."""
         return KVRows(
             {
                 layer: (_host_copy(keys[start:end]), _host_copy(values[start:end]))
@@ -132,7 +120,7 @@ class KVSlab:
         )
 
     def copy_in(self, start: int, rows: KVRows) -> None:
-        """Put rows back to where they were. Raises ValueError when they aren't this slab's kind."""
+        """Put rows back in place. Raises ValueError if they are of another kind."""
         if rows.layers.keys() != self._specs.keys():
             raise ValueError("the rows belong to other layers")
         for layer, (keys, values) in rows.layers.items():

@@ -1,12 +1,10 @@
-"""The recurrent states of all layers at one place, and a checkpoint: those states kept in the tree.
-
-States are values: a run moves a copy on and never writes into what was before, so keeping a state
-costs no copy and undoing a cancelled chunk means dropping the new one. One-token steps, whose
-states nobody keeps, update one copy in place.
-"""
+"""Recurrent states, checkpoints of them, and their copies to the host. Prefill advances a copy and
+never writes into the state before it; decode steps, whose states nobody keeps, update one copy in
+place."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +12,9 @@ import torch
 from torch import Tensor
 
 from core.layers.memory import LayerSpec, LayerState, RecurrentSpec
+
+_LOG = logging.getLogger(__name__)
+_HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,7 @@ class RecurrentState:
 
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
-        """The state before the first token: each tensor is one number seen from everywhere, for
-        nobody writes into a state."""
+        """The state before the first token, as expanded zeros."""
         return cls(
             {
                 layer: tuple(
@@ -38,7 +38,7 @@ class RecurrentState:
         )
 
     def room(self) -> RecurrentState:
-        """Memory for another state of these shapes, without content."""
+        """Uninitialised memory for another state of these shapes."""
         return RecurrentState(
             {
                 layer: tuple(
@@ -50,7 +50,6 @@ class RecurrentState:
         )
 
     def copy(self) -> RecurrentState:
-        """The same in memory of its own, to be updated in place."""
         return RecurrentState(
             {
                 layer: tuple(
@@ -61,7 +60,6 @@ class RecurrentState:
         )
 
     def copy_from(self, other: RecurrentState) -> None:
-        """Become what `other` is, which has the same tensors, without moving to another place."""
         for layer, state in other.layers.items():
             for own, given in zip(self.layers[layer], state, strict=True):
                 own.copy_(given)
@@ -71,7 +69,6 @@ class RecurrentState:
         return sum(tensor.nbytes for state in self.layers.values() for tensor in state)
 
     def matches(self, specs: Sequence[LayerSpec]) -> bool:
-        """Whether every recurrent layer has its tensors in the declared shapes and types."""
         declared = {
             layer: [(tensor.shape, tensor.dtype) for tensor in spec.tensors]
             for layer, spec in enumerate(specs)
@@ -86,27 +83,22 @@ class RecurrentState:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything but the KV that is needed to go on from a place, or to answer right there.
-
-    `last_hidden` [hidden] is the last token's row after the final norm: with it, a prompt that ends
-    at this place costs the output head alone.
-    """
+    """What is needed next to the KV to resume at a place. With `last_hidden` [hidden], the last row
+    after the final norm, a prompt that ends there costs the output head alone."""
 
     state: RecurrentState
     last_hidden: Tensor
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the recurrent states, which is what the user is shown."""
+        """Bytes of the recurrent states, which the user is shown."""
         return self.state.num_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all of it, which is what the budget counts."""
         return self.state.num_bytes + self.last_hidden.nbytes
 
     def to(self, device: torch.device) -> Checkpoint:
-        """The same on another device; itself when it is there."""
         layers = {
             layer: tuple(tensor.to(device) for tensor in state)
             for layer, state in self.state.layers.items()
@@ -115,7 +107,67 @@ class Checkpoint:
 
 
 def own(tensor: Tensor) -> Tensor:
-    """The tensor with a storage of its own, so that keeping it keeps nothing larger alive."""
+    """The tensor in a storage of its own, so that keeping it keeps nothing larger alive."""
     if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
+
+
+class SideStream:
+    """Copies tensors of a CUDA device to pinned host memory on a stream of its own."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], torch.cuda.Event]:
+        """Start copying; the event says when all are complete. Raises RuntimeError without room for
+        pinned memory."""
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        arrival = torch.cuda.Event()
+        with torch.cuda.stream(self._stream):
+            copies = [torch.empty_like(each, device=_HOST, pin_memory=True) for each in tensors]
+            for copy, tensor in zip(copies, tensors, strict=True):
+                copy.copy_(tensor, non_blocking=True)
+            arrival.record(self._stream)
+        return copies, arrival
+
+
+class HostCopies:
+    """Copies checkpoints to the host while the GPU computes; at once without a `copier`. Whoever
+    reads a checkpoint must `wait` first."""
+
+    def __init__(self, copier: SideStream | None) -> None:
+        self._copier = copier
+        self._under_way: list[tuple[torch.cuda.Event, Checkpoint]] = []
+
+    def take(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The checkpoint on the host, complete once `wait` returns."""
+        if self._copier is None:
+            return checkpoint.to(_HOST)
+        self._under_way = [(due, source) for due, source in self._under_way if not due.query()]
+        try:
+            copies, arrival = self._copier.begin(_tensors(checkpoint))
+        except RuntimeError as error:
+            _LOG.warning("Checkpoints are copied one after the other: %s", error)
+            self._copier = None
+            return checkpoint.to(_HOST)
+        self._under_way.append((arrival, checkpoint))
+        return _with_tensors(checkpoint, copies)
+
+    def wait(self) -> None:
+        while self._under_way:
+            self._under_way.pop()[0].synchronize()
+
+
+def _tensors(checkpoint: Checkpoint) -> list[Tensor]:
+    states = checkpoint.state.layers.values()
+    return [*(tensor for state in states for tensor in state), checkpoint.last_hidden]
+
+
+def _with_tensors(checkpoint: Checkpoint, tensors: Sequence[Tensor]) -> Checkpoint:
+    left = iter(tensors)
+    layers = {
+        layer: tuple(next(left) for _ in state) for layer, state in checkpoint.state.layers.items()
+    }
+    return Checkpoint(RecurrentState(layers), next(left))

@@ -1,9 +1,6 @@
-"""The disk tier as the tree sees it: what of a path survives a restart, and how it comes back.
-
-Only places where people go on from are written: the newest message end, the end of a reply that
-was stopped, the last picture's edge, the system prompt's end, with the runs above them. Files,
-owners and what goes first under the cap are the store's (`core.storage`).
-"""
+"""The disk tier: which places of a path survive a restart. Written are the newest message end, the
+end of a stopped reply, the last picture's edge and the system prompt's end, with the runs above
+them."""
 
 from __future__ import annotations
 
@@ -18,9 +15,9 @@ from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
+from core.cache.policy import Throughput
 from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
-from core.cache.throughput import Throughput
 from core.cache.tree import PrefixTree
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 
@@ -43,7 +40,6 @@ class DiskTier:
     def connect(
         self, ledger: Ledger, throughput: Throughput, make_room: Callable[[Held, int], bool]
     ) -> None:
-        """Count what passes through memory in `ledger` and learn the disk's speed."""
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
 
     @property
@@ -60,7 +56,6 @@ class DiskTier:
         return self.store.cap if self.store is not None else 0
 
     def limit(self, cap: int) -> None:
-        """Stay within `cap` bytes from now on."""
         if self.store is not None and self.store.cap != cap:
             self.store.cap = cap
 
@@ -71,10 +66,8 @@ class DiskTier:
         return self._has(SegmentKind.KV, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
-        """The most runs, beyond `above`, that can be resumed from with what is on disk; else 0.
-
-        The rows of the first `held` runs are in memory; places in `passed` are not tried.
-        """
+        """The most runs beyond `above` that can be resumed from with the disk, else 0. The first
+        `held` runs are in memory; places in `passed` are not tried."""
         if self.store is None:
             return 0
         reach = held
@@ -87,8 +80,8 @@ class DiskTier:
         return 0
 
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
-        """Whether reading `runs` again is clearly quicker than fetching the last `num_fetched` of
-        them and the state behind them."""
+        """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` of them
+        and the state."""
         if self._throughput.disk is None:
             return False
         fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
@@ -99,7 +92,7 @@ class DiskTier:
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
-        """The checkpoint at a node's end; None where there is none, or no room to read it."""
+        """The checkpoint at a node; None if there is none, or no room to read it."""
         tensors = self._get(SegmentKind.STATE, key)
         if tensors is None or "last_hidden" not in tensors:
             return None
@@ -114,7 +107,6 @@ class DiskTier:
         return Checkpoint(RecurrentState(states), tensors["last_hidden"])
 
     def rows(self, node: Node) -> KVRows | None:
-        """A run's keys and values; None where there are none, or no room to read them."""
         tensors = self._get(SegmentKind.KV, node.key)
         if tensors is None:
             return None
@@ -124,12 +116,11 @@ class DiskTier:
         )
 
     def embedding(self, key: bytes) -> Tensor | None:
-        """A picture's embedding [tokens, image_width]."""
         tensors = self._get(SegmentKind.EMBEDDING, key)
         return tensors["embedding"] if tensors is not None else None
 
     def own(self, owner: str, keys: Sequence[bytes]) -> None:
-        """A chat goes on from a path, given from its end: what is on disk of it is its own too."""
+        """A chat resumes from a path, given from its end: what is on disk of it is also its own."""
         if self.store is None:
             return
         # Whoever owns a segment owns the runs above it too.
@@ -141,7 +132,6 @@ class DiskTier:
             self.store.touch(SegmentKind.STATE, keys[0])
 
     def forget(self, owner: str | None) -> None:
-        """Delete what only a chat used; None deletes everything."""
         self._wanted = {
             key: node for key, node in self._wanted.items() if owner and node.owners - {owner}
         }
@@ -149,10 +139,8 @@ class DiskTier:
             self.store.forget(owner)
 
     def want(self, path: Sequence[Node]) -> None:
-        """A request on `path` is over: its places worth coming back to are to be written.
-
-        A user message's end that a settled reply has passed before it was written no longer is.
-        """
+        """A request on `path` has ended: note the places to write, and drop a user message's end
+        that a prefilled reply has passed."""
         if self.store is None:
             return
         held = [node for node in path if node.checkpoint is not None]
@@ -167,8 +155,6 @@ class DiskTier:
                 self._wanted[node.key] = node
 
     def write_some(self, tree: PrefixTree, slab: KVSlab, embeddings: EmbeddingCache) -> bool:
-        """Write one segment of what is wanted; False when nothing is left to write, or there is no
-        room to copy it: nothing goes from memory for that, so it waits."""
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
             segment = self._missing(node, slab, embeddings) if node in tree else None
@@ -182,7 +168,7 @@ class DiskTier:
         return False
 
     def _missing(self, node: Node, slab: KVSlab, embeddings: EmbeddingCache) -> Segment | None:
-        """The first segment that a node's restart lacks, runs from the top first."""
+        """The first segment that a node's restore after a restart lacks, top runs first."""
         if node.checkpoint is None:
             return None
         path = node.path()
@@ -245,7 +231,6 @@ class DiskTier:
 
 
 def _last_pause(held: Sequence[Node]) -> Sequence[Node]:
-    """The last pause of the reply that ends a path, or nothing."""
     for node in reversed(held):
         if node.role == "user":
             break

@@ -1,12 +1,6 @@
-"""The prefix tree: every run that can still be reused, keyed by everything that came before it.
-
-A node stands for one run and everything above it: its key is a digest chained from the engine's
-fingerprint over run after run, so equal keys mean equal tokens, images and numerics from the start.
-Runs are reused whole or not at all and are never split. A checkpoint can be dropped alone; a run
-stays exactly while a checkpoint at or below its end needs it. Keys of dropped runs are remembered
-(`core.cache.remembered`). Where a run's KV lies is kept here and changed by
-`core.cache.live`; what goes first when room is short is decided in `core.cache.eviction`.
-"""
+"""The prefix tree: every run that can be reused. Keys are chained digests from the engine's
+fingerprint on, so equal keys mean equal tokens, images and numerics from the start. A run is reused
+whole and stays while a checkpoint at or below its end needs it."""
 
 from __future__ import annotations
 
@@ -14,15 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from core.api.prompt import Prompt, Run, TextRun
 from core.cache.ledger import Held, Ledger
-from core.cache.node import Node, chained_key
-from core.cache.remembered import Remembered
+from core.cache.node import Node, Remembered, chained_key
 from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
 
 class PrefixTree:
-    """All held runs of one loaded model. `recurrent` says that going on from a run needs a state;
-    without it every held run can be resumed from. What is held is counted in `ledger`.
+    """All cached runs of one loaded model, counted in `ledger`.
+
+    `recurrent` says that resuming from a run needs a state; without it every run can be resumed
+    from.
     """
 
     def __init__(self, fingerprint: bytes, recurrent: bool, ledger: Ledger) -> None:
@@ -48,13 +43,11 @@ class PrefixTree:
         return self._nodes.get(key)
 
     def clear(self) -> None:
-        """Drop every run and every key."""
         for child in list(self.root.children.values()):
             self.drop_subtree(child)
         self._remembered.clear()
 
     def keys(self, prompt: Prompt) -> list[bytes]:
-        """The chained key after each run of `prompt`."""
         keys = []
         parent = self.root.key
         for run in prompt.runs:
@@ -63,7 +56,7 @@ class PrefixTree:
         return keys
 
     def match(self, keys: Sequence[bytes]) -> list[Node]:
-        """The held nodes along a prompt, from its first run on, as far as they go."""
+        """The nodes along a prompt, from its first run as far as they go."""
         nodes: list[Node] = []
         for key in keys:
             node = self._nodes.get(key)
@@ -73,10 +66,8 @@ class PrefixTree:
         return nodes
 
     def restorable(self, nodes: Sequence[Node], num_runs: int) -> Node | None:
-        """The deepest of the matched nodes from which a prompt of `num_runs` runs can go on.
-
-        At the prompt's very end that takes the last hidden row, which comes with a checkpoint.
-        """
+        """The deepest matched node from which a prompt of `num_runs` runs can resume; at the
+        prompt's very end that takes a checkpoint's hidden row."""
         for depth in range(len(nodes), 0, -1):
             node = nodes[depth - 1]
             if node.checkpoint is not None or (not self.recurrent and depth < num_runs):
@@ -84,18 +75,15 @@ class PrefixTree:
         return None
 
     def knows(self, owner: str) -> bool:
-        """Whether a chat has read anything here."""
         return self._remembered.knows(owner)
 
     def was_read(self, key: bytes) -> bool:
-        """Whether a run with this key was ever prefilled here, held or not."""
         return key in self._remembered
 
     def had_checkpoint(self, key: bytes) -> bool:
         return self._remembered.past(key).had_checkpoint
 
     def common_tokens(self, parent: Node, run: Run) -> int:
-        """How many leading tokens of `run` some held run below `parent` shares: where they part."""
         if not isinstance(run.content, TextRun):
             return 0
         return max(
@@ -108,7 +96,6 @@ class PrefixTree:
         )
 
     def add(self, parent: Node, run: Run) -> Node:
-        """The node for `run` below `parent`, new or already held, its KV lying in the slab."""
         node = self.place(parent, run)
         self.release_rows(node)
         node.in_slab = True
@@ -116,7 +103,6 @@ class PrefixTree:
         return node
 
     def place(self, parent: Node, run: Run) -> Node:
-        """The node for `run` below `parent`, made if there is none. A new one holds nothing yet."""
         key = chained_key(parent.key, run)
         node = self._nodes.get(key)
         if node is None:
@@ -127,35 +113,27 @@ class PrefixTree:
         return node
 
     def own(self, node: Node, owner: str) -> None:
-        """A chat uses a run."""
         node.owners.add(owner)
         self._remembered.note(node.key, owner)
 
     def needs_rows(self, node: Node) -> bool:
-        """Whether anything that can be resumed from would be lost with a run's KV.
-
-        Without recurrent states that is any run but a stop that nothing follows.
-        """
+        """True if losing a run's KV would lose a place to resume from."""
         alone = not self.recurrent and (not node.is_stop or bool(node.children))
         return node in self and (alone or node.num_checkpoints > 0)
 
     def hold_rows(self, node: Node, rows: KVRows) -> None:
-        """The run's KV lies outside the slab from now on; its bytes were taken by the caller."""
         node.rows, node.in_slab = rows, False
 
     def release_rows(self, node: Node) -> None:
-        """Let go of the KV outside the slab, if there is any."""
         if node.rows is not None:
             self._ledger.release(Held.ROWS, node.rows.num_bytes)
             node.rows = None
 
     @property
     def clock(self) -> int:
-        """How many uses there were."""
         return self._clock
 
     def touch(self, node: Node) -> None:
-        """Mark one node as used now; its ancestors stay as they were."""
         self._clock += 1
         node.last_used = self._clock
 
@@ -167,7 +145,6 @@ class PrefixTree:
         return self.root.num_checkpoints
 
     def hold(self, node: Node, checkpoint: Checkpoint) -> None:
-        """Hold a checkpoint at `node`, for which there is room."""
         if node.checkpoint is None:
             self._ledger.reserve(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
@@ -176,18 +153,16 @@ class PrefixTree:
         self.touch(node)
 
     def drop_checkpoint(self, node: Node) -> None:
-        """Drop one state, and the runs that nothing needs any more."""
+        """Drop one checkpoint, and the runs that nothing needs any more."""
         if node.checkpoint is not None:
             self._release_checkpoint(node)
             self.prune(node)
 
     def drop_leaf(self, node: Node) -> None:
-        """Drop a run that has nothing below it."""
         self._release_checkpoint(node)
         self._remove(node)
 
     def drop_subtree(self, node: Node) -> None:
-        """Drop a run and everything that can't be restored without it."""
         # A list rather than recursion: a long chat is a path of more runs than Python has frames.
         below = [node]
         for found in below:
@@ -198,7 +173,7 @@ class PrefixTree:
             self.prune(node.parent)
 
     def prune(self, node: Node) -> None:
-        """Remove `node` and its ancestors as far as no checkpoint at or below needs them."""
+        """Remove `node` and its ancestors as far as no checkpoint needs them."""
         at: Node | None = node
         while at is not None and at.parent is not None and self._useless(at):
             parent = at.parent
@@ -206,7 +181,7 @@ class PrefixTree:
             at = parent
 
     def forget(self, owner: str) -> None:
-        """Drop what only `owner` used, and that it was read, also of what went before."""
+        """Drop what only `owner` used, and the record that it was read."""
         for node in self._nodes.values():
             node.owners.discard(owner)
         for node in [node for node in self._nodes.values() if not node.owners]:
@@ -215,7 +190,6 @@ class PrefixTree:
         self._remembered.forget(owner)
 
     def check_integrity(self) -> None:
-        """Assert every invariant of the tree; for tests."""
         rows = [node.rows for node in self if node.rows is not None]
         assert self._ledger.used(Held.ROWS) == sum(held.num_bytes for held in rows)
         states = [node.checkpoint for node in self if node.checkpoint is not None]

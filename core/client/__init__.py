@@ -1,1 +1,1 @@
-"""The torch-free way to reach the engine's process: codec, transport, and an asyncio client."""
+"""The torch-free side of the engine's process: codec, transport, and an asyncio client."""

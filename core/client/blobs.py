@@ -1,16 +1,49 @@
-"""Files kept by the SHA-256 of their bytes: a picture overwritten elsewhere is a new picture here.
+"""Files that the user chose: opened without ever blocking, and kept by the SHA-256 of their bytes.
 
-Knows nothing of what the bytes mean. A file appears whole or not at all, readable by its owner
-only.
+A picture that is overwritten elsewhere is a new picture here. A stored file appears whole or not at
+all, readable by its owner only.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
-from core.client.regular_file import read_regular
+from core.api.errors import NotRegularFileError
 from core.system.private_files import private_folder, sweep, sync_folder, write_whole
+
+# O_NONBLOCK: opening a pipe would wait for its other end. Windows lacks some of these.
+_FLAGS = os.O_RDONLY
+for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
+    _FLAGS |= getattr(os, _name, 0)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file. Raises OSError, or NotRegularFileError for folders, pipes and the like."""
+    try:
+        handle = os.open(path, _FLAGS)
+    except OSError as error:
+        # Linux can't open a socket, Windows no folder.
+        if error.errno == errno.ENXIO or path.is_dir():
+            raise NotRegularFileError(folder=path.is_dir()) from None
+        raise
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise NotRegularFileError(folder=stat.S_ISDIR(mode))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_regular(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
 
 
 class BlobStore:
@@ -21,7 +54,6 @@ class BlobStore:
         private_folder(folder)
 
     def put(self, data: bytes) -> tuple[str, Path]:
-        """Store bytes; returns (digest in hex, path). Raises OSError when the disk refuses."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest)
         if not path.exists():
@@ -30,24 +62,20 @@ class BlobStore:
         return digest, path
 
     def put_file(self, source: Path) -> tuple[str, Path]:
-        """Store a file's bytes as they are now. Raises OSError or NotRegularFileError when it can't
-        be read."""
         return self.put(read_regular(source))
 
     def path(self, digest: str) -> Path:
-        """Where a digest's bytes are kept, stored or not. Raises ValueError for what is no
-        digest."""
+        """Where a digest's bytes are kept, stored or not. Raises ValueError for no digest."""
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise ValueError("not a SHA-256 digest")
         return self._folder / digest[:2] / digest
 
     def sweep(self) -> None:
-        """Delete what a killed process left half written, while nobody stores. Raises OSError."""
+        """Delete unfinished files of a killed process; nobody may store meanwhile."""
         for folder in self._folder.glob("??"):
             sweep(folder)
 
     def remove(self, digest: str) -> None:
-        """Delete a file, also where the power is cut afterwards. Raises OSError."""
         path = self.path(digest)
         if path.exists():
             path.unlink(missing_ok=True)

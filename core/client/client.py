@@ -1,8 +1,7 @@
-"""The engine as the window sees it: ask, listen, and outlive every death of the worker.
+"""The engine as the window sees it: sends commands, and routes events to their requests.
 
-`EngineClient` sends commands and routes events to their requests; when the worker dies (`life`
-brings up another) it fails what was open with the reason and loads the last model again. It never
-imports torch and knows no pipes. What is more than a command has a method here beside `ask`.
+When the worker dies, open requests fail with the reason, `life` starts another worker, and the last
+model is loaded again. Anything that is more than one command has a method here besides `ask`.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from core.client.transport import default_command
 
 __all__ = ["EngineClient", "EngineState", "StateCallback"]
 
-# What a user waits at most when the window closes, and the part of it that is spent on writing.
+# The longest wait when the window closes, and the part of it spent on writing.
 FLUSH_PATIENCE_S = 5.0
 FLUSH_S = 4.5
 
-# In which a worker is there and commands are sent to it.
+# States in which commands are sent.
 ANSWERING = (EngineState.READY, EngineState.SILENT)
 
 StateCallback = Callable[[EngineState, str], None]
@@ -40,52 +39,51 @@ class EngineClient:
         self.state = EngineState.CLOSED
         self.model: ModelInfo | None = None
         self._requests = RequestTable()
-        self._life = WorkerLife(command or default_command(), log_file, self)
+        self._life = WorkerLife(
+            command or default_command(),
+            log_file,
+            changed=self._changed,
+            received=self._received,
+            died=self._died,
+            came_back=self._reload,
+        )
         self._subscribers: list[StateCallback] = []
         self._settings: ModelSettings | None = None
         self._loading: Request[Loaded] | None = None
-        # What is being loaded now.
-        self._coming: ModelSettings | None = None
+        self._loading_settings: ModelSettings | None = None
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def subscribe(self, callback: StateCallback) -> None:
-        """Call `callback(state, words)` at each change of state; words is '' when there are
-        none."""
+        """Call `callback(state, reason)` at each change of state; the reason may be ''."""
         self._subscribers.append(callback)
 
     @property
     def wanted(self) -> ModelSettings | None:
-        """The settings of the model that is loaded, being loaded, or loaded after a restart."""
-        return self._coming or self._settings
+        """Settings of the model that is loaded, being loaded, or to be loaded after a restart."""
+        return self._loading_settings or self._settings
 
     @property
     def worker_pid(self) -> int | None:
         return self._life.pid
 
     async def start(self) -> None:
-        """Start the worker. Raises EngineDiedError when it doesn't come up."""
         await self._life.start()
 
     async def restart(self) -> None:
-        """Start the engine again, whatever state it is in; what was asked of it fails.
-
-        The model that was being loaded is loaded again, or else the last one. After FAILED with a
-        clean count of deaths.
-        """
-        # Asked for by the user, so it says nothing against a model that is being loaded.
+        """Start the engine again, whatever its state, with the model that was loading or loaded."""
+        # The user asked for it, so a model that was being loaded isn't suspect.
         self._settings = self.wanted
         if self.state is EngineState.FAILED:
             await self.start()
-            self.came_back()
+            self._reload()
         elif self.state in ANSWERING:
             self._life.restart()
 
     async def close(self, flush: bool = True) -> None:
-        """Have what is computed written, end the worker and fail what is open. Idempotent.
+        """Cancel open requests, write computed contexts to disk (`flush`), and end the worker.
 
-        What is open is stopped first, and writing takes five seconds at most; without `flush`
-        nothing is waited for.
+        Writing takes five seconds at most. Idempotent.
         """
         if flush and self.state is EngineState.READY and self.model is not None:
             for number in self._requests.open_numbers:
@@ -95,7 +93,6 @@ class EngineClient:
         await self._end(kill=False)
 
     async def kill(self) -> None:
-        """End the worker in the middle of whatever it does, as the system would."""
         await self._end(kill=True)
 
     async def _end(self, kill: bool) -> None:
@@ -109,16 +106,15 @@ class EngineClient:
         settings: ModelSettings,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> ModelInfo:
-        """Load a model in place of the present one. Raises EngineError with the engine's reason."""
+        """Load a model in place of the current one. Raises EngineError with the reason."""
         return await self._loaded(self._start_load(settings), settings, on_progress)
 
     def cancel_load(self) -> None:
-        """Stop the load in progress, if any: the model loaded before stays."""
         if self._loading is not None:
             self._loading.cancel()
 
     def _start_load(self, settings: ModelSettings) -> Request[Loaded]:
-        self._coming = settings
+        self._loading_settings = settings
         self._loading = self.ask(LoadModel(settings=settings))
         return self._loading
 
@@ -136,8 +132,8 @@ class EngineClient:
             loaded = await request.last(forward)
         finally:
             # Another load may have begun meanwhile.
-            if self._coming is settings:
-                self._coming = None
+            if self._loading_settings is settings:
+                self._loading_settings = None
         self._settings, self.model = settings, loaded.model
         return loaded.model
 
@@ -146,18 +142,16 @@ class EngineClient:
         self._settings = self.model = None
 
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
-        """Have a command carried out; iterate over the request for its events, or wait for the
-        last."""
+        """Send a command; iterate over the request for its events, or wait for the last one."""
         request = self._requests.open(command, self.cancel)
         self._spawn_task(self._send(request.command))
         return request
 
     def cancel(self, request: int) -> None:
-        """Stop a request, whatever its stage; an ended one is left alone."""
         self._spawn_task(self._send(Cancel(target=request)))
 
     async def _send(self, command: Command) -> None:
-        # The lock keeps commands in the order they were asked in, Cancel behind its Generate.
+        # The lock keeps commands in order: Cancel after its Generate.
         async with self._sending:
             try:
                 if self.state not in ANSWERING:
@@ -166,28 +160,25 @@ class EngineClient:
             except WaymarkError as error:
                 self._requests.fail(command.request, error.info())
 
-    # What the worker's life tells.
-
-    def changed(self, state: EngineState, words: str) -> None:
-        """The worker is in another state, or there is news of it."""
+    def _changed(self, state: EngineState, words: str) -> None:
         self.state = state
         for callback in list(self._subscribers):
             callback(state, words)
 
-    def received(self, event: Event) -> None:
-        """The worker says something."""
+    def _received(self, event: Event) -> None:
         if isinstance(event, Failed) and event.no_model:
             self._settings = self.model = None
         self._requests.route(event)
 
-    def died(self, words: str) -> None:
-        """The worker is gone, and its model with it."""
+    def _died(self, words: str) -> None:
         self.model = None
         self._requests.fail_all(EngineDiedError(words).info())
 
-    def came_back(self) -> None:
-        """Bring the last model back; one that kills the worker is not tried twice."""
-        # The load goes first, so that nothing asked on the news finds the engine without model.
+    def _reload(self) -> None:
+        """Load the last model again, once: it may be what killed the worker.
+
+        Before the new state is announced, so that no request finds the engine without a model.
+        """
         settings, self._settings = self._settings, None
         if settings is not None:
             self._spawn_task(self._reloaded(self._start_load(settings), settings))
@@ -197,12 +188,11 @@ class EngineClient:
         try:
             await self._loaded(request, settings, None)
         except WaymarkError as error:
-            # A worker that died meanwhile has news of its own.
+            # A worker that died meanwhile announces its own state.
             if self.state not in ANSWERING:
                 return
             words = f"The model could not be loaded again: {error.message}"
-        # Whoever answers is not silent.
-        self.changed(EngineState.READY, words)
+        self._changed(EngineState.READY, words)
 
     def _spawn_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -1,15 +1,15 @@
 """Frames on a byte stream: four bytes of length (big-endian), then that many bytes.
 
-A frame holds JSON and, behind a zero byte that no JSON contains, the bytes of a picture or a file,
-if there are any. Knows how a message becomes bytes and back; who reads and writes the bytes is
-`transport` on the window's side, `core.worker` on the other, and `core.helper` on both of its own.
+A frame holds JSON and, after a zero byte that no JSON contains, the bytes of a picture or a file,
+if any. Used between window and worker, and between worker and helper.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from typing import BinaryIO, TypeVar
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -21,29 +21,31 @@ Message = TypeVar("Message", bound=BaseModel)
 HEADER = struct.Struct(">I")
 _ATTACHED = b"\0"
 
-# A frame larger than this is a lost byte count, not a message: the longest real ones are a prompt
-# of 262,144 tokens as JSON, about 2 MB, and the pixels of a picture that fills a screen, 33 MB.
+# A larger frame is a lost byte count, not a message: the longest real ones are a prompt of 262,144
+# tokens as JSON, about 2 MB, and the pixels of a picture that fills a screen, 33 MB.
 MAX_FRAME_BYTES = 64 * 2**20
+# The largest message to a helper: a picture's file of 64 million uncompressed pixels.
+MAX_TASK_BYTES = 320 * 2**20
+
+Fields = dict[str, Any]
+Task = Callable[[Fields, bytes], tuple[Fields, bytes]]
+"""A helper's task: from a request's fields and bytes to those of its answer. May raise anything."""
 
 
 def encode(message: BaseModel) -> bytes:
-    """One message as one frame, the field that it names as ATTACHED behind it.
-
-    Raises ProtocolError when it is too large to send.
-    """
+    """One message as one frame. Raises ProtocolError when it is too large to send."""
     attached: bytes = getattr(message, getattr(message, "ATTACHED", ""), b"")
     try:
         body = message.model_dump_json().encode()
     except PydanticSerializationError:
-        # Half a surrogate pair, which a paste or a file's name can carry, becomes a question mark.
+        # Half a surrogate pair, from a paste or a file's name, becomes a question mark.
         text = json.dumps(message.model_dump(mode="json"), ensure_ascii=False)
         body = text.encode(errors="replace")
-    return frame(body, attached)
+    return frame(body, attached, MAX_FRAME_BYTES)
 
 
-def frame(body: bytes, attached: bytes = b"", most: int | None = None) -> bytes:
-    """JSON and what is attached to it as one frame. Raises ProtocolError past `most` bytes."""
-    most = MAX_FRAME_BYTES if most is None else most
+def frame(body: bytes, attached: bytes = b"", most: int = MAX_FRAME_BYTES) -> bytes:
+    """JSON and attached bytes as one frame. Raises ProtocolError past `most` bytes."""
     length = len(body) + (len(attached) + len(_ATTACHED) if attached else 0)
     if length > most:
         raise ProtocolError(f"A message of {length:,} bytes is too large to send.")
@@ -51,9 +53,8 @@ def frame(body: bytes, attached: bytes = b"", most: int | None = None) -> bytes:
     return b"".join((HEADER.pack(length), *parts))
 
 
-def body_length(header: bytes, most: int | None = None) -> int:
-    """Length announced by a header. Raises ProtocolError for a length no message has."""
-    most = MAX_FRAME_BYTES if most is None else most
+def body_length(header: bytes, most: int = MAX_FRAME_BYTES) -> int:
+    """The length that a header announces. Raises ProtocolError for a length no message has."""
     (length,) = HEADER.unpack(header)
     if not 0 < length <= most:
         raise ProtocolError(f"A frame announces {length:,} bytes.")
@@ -61,13 +62,12 @@ def body_length(header: bytes, most: int | None = None) -> int:
 
 
 def split(body: bytes) -> tuple[bytes, bytes]:
-    """A frame's JSON and what is attached to it."""
     text, _, attached = body.partition(_ATTACHED)
     return text, attached
 
 
 def decode(adapter: TypeAdapter[Message], body: bytes) -> Message:
-    """The message in a frame's body. Raises ProtocolError when it is none of the adapter's."""
+    """The message in a frame's body. Raises ProtocolError when the adapter rejects it."""
     text, attached = split(body)
     try:
         message = adapter.validate_json(text)
@@ -79,8 +79,7 @@ def decode(adapter: TypeAdapter[Message], body: bytes) -> Message:
     return message.model_copy(update={field: attached}) if attached and field else message
 
 
-def read_frame(stream: BinaryIO, most: int | None = None) -> bytes | None:
-    """The next body from a blocking stream; None at its end, even in the middle of a frame."""
+def read_frame(stream: BinaryIO, most: int = MAX_FRAME_BYTES) -> bytes | None:
     header = _read_exactly(stream, HEADER.size)
     if header is None:
         return None

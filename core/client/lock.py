@@ -1,4 +1,4 @@
-"""One app per data folder: a lock file held by the operating system, gone with the process."""
+"""One app per data folder: a lock file that the system releases when the process ends."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from pathlib import Path
 from core.api.errors import DataFolderBusyError
 from core.system.private_files import open_or_create, private_folder
 
-# What systems say of a lock that somebody holds. A network's file system may know no locks at all.
+# Errors of systems for a lock that is taken. A network's file system may have no locks at all.
 BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 class DataFolderLock:
-    """Holds `folder` from construction to `release`.
-
-    Raises DataFolderBusyError when taken, OSError where there can be no lock.
-    """
+    """Holds `folder` until `release`. Raises DataFolderBusyError, OSError."""
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, given=True)
@@ -30,7 +27,7 @@ class DataFolderLock:
             if error.errno not in BUSY:
                 raise
             raise DataFolderBusyError(
-                f"Another Waymark works in {folder}. Close it first, or choose another data folder."
+                f"Another Waymark uses {folder}. Close it first, or choose another data folder."
             ) from None
 
     def release(self) -> None:

@@ -1,10 +1,9 @@
-"""Where our programs and files lie, and how processes of ours are started: from what was installed,
-and from nothing else.
+"""How processes of ours are started, contained and ended, and where our programs and files are.
 
-Python puts the current folder before everything when it runs a module by name, and reads variables
-that name code to load. A program of ours is started without either, in a folder of the app's own: a
-model folder, or one in which a stranger's `json.py` lies, is never searched for code. An installed
-app is *frozen*: it has no Python to start, but two executables, the window's and the engine's.
+A program of ours runs the installed code and nothing else. Python puts the current folder first
+when it runs a module by name, and reads variables that name code to load: ours is started without
+either, in the app's own folder, so a `json.py` in a stranger's folder is never imported. An
+installed app is *frozen*: it has no Python, but two executables, the window's and the engine's.
 """
 
 from __future__ import annotations
@@ -16,17 +15,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""Where our packages are imported from: a source tree, or the folder they were installed into."""
+"""The folder our packages are imported from: a source tree or an installation."""
 RESOURCES = ROOT / "resources"
 """Icons, themes, the demo model and the sample pictures."""
 
 PROGRAMS = ("core.worker", "core.helper", "core.replay", "core.selftest")
 """All that `python -m core` and the engine's executable run."""
+MARK = "Waymark-5D2B6C1E-0B8A-4E0E-9C53-7A4E3D6F1B92"
+"""The mutex that Windows' installer looks for (`AppMutex` in installers/windows/waymark.iss)."""
 # Our own Qt finds its plugins without them, and another program's Qt would load ours.
 _QT_FINDS = frozenset({"QT_PLUGIN_PATH", "QML2_IMPORT_PATH"})
 _ENGINE = "waymark-engine.exe" if sys.platform == "win32" else "waymark-engine"
 
-# Loaders run what these name before a program's first line. The search paths for libraries stay, as
+# Loaders run the code these name before a program's first line. Library search paths stay, as
 # drivers are installed through them, but without entries that mean the current folder.
 _NAME_CODE = frozenset({
     "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GCONV_PATH", "OMP_TOOL_LIBRARIES",
@@ -37,22 +38,20 @@ _SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH
 
 
 def program(name: str, *arguments: str) -> list[str]:
-    """The command line that runs one of PROGRAMS."""
     if is_frozen():
         return [str(Path(sys.executable).with_name(_ENGINE)), name, *arguments]
     return [sys.executable, "-P", "-m", "core", name, *arguments]
 
 
 def is_frozen() -> bool:
-    """Whether this process was started from an executable of an installed app."""
     return bool(getattr(sys, "frozen", False))
 
 
 def restore_environment() -> None:
-    """Take back what a frozen executable has set for itself, before anything else is started.
+    """Undo what a frozen executable's loader has set for itself. Call before starting a process.
 
-    Its loader has read it by then. A compiler or a browser would load our libraries for its own,
-    and our engine would take itself for a part of the process that started it.
+    Else a compiler or a browser would load our libraries, and our engine would take itself for a
+    part of the process that started it.
     """
     if not is_frozen():
         return
@@ -65,11 +64,7 @@ def restore_environment() -> None:
 
 
 def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment (this process's own by default) without what names code to load.
-
-    Of Python's variables only ours are left, which make this very source tree importable; a frozen
-    program reads none.
-    """
+    """The environment (by default this process's) without variables that name code."""
     source = os.environ if inherited is None else inherited
     kept = {
         name: value
@@ -84,29 +79,40 @@ def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, s
 
 
 def hidden_window() -> int:
-    """Creation flags of a child: Windows would open a console beside the window."""
+    """Creation flags of a child: Windows would open a console next to the window."""
     return 0x08000000 if sys.platform == "win32" else 0
 
 
-def forbid_core_dumps() -> None:
-    """Have the system write none of this process's memory to a file when it crashes: it may hold
-    what people wrote. For this process and those that it starts."""
+def say_running() -> None:
+    """Hold MARK until this process ends: Windows' installer can't replace files in use."""
     if sys.platform == "win32":
-        return
-    import resource
+        import ctypes
 
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    # At 1 byte Linux also starts no program that would be handed the dump.
-    wanted = 1 if sys.platform == "linux" else 0
-    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
+        # The handle is never closed: the system does that, however the process ends. If the system
+        # refuses, the installer finds files in use, as with any other program.
+        ctypes.windll.kernel32.CreateMutexW(None, False, MARK)
+
+
+def forbid_core_dumps() -> None:
+    """Forbid core dumps, which may hold what people wrote, of this process and its children."""
+    if sys.platform != "win32":
+        import resource
+
+        # At 1 byte Linux also starts no program that would be handed the dump.
+        lower_limit(resource.RLIMIT_CORE, 1 if sys.platform == "linux" else 0)
+
+
+def lower_limit(kind: int, wanted: int) -> None:
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(kind)
+        lowest = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(kind, (lowest, lowest))
 
 
 def die_with_parent() -> None:
-    """Have the system end this process when the one that started it ends, whatever this one does.
-
-    On Linux. Elsewhere the end of its input has to do, and on Windows a job object.
-    """
+    """Have Linux kill this process when its parent ends. Elsewhere its input ends."""
     if sys.platform != "linux":
         return
     import ctypes
@@ -116,3 +122,79 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def contain(pid: int, memory_bytes: int = 0) -> object | None:
+    """On Windows, end process `pid` with this one and bound its memory (0: no limit).
+
+    Returns an object to keep as long as the process may live; None elsewhere, or if the system
+    refuses: then the process still ends when its input does.
+    """
+    if sys.platform == "win32":
+        return _Job.around(pid, memory_bytes)
+    return None
+
+
+if sys.platform == "win32":
+    import ctypes
+    from ctypes import wintypes
+
+    _KILL_ON_CLOSE = 0x2000
+    _PROCESS_MEMORY = 0x100
+    _EXTENDED_LIMITS = 9
+    _SET_QUOTA_AND_TERMINATE = 0x0100 | 0x0001
+
+    class _BasicLimits(ctypes.Structure):
+        _fields_ = (
+            ("PerProcessUserTimeLimit", ctypes.c_int64),
+            ("PerJobUserTimeLimit", ctypes.c_int64),
+            ("LimitFlags", wintypes.DWORD),
+            ("MinimumWorkingSetSize", ctypes.c_size_t),
+            ("MaximumWorkingSetSize", ctypes.c_size_t),
+            ("ActiveProcessLimit", wintypes.DWORD),
+            ("Affinity", ctypes.c_size_t),
+            ("PriorityClass", wintypes.DWORD),
+            ("SchedulingClass", wintypes.DWORD),
+        )
+
+    class _ExtendedLimits(ctypes.Structure):
+        _fields_ = (
+            ("BasicLimitInformation", _BasicLimits),
+            ("IoInfo", ctypes.c_uint64 * 6),
+            ("ProcessMemoryLimit", ctypes.c_size_t),
+            ("JobMemoryLimit", ctypes.c_size_t),
+            ("PeakProcessMemoryUsed", ctypes.c_size_t),
+            ("PeakJobMemoryUsed", ctypes.c_size_t),
+        )
+
+    class _Job:
+        """A Win32 job object; the system closes it with its holder, and ends the process in it."""
+
+        def __init__(self, kernel: ctypes.WinDLL, handle: int) -> None:
+            self._kernel, self._handle = kernel, handle
+
+        @classmethod
+        def around(cls, pid: int, memory_bytes: int) -> _Job | None:
+            kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+            for name in ("CreateJobObjectW", "OpenProcess"):
+                getattr(kernel, name).restype = wintypes.HANDLE
+            limits = _ExtendedLimits()
+            limits.BasicLimitInformation.LimitFlags = _KILL_ON_CLOSE
+            if memory_bytes:
+                limits.BasicLimitInformation.LimitFlags |= _PROCESS_MEMORY
+                limits.ProcessMemoryLimit = memory_bytes
+            handle = kernel.CreateJobObjectW(None, None)
+            process = kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
+            if not handle or not process:
+                return None
+            job = cls(kernel, handle)
+            size = ctypes.sizeof(limits)
+            held = wintypes.HANDLE(handle)
+            done = kernel.SetInformationJobObject(
+                held, _EXTENDED_LIMITS, ctypes.byref(limits), size
+            ) and kernel.AssignProcessToJobObject(held, wintypes.HANDLE(process))
+            kernel.CloseHandle(wintypes.HANDLE(process))
+            return job if done else None
+
+        def __del__(self) -> None:
+            self._kernel.CloseHandle(wintypes.HANDLE(self._handle))

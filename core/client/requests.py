@@ -1,8 +1,4 @@
-"""What is waiting for an answer: one `Request` per command, and the table that routes events to
-them.
-
-Pure asyncio bookkeeping; it neither sends nor receives.
-"""
+"""Requests that wait for answers, and the table that routes events to them. Sends nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +12,6 @@ from core.api.events import Answer, Event, Failed, Last
 
 
 class EngineError(WaymarkError):
-    """An error the engine reported, with the texts it came with."""
-
     def __init__(self, error: ErrorInfo) -> None:
         super().__init__(error.message)
         self.error = error
@@ -40,7 +34,6 @@ class Request(Generic[Last_co]):
         return self.command.request
 
     def cancel(self) -> None:
-        """Ask the engine to stop this request; harmless when it has ended."""
         if not self._ended:
             self._cancel(self.id)
 
@@ -49,7 +42,7 @@ class Request(Generic[Last_co]):
         self._events.put_nowait(event)
 
     async def __aiter__(self) -> AsyncIterator[Answer]:
-        # Once all is told, a second listener hears nothing rather than waiting for ever.
+        # After the last event, a second listener gets nothing rather than waiting forever.
         while not (self._ended and self._events.empty()):
             event = await self._events.get()
             yield event
@@ -57,7 +50,6 @@ class Request(Generic[Last_co]):
                 return
 
     async def last(self, on_event: Callable[[Answer], None] | None = None) -> Last_co:
-        """Wait for the end. Raises EngineError when that is a failure."""
         async for event in self:
             if isinstance(event, Failed):
                 raise EngineError(event.error)
@@ -69,14 +61,11 @@ class Request(Generic[Last_co]):
 
 
 class RequestTable:
-    """Open requests by id. Events for requests that have ended are dropped."""
-
     def __init__(self) -> None:
         self._open: dict[int, Request[Answer]] = {}
         self._next = 1
 
     def open(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> Request[Last_co]:
-        """The request for this command, under the next number."""
         request = Request(command.model_copy(update={"request": self._next}), cancel)
         self._next += 1
         self._open[request.id] = request
@@ -84,7 +73,6 @@ class RequestTable:
 
     @property
     def open_numbers(self) -> list[int]:
-        """The requests without an end yet."""
         return list(self._open)
 
     def route(self, event: Event) -> None:

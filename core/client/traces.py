@@ -1,4 +1,4 @@
-"""The places an error passed through, without its words, which may quote people."""
+"""Where an error was raised, without its message, which may quote people."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from pathlib import Path
 
 
 def trace_of(error: BaseException) -> str:
-    """The error's type and the lines of code it went through, and the same of what caused it."""
     return "\n".join(_lines(error))
 
 
 def place_of(error: BaseException) -> str:
-    """The error's type and the line of code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{at}"
 
 
 def print_trace(error: BaseException) -> None:
-    """Print on standard error, which a log keeps, where an error came from."""
     print(trace_of(error), file=sys.stderr, flush=True)
 
 
 def report_uncaught(report: Callable[[BaseException], None] = print_trace) -> None:
-    """Have `report` told of errors that nobody catches: Python itself prints their words."""
+    """Pass uncaught errors to `report`; Python itself would print their messages."""
 
     def told(error: BaseException | None) -> None:
         if error is not None and not isinstance(error, KeyboardInterrupt):

@@ -1,8 +1,7 @@
-"""The worker as a child process over inherited pipes: the only file on this side that knows pipes.
+"""The worker as a child process over pipes.
 
-Commands go to its standard input, events come from its standard output, and what it prints on
-standard error is kept (last lines in memory, all of it in a log file). The worker ends by itself
-when its input closes, so it never outlives the window.
+Commands go to its standard input, events come from its standard output. Its standard error is kept:
+the last lines in memory, all of it in a log file. The worker ends when its input closes.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from core.api.commands import Command
 from core.api.errors import EngineDiedError
 from core.api.events import EVENTS, Event
 from core.client.codec import HEADER, body_length, decode, encode
-from core.client.containment import contain
-from core.client.programs import ROOT, clean_environment, hidden_window, program
+from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
 from core.system.private_files import open_or_create
 
 KEPT_ERROR_LINES = 40
@@ -30,38 +28,31 @@ LOG_LIMIT_BYTES = 4 * 2**20
 
 
 def default_command() -> list[str]:
-    """How the worker is started from a source tree or an installed package."""
     return program("core.worker")
 
 
-# A thread that waits for the others' part of a product spins first. With libgomp's own 300,000
-# rounds a step on all threads takes five times as long when another program wants one of two cores,
-# with these three times; when none does, they cost 7 %.
+# A thread spins before it sleeps, waiting for the others' part of a product. When another program
+# uses one of two cores, a step takes five times as long with libgomp's 300,000 rounds, three times
+# with these, which cost 7 % when none does.
 _SPINNING = {"GOMP_SPINCOUNT": "20000"}
 _SPINNING_CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-# Left to itself the C library hands an activation's pages back as soon as it is freed, and the next
-# one waits for the system to clear new ones: a picture of 1,024 by 1,024 took 1.28 times as long.
-# The engine gives back what is left after each request (core.engine.engine).
-# Torch asks for blocks on borders of 64 bytes, and the C library cuts such a block out of a larger
-# one. Up to glibc 2.38 (its bug 30723) the slivers go into each thread's cache of small blocks,
-# where they keep the free memory around them apart, and a block of the same size has to lie
-# elsewhere: 13 to 20 MiB more after a prompt. Without those caches nothing was measurably slower.
+# By default glibc returns an activation's pages as soon as it is freed, and the next one waits for
+# the system to clear new ones: a picture of 1,024 by 1,024 took 1.28 times as long. The engine
+# returns free memory after each request (core.engine.engine).
+# Torch allocates blocks aligned to 64 bytes, cut out of larger ones. Up to glibc 2.38 (its bug
+# 30723) the slivers go into each thread's cache of small blocks and fragment the free memory: 13 to
+# 20 MiB more after a prompt. Without those caches nothing was measurably slower.
 _ALLOCATOR = "GLIBC_TUNABLES"
 _KEEPING = {
     _ALLOCATOR: f"glibc.malloc.mmap_threshold={64 * 2**20}:glibc.malloc.trim_threshold={2**28}"
     ":glibc.malloc.tcache_count=0"
 }
-# NVIDIA's condition for products that are equal to the bit whichever stream they run in: room to
-# add up in that is not shared.
+# NVIDIA's condition for products that are equal to the bit in any stream: unshared workspaces.
 _REPEATING = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def worker_environment() -> dict[str, str]:
-    """This process's environment without what names code to load.
-
-    How threads wait for each other, and how long freed memory is kept, is set unless the user has
-    chosen it. That a GPU's products repeat is no choice.
-    """
+    """The clean environment with our settings, unless the user set spinning or malloc."""
     waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
     keeping = {} if _ALLOCATOR in os.environ else _KEEPING
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
@@ -79,7 +70,6 @@ class WorkerTransport:
 
     @classmethod
     async def spawn(cls, command: Sequence[str], log_file: Path | None) -> WorkerTransport:
-        """Start the process. Raises EngineDiedError when the system refuses."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -113,7 +103,6 @@ class WorkerTransport:
             raise EngineDiedError("The engine no longer takes commands.") from error
 
     async def receive(self) -> Event | None:
-        """The next event, or None once the process has closed its output."""
         assert self._process.stdout is not None
         try:
             header = await self._process.stdout.readexactly(HEADER.size)
@@ -126,7 +115,7 @@ class WorkerTransport:
         """Close its input, wait, then kill. Safe to call at any time and twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        # asyncio waits for the end of the pipes too, and one that is full and unread has no end.
+        # asyncio also waits for the pipes to end, and a full one that nobody reads never does.
         discard = asyncio.ensure_future(self._discard_events())
         try:
             await asyncio.wait_for(self._process.wait(), patience_s)
@@ -145,20 +134,18 @@ class WorkerTransport:
             self._process.kill()
 
     def abandon(self) -> None:
-        """Close our ends of its pipes, so that nobody waits for a process that can't end."""
         self._close_pipes()
 
     def describe_end(self) -> str:
-        """Why the process ended, in a sentence, with what it printed last."""
         sentence = _describe_exit(self._process.returncode)
-        # The log's own lines about requests are for no dialog.
+        # Log lines about requests are JSON, and not for a dialog.
         words = (line for line in reversed(self._errors) if line.strip() and line[0] != "{")
         last = next(words, "")
-        return f"{sentence} Its last words: {last.strip()[:300]}" if last else sentence
+        return f"{sentence} Its last output: {last.strip()[:300]}" if last else sentence
 
     async def _discard_events(self) -> None:
         assert self._process.stdout is not None
-        # RuntimeError: another reader is still on its way out and will meet the end itself.
+        # RuntimeError: another reader is about to end, and will see the end itself.
         with contextlib.suppress(ConnectionError, RuntimeError):
             while await self._process.stdout.read(65_536):
                 pass
@@ -168,13 +155,13 @@ class WorkerTransport:
         pending = b""
         while chunk := await self._process.stderr.read(65_536):
             self._write_log(chunk)
-            # A line may be endless; only its end can matter.
+            # A line may be endless; only its end matters.
             *lines, pending = (pending[-65_536:] + chunk).split(b"\n")
             self._errors.extend(line.decode(errors="replace") for line in lines)
         self._errors.append(pending.decode(errors="replace"))
 
     def _write_log(self, chunk: bytes) -> None:
-        """A full disk ends the log and not the reading: the worker would block on its own words."""
+        """On a full disk the log ends, but reading goes on, or the worker would block."""
         if self._log is None:
             return
         try:
@@ -184,8 +171,8 @@ class WorkerTransport:
             self._log = None
 
     def _close_pipes(self) -> None:
-        # asyncio closes them by itself only once it has read each to its end, which a stop that is
-        # cancelled, or a loop that ends first, never sees. It offers no public way to.
+        # asyncio closes a pipe only at its end, which a cancelled stop, or a loop that ends first,
+        # never reaches; it has no public way to close one.
         transport: asyncio.SubprocessTransport | None = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
@@ -205,7 +192,7 @@ def _open_log(log_file: Path | None) -> BinaryIO | None:
     try:
         if log_file.exists() and log_file.stat().st_size > LOG_LIMIT_BYTES:
             log_file.replace(log_file.with_suffix(".old.log"))
-        # Unbuffered: what a worker says before it dies is there at once.
+        # Unbuffered, so that a dying worker's last output is in it.
         handle = open_or_create(log_file, os.O_WRONLY | os.O_APPEND)
         return os.fdopen(handle, "ab", buffering=0)
     except OSError:

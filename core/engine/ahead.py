@@ -1,10 +1,6 @@
-"""Idle work: prefill what the next request is sure to need, before anyone waits for it.
-
-*Settling* prefills a reply as the template shows it in history, and one that was stopped or cut off
-first as *Continue* resumes it; *reading ahead* prefills a draft while the user still types. All are
-a prefill along the canonical cuts of a prompt's stable part, so the states they leave are those
-that the request itself would have made.
-"""
+"""Idle work. *Settling* prefills a reply as history shows it, and a stopped one first as *Continue*
+resumes it; *reading ahead* prefills a draft. Both follow the canonical cuts, so they leave the
+states that the request itself would have made."""
 
 from __future__ import annotations
 
@@ -23,20 +19,22 @@ from core.engine.cancel import CancelFlag
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.prefill import Prefill
-from core.engine.report import note_throughput
-from core.engine.stats import MessageMap, cache_bytes, context_parts, held_checkpoints
+from core.engine.stats import (
+    MessageMap,
+    cache_bytes,
+    context_parts,
+    held_checkpoints,
+    note_throughput,
+)
 from core.text.chat_text import RenderedPrompt
 
-# Typing on can change how the last words before the caret are split into tokens; a word of more
-# than 64 tokens is no word.
+# Further typing can change how the last words are split into tokens; no word has more than this.
 DRAFT_MARGIN = 64
-# Two next messages that share no first token: what both prompts begin with stands whatever is said.
+# Two next messages that share no first token: the common beginning of both prompts is stable.
 DUMMIES = ("A", "1")
 
 
 class Ahead:
-    """Runs one piece of idle work on a loaded model."""
-
     def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
         self._loaded = loaded
         self._command = command
@@ -44,7 +42,7 @@ class Ahead:
 
     @torch.inference_mode()
     def run(self) -> Prepared:
-        """Prefill the stable part. Raises RequestCancelled; what was finished is kept."""
+        """Prefill the stable part. Raises RequestCancelled; finished runs are kept."""
         loaded, command = self._loaded, self._command
         parts = image_parts(command.conversation)
         try:
@@ -57,16 +55,16 @@ class Ahead:
             messages = MessageMap.of(command.conversation, shown.message_starts)
             tokens = 0
             if isinstance(command, Settle) and _is_paused(command.conversation):
-                # The likelier next act comes first, and later turns mostly share its runs.
+                # Continuing is likelier than a new turn, which mostly shares its runs.
                 tokens += self._prefill(shown.prompt, pictures, messages)
                 loaded.cache.end_use()
-            runs = stable(self._prompt_of, command.conversation, images)
+            runs = stable(self._prompt, command.conversation, images)
             if runs:
                 tokens += self._prefill(self._along(runs), pictures, messages)
         finally:
             loaded.cache.end_use()
             loaded.catalog.drop_fresh()
-        # A settled reply lies in the context as later turns show it, not as it was written.
+        # A settled reply is in the context as later turns show it.
         settles = isinstance(command, Settle) and bool(runs)
         return self._prepared(
             tokens, pictures, shown, self._along(runs) if settles else shown.prompt
@@ -96,7 +94,7 @@ class Ahead:
             conversation, images, self._command.thinking, loaded.settings.grid
         )
 
-    def _prompt_of(self, conversation: Conversation, images: list[Image]) -> Prompt:
+    def _prompt(self, conversation: Conversation, images: list[Image]) -> Prompt:
         return self._render(conversation, images).prompt
 
     def _along(self, runs: Sequence[Run]) -> Prompt:
@@ -105,7 +103,7 @@ class Ahead:
         return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses))
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
-        """Bring a prompt's runs into the tree; returns the tokens that went through the model."""
+        """Add a prompt's runs to the tree; returns the tokens that went through the model."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
         fits = prompt.num_tokens <= self._loaded.info.context_length
@@ -113,7 +111,7 @@ class Ahead:
             return 0
         usage = Usage(self._command.chat, messages.roles(prompt), turn=False)
         if cache.holds(prompt, usage):
-            # Going there would only move the sequence that was worked on last out of the way.
+            # Restoring it would only displace the sequence worked on last.
             return 0
         restored = cache.restore(prompt, usage)
         prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
@@ -127,7 +125,7 @@ Render = Callable[[Conversation, list[Image]], Prompt]
 
 
 def settled(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
-    """The runs up to the last reply's end of turn, as every next message will show them."""
+    """The runs up to the last reply's end of turn, as any next message will show them."""
     one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
     common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
@@ -151,7 +149,6 @@ def read_ahead(render: Render, conversation: Conversation, images: list[Image]) 
 
 
 def _is_paused(conversation: Conversation) -> bool:
-    """True if it ends in a reply that was stopped or cut off."""
     last = conversation.messages[-1] if conversation.messages else None
     return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
 
@@ -166,6 +163,5 @@ def _has(run: Run, kind: CutKind) -> bool:
 
 
 def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:
-    """The runs up to the last one that fits; none when none does."""
     last = max((index for index, run in enumerate(runs) if wanted(run)), default=-1)
     return runs[: last + 1]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from core import pulse
+from core import watchdog
 from core.api.errors import RequestCancelled
 
 
 class CancelFlag:
-    """Belongs to exactly one request and is never reset, so a late stop can't reach the next
-    one."""
+    """Belongs to one request and is never reset, so a late stop can't reach the next request."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -23,7 +22,7 @@ class CancelFlag:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Raise RequestCancelled when the request was cancelled; else it is a sign of life."""
-        pulse.sign()
+        """Report progress; raise RequestCancelled if the request was cancelled."""
+        watchdog.report_progress()
         if self._event.is_set():
             raise RequestCancelled("The request was stopped.")

@@ -1,4 +1,4 @@
-"""Slow checks of what must hold anyway, turned on by WAYMARK_DEBUG=integrity."""
+"""Slow checks of invariants, turned on by WAYMARK_DEBUG=integrity."""
 
 from __future__ import annotations
 
@@ -17,42 +17,27 @@ from core.engine.passes.prefill import Prefill
 
 
 def integrity() -> bool:
-    """Whether the user asked for the slow checks."""
     return "integrity" in os.environ.get("WAYMARK_DEBUG", "").split(",")
 
 
 def check(
     loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
 ) -> None:
-    """Assert what every restore promises; costs a prefill of what was restored."""
     check_positions(prompt)
     loaded.cache.check_integrity()
-    check_places(prompt)
     check_restored(loaded, prompt, restored, slab, pictures)
-
-
-def check_places(prompt: Prompt) -> None:
-    """Assert that no two rows of the KV stand for the same token or the same position."""
-    places = [
-        (run.start.token.value + index, *axes)
-        for run in prompt.runs
-        for index, axes in enumerate(zip(*run.position_ids(), strict=True))
-    ]
-    tokens = [token for token, *_ in places]
-    assert tokens == list(range(prompt.num_tokens))
-    assert len({tuple(axes) for _, *axes in places}) == len(places)
 
 
 def check_restored(
     loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
 ) -> None:
-    """Assert that KV and states are to the bit those of a prefill of the same runs."""
+    """Assert that KV and states equal, to the bit, those of a prefill of the same runs."""
     if not restored.num_runs:
         return
     scratch = Branch(slab.beside(prompt.num_tokens))
     cold = loaded.cache.restorer.start(restored.keys)
-    prefill = Prefill(loaded.model, scratch, cold, pictures.beside(), lambda: None)
-    # Its state is wanted, so no forward goes on behind it with the same.
+    prefill = Prefill(loaded.model, scratch, cold, pictures.recomputed(), lambda: None)
+    # Planned, so that the forward ends with this run's state.
     steps = prefill.run(prompt, frozenset({prompt.runs[restored.num_runs - 1]}))
     for _ in range(restored.num_runs):
         next(steps)
@@ -83,7 +68,7 @@ def check_positions(prompt: Prompt) -> None:
 
 
 def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
-    """Temporal, height and width position of every token, knowing nothing of cuts."""
+    """Temporal, height and width position of every token, computed without cuts."""
     walked: list[tuple[int, int, int]] = []
     first = 0
     for segment in prompt.segments:
@@ -102,8 +87,8 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
 
 
 def check_generated(decode: Decode, slab: KVSlab, start: Cut, num_fed: int) -> None:
-    """Assert that behind a prompt that ends at `start` there are rows of the `num_fed` tokens that
-    were fed and stayed, one of each, and no others."""
+    """Assert that after a prompt that ends at `start` there are rows of the `num_fed` tokens that
+    were fed and kept, one each, and no others."""
     end = start.token.value + max(0, num_fed)
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"

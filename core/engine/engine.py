@@ -1,8 +1,5 @@
-"""The engine: at most one loaded model, and one thing done at a time. It knows no pipes and no
-queue.
-
-Every method either does what was asked or raises a WaymarkError and leaves the engine as it was.
-"""
+"""The engine: at most one loaded model, and one thing at a time. A method does what was asked, or
+raises a WaymarkError and changes nothing."""
 
 from __future__ import annotations
 
@@ -51,24 +48,22 @@ from core.storage.store import DiskStore
 from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import release_to_system
 
-# A model that goes leaves on disk what it can within this time.
+# Time for writing contexts to disk before a model is unloaded.
 WRITE_OUT_S = 5.0
 Emit = Callable[[Event], None]
 
 
 class Engine:
-    """Loads, answers, describes pictures. Works without a model where none is needed."""
+    """Loads, answers, describes pictures; works without a model where none is needed."""
 
     def __init__(self) -> None:
         self.loaded: LoadedModel | None = None
-        # Not the loaded model's: a thumbnail waits for no reply.
+        # Separate from the loaded model's, so that a thumbnail waits for no reply.
         self._decoder = Decoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Put a model in place of the present one, which stays when the load fails.
-
-        Only where memory can't hold both, but the new one alone, is the present one given up first.
-        """
+        """Replace the present model, which stays if the load fails. If memory can't hold both, but
+        the new one alone, it is unloaded first."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -84,24 +79,22 @@ class Engine:
     def _load_beside(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel | None:
-        """Load while the present model stays; None where there is room for one of them only."""
+        """Load while the present model stays; None if there is room for one of them only."""
         try:
-            # One store serves both: two on one folder would not know of each other.
+            # Both models share one store: two on one folder would not know of each other.
             blobs = self._blobs_in(settings.cache_folder)
             return load(settings, progress, flag.check, blobs)
         except NotEnoughMemoryError:
             if self.loaded is None or not fits_without(self.loaded, settings, flag.check):
                 raise
-        # Past the handler, in which the error kept alive what the failed load had made.
+        # Outside the handler, whose error keeps alive what the failed load had made.
         return None
 
     def unload(self) -> None:
-        """Drop the model and everything cached for it in memory."""
         self._write_out(WRITE_OUT_S, CancelFlag())
         self._put(None)
 
     def _put(self, loaded: LoadedModel | None) -> None:
-        """Hold this model instead of the present one, whose memory goes back to the system."""
         on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
         before, self.loaded = self._blobs, loaded
         if before is not None and before is not self._blobs:
@@ -109,12 +102,11 @@ class Engine:
         gc.collect()
         release_to_system()
         if on_gpu:
-            # Torch keeps what it freed, and what others could use then counts as taken.
+            # Torch caches freed memory, which would count as taken.
             torch.cuda.empty_cache()
             torch.accelerator.memory.empty_host_cache()
 
     def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
-        """Answer a conversation. Raises NoModelError without a model."""
         if self.loaded is None:
             raise NoModelError("Choose a model folder first; the message is kept.")
         try:
@@ -123,7 +115,6 @@ class Engine:
             release_to_system()
 
     def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
-        """Prefill what the next request is sure to need. Raises NoModelError without a model."""
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
@@ -132,15 +123,12 @@ class Engine:
             release_to_system()
 
     def clear_cache(self) -> None:
-        """Forget every prefix; the next request is cold."""
         if self.loaded is not None:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything, of this model and all others on disk.
-
-        Raises NotDeletedError where something stays, with all else deleted.
-        """
+        """Delete what only one chat used, or everything, of all models on disk. Raises
+        NotDeletedError after deleting the rest."""
         try:
             if self.loaded is not None:
                 self.loaded.catalog.drop_described()
@@ -152,14 +140,13 @@ class Engine:
                     forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
-        """Delete what loads kept quantised; no loaded model needs it. Raises NotDeletedError."""
+        """Delete quantised weights kept on disk. Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)
 
     @property
     def _blobs(self) -> DiskStore | None:
-        """The loaded model's store on disk."""
         store = self.loaded.cache.disk.store if self.loaded is not None else None
         return store.blobs if store is not None else None
 
@@ -170,7 +157,7 @@ class Engine:
 
     @contextmanager
     def _stored(self, folder: str | None) -> Iterator[DiskStore | None]:
-        """The store in a folder, the loaded model's where it is that one; None for no folder."""
+        """The store in a folder, the loaded model's if it is the same; None for no folder."""
         if (blobs := self._blobs_in(folder)) is not None:
             yield blobs
         elif folder is None or not _may_be_there(Path(folder)):
@@ -183,18 +170,15 @@ class Engine:
                 blobs.close()
 
     def flush(self, command: Flush, flag: CancelFlag) -> Done:
-        """Write what is computed to disk until it is done, cancelled or out of time."""
         self._write_out(command.seconds, flag)
         totals = cache_bytes(self.loaded.cache) if self.loaded is not None else None
         return Done(request=command.request, bytes=totals)
 
     def write_some(self, flag: CancelFlag) -> bool:
-        """Write one segment of what is computed to disk; False when there is nothing to write."""
         flag.check()
         return self.loaded is not None and self.loaded.cache.write_some()
 
     def check_integrity(self) -> None:
-        """Assert the cache's invariants; for debugging."""
         if self.loaded is not None:
             self.loaded.cache.check_integrity()
 
@@ -204,18 +188,16 @@ class Engine:
             pass
 
     def count_tokens(self, command: CountTokens) -> Counted:
-        """Count a text's tokens; may run beside another request. Raises NoModelError."""
         loaded = self.loaded
         if loaded is None:
             raise NoModelError("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
-        """Decode a picture and say what it will cost; may run beside another request."""
         part = command.image
         with self._opened(part) as picture:
             size, thumbnail = picture.size, picture.thumbnail(command.thumbnail)
-            # Looked up only now: a model that went while the picture was decoded is not held.
+            # Looked up only now, so as not to keep a model unloaded meanwhile.
             if (loaded := self.loaded) is not None:
                 loaded.catalog.learn(part, picture)
         resized, tokens, loaded = None, None, self.loaded
@@ -233,7 +215,6 @@ class Engine:
         )
 
     def render_image(self, command: RenderImage) -> ImageRendered:
-        """A picture's pixels for a screen; may run beside another request."""
         with self._opened(command.image) as picture:
             size, pixels = picture.fit(command.width, command.height)
         return ImageRendered(request=command.request, width=size[0], height=size[1], pixels=pixels)
@@ -246,7 +227,7 @@ class Engine:
 
 
 def _may_be_there(folder: Path) -> bool:
-    """Whether a folder exists, or can't be looked for: using it then says why."""
+    """True if a folder exists, or can't be looked up: using it then says why."""
     try:
         return folder.is_dir()
     except OSError:

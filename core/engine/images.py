@@ -1,9 +1,5 @@
-"""Pictures of a conversation: from file and digest to the segment of a prompt and to embeddings.
-
-A picture's key is remembered by the SHA-256 of its file, so a picture that is only reused is
-neither read nor decoded again. What a draft's description or a request's beginning decoded is held
-until the tower has run; only a tower that runs again later has the file decoded again.
-"""
+"""Pictures of a conversation: from file and digest to prompt segments and embeddings. Keys are
+remembered by digest, so a reused picture is neither read nor decoded again."""
 
 from __future__ import annotations
 
@@ -13,15 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from core import pulse
+from core import watchdog
 from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
+from core.cache.embeddings import EmbeddingCache, SideEmbeddings
 from core.models.model import Model
 from core.vision.decode import Decoder, Picture, read_picture
 from core.vision.kinds import PictureProcessor
@@ -29,7 +25,6 @@ from core.vision.processor import ProcessedImage
 
 
 def image_parts(conversation: Conversation) -> list[ImagePart]:
-    """Every picture of a conversation in the order it is shown to the model."""
     return [
         part
         for message in conversation.messages
@@ -41,7 +36,6 @@ def image_parts(conversation: Conversation) -> list[ImagePart]:
 
 @contextmanager
 def naming(part: ImagePart) -> Iterator[None]:
-    """Put the file's name into an ImageError raised by what knows pixels only."""
     try:
         yield
     except ImageError as error:
@@ -50,12 +44,12 @@ def naming(part: ImagePart) -> Iterator[None]:
         raise type(error)(f"{part.called}: {error.message}") from error
 
 
-# Held of pictures that were described and may be asked about next: five of a million pixels.
+# Decoded pictures kept for the next request: five of a million pixels.
 DESCRIBED_BYTES = 16 * 2**20
 
 
 class ImageCatalog:
-    """The pictures one loaded model has met. Without a processor every picture is refused."""
+    """The pictures that one loaded model knows. Without a processor every picture is refused."""
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
@@ -63,11 +57,11 @@ class ImageCatalog:
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}
         self._described: dict[str, ProcessedImage] = {}
-        self._lock = threading.Lock()  # descriptions are made beside a request
+        self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: Picture) -> None:
-        """Keep what a request will need of a picture that is decoded for another reason; may be
-        called beside a request. Raises ImageError, naming the file."""
+        """Process a picture decoded to be described; may run next to a request. Raises
+        ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):
@@ -79,28 +73,27 @@ class ImageCatalog:
                 del self._described[next(iter(self._described))]
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
-        """The image segment of each picture. Raises ImageError or NoVisionError, naming the
-        file, and whatever `check` raises, which is asked before each step on a new picture."""
+        """The prompt segment of each picture. Raises ImageError, NoVisionError, and what `check`
+        raises."""
         return [self._segment(part, check) for part in parts]
 
     def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
-        """A picture for the tower: as it was made to learn its key, else from the file again."""
+        """A picture for the tower, kept or decoded again."""
         held = self._fresh.get(part.digest) or self._described.get(part.digest)
         return held or self._process(part, check)
 
     def encoded(self, part: ImagePart) -> None:
-        """The tower has seen it: let go of what was held for that."""
         self._fresh.pop(part.digest, None)
         with self._lock:
             self._described.pop(part.digest, None)
 
     def drop_described(self) -> None:
-        """Let go of what descriptions left: a chat that is deleted may be among it."""
+        """Drop described pictures, which may belong to a deleted chat."""
         with self._lock:
             self._described.clear()
 
     def drop_fresh(self) -> None:
-        """Let go of what a request made and did not use; called at its end."""
+        """Drop what a request processed and didn't use, at its end."""
         self._fresh.clear()
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -124,35 +117,16 @@ class ImageCatalog:
         return known
 
 
-class Embeddings(Protocol):
-    """Where embeddings are looked up and left."""
-
-    def get(self, key: bytes) -> Tensor | None: ...
-
-    def put(self, key: bytes, embedding: Tensor) -> None: ...
-
-
-class _Nowhere:
-    def get(self, key: bytes) -> Tensor | None:
-        return None
-
-    def put(self, key: bytes, embedding: Tensor) -> None:
-        pass
-
-
 class Pictures:
-    """Embeddings for the pictures of one request.
-
-    `segments` are theirs in the prompt, in order; `num_encoded` counts the tower's calls,
-    `encoded_tokens` and `seconds` what they made and took.
-    """
+    """Embeddings for one request, whose prompt segments are `segments`; counts the tower's calls,
+    tokens and seconds."""
 
     def __init__(
         self,
         model: Model,
         catalog: ImageCatalog,
         parts: list[ImagePart],
-        embeddings: Embeddings,
+        embeddings: EmbeddingCache | SideEmbeddings,
         check: Callable[[], None],
     ) -> None:
         self._model = model
@@ -164,14 +138,14 @@ class Pictures:
         self.num_encoded = self.encoded_tokens = 0
         self.seconds = 0.0
 
-    def beside(self) -> Pictures:
-        """The same pictures, encoded anew and counted apart."""
+    def recomputed(self) -> Pictures:
+        """The same pictures, each encoded again and counted separately."""
         other = copy(self)
-        other._embeddings = _Nowhere()
+        other._embeddings = SideEmbeddings(None)
         return other
 
     def __call__(self, image: Image) -> Tensor:
-        """Embeddings [tokens, image_width] of one picture, encoded unless they are held."""
+        """Embeddings [tokens, image_width] of one picture, from the cache or the tower."""
         held = self._embeddings.get(image.key)
         if held is not None:
             return held
@@ -187,13 +161,13 @@ class Pictures:
         return embedding
 
     def _encoded(self, processed: ProcessedImage) -> Tensor:
-        """What the tower makes of each grid, and the text between them."""
+        """The tower's rows of each grid, and embeddings of the text between them."""
         model, rows = self._model, []
         sizes = [grid.num_patches for grid in processed.grids]
         for grid, pixels in zip(processed.grids, processed.pixels.split(sizes), strict=True):
             if grid.before:
                 rows.append(model.embed(torch.tensor(grid.before, device=model.device)))
-            with pulse.long_step(pulse.attention_s(len(pixels), len(pixels))):
+            with watchdog.step_limit(watchdog.attention_limit_s(len(pixels), len(pixels))):
                 patches = pixels.to(model.device)
                 rows.append(model.encode_image(patches, grid.rows, grid.columns, self._check))
         return rows[0] if len(rows) == 1 else torch.cat(rows)

@@ -1,8 +1,5 @@
-"""A loaded model with everything that belongs to it: text, pictures, context cache, description.
-
-Knows in which order a folder is opened and what is decided at load: device, precision, context
-length, image detail. A load that fails leaves nothing behind.
-"""
+"""A loaded model with its text, pictures, context cache and description. A load that fails leaves
+nothing behind."""
 
 from __future__ import annotations
 
@@ -19,14 +16,13 @@ import psutil
 import torch
 
 from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
-from core.api.model_info import LoadFacts, ModelInfo
-from core.api.model_names import folder_name
+from core.api.model_info import LoadFacts, ModelInfo, folder_name
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
-from core.cache.host_copies import SideStream
+from core.cache.state import SideStream
 from core.cache.tier import DiskTier
-from core.engine.drafting.controller import StepCosts
+from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
 from core.engine.writing.draw_choice import choose_drawing
@@ -49,11 +45,11 @@ from core.weights.memory import HEADROOM_BYTES, available_bytes
 from kernels.common.capability import processor_level
 from kernels.self_test.validation import validated
 
-# Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
+# Default image detail: a 12-megapixel photo at full detail takes a CPU minutes.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
-# Without a wish the slab may take this share of the memory that is free after loading.
+# Default share for the slab of the memory that is free after loading.
 SLAB_SHARE = 0.5
-# Beside the slab, contexts and checkpoints may take this share of the memory that is still free,
+# Default share for contexts and checkpoints of the memory that is still free then,
 HOST_SHARE = 0.25
 # and on disk this share of what is free there, up to a limit.
 DISK_SHARE = 0.1
@@ -63,8 +59,6 @@ SMALLEST_CONTEXT = 2_048
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """Everything one model needs to answer."""
-
     settings: ModelSettings
     model: Model
     text: ChatText
@@ -84,15 +78,12 @@ def load(
     check: Callable[[], None],
     blobs: DiskStore | None = None,
 ) -> LoadedModel:
-    """Open a model folder. `blobs` is the store in the settings' cache folder, if it is in use.
-
-    Raises a WaymarkError naming what is missing or doesn't fit.
-    """
+    """Open a model folder; `blobs` is the settings' store if it is open. Raises a WaymarkError."""
     began = time.monotonic()
     path = Path(settings.path)
     device = resolve_device(settings)
     looking = LookingTime(check)
-    # The small files first: a broken template should not cost the reading of the weights.
+    # Small files first: a broken template should fail before the weights are read.
     with looking:
         folder, text = ModelFolder.open(path, looking), ChatText.open(path, looking)
     free, plan = available_bytes(device), ModelPlan(folder, looking)
@@ -100,7 +91,7 @@ def load(
         blobs = DiskStore(Path(settings.cache_folder))
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
-    # Before the weights are read: a kernel that is at fault should not cost that.
+    # Before the weights are read: a faulty kernel should fail first.
     recall = partial(recalled, blobs)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
     keeping = open_keeping(settings, precision, blobs)
@@ -139,6 +130,14 @@ def load(
     )
 
 
+def fix_threads() -> None:
+    """Fix the number of threads for the life of the process: a sum split differently can change its
+    last bits."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
+    torch.set_num_interop_threads(1)
+
+
 def load_facts(
     began: float,
     read: ReadModel,
@@ -147,7 +146,6 @@ def load_facts(
     kernels: str,
     slowed_by: str,
 ) -> LoadFacts:
-    """How the load went that `began` then, by the monotonic clock."""
     return LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
@@ -161,10 +159,8 @@ def load_facts(
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
-    """True if a model would fit in the memory that is free once `present` is given up.
-
-    Raises what `check` raises, which is asked all the time.
-    """
+    """True if a model would fit in the memory that is free once `present` is unloaded. `check` is
+    called often and may raise."""
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
@@ -181,7 +177,6 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:
-    """The device meant by the settings. Raises UnsupportedDeviceError when it isn't there."""
     cuda = torch.cuda.is_available()
     if settings.device == "cuda" and not cuda:
         raise UnsupportedDeviceError(
@@ -198,21 +193,18 @@ def open_processor(
     model: Model,
     text: ChatText,
 ) -> PictureProcessor | None:
-    """The image processor with the detail the settings ask for; None for a model without vision.
-
-    Raises MissingFileError, BrokenConfigError, BrokenTokenizerError.
-    """
+    """The image processor; None for a model without vision. Raises MissingFileError,
+    BrokenConfigError, BrokenTokenizerError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens
     if limit is None:
         limit = IMAGE_TOKENS[device.type]
-    # The tower's own sizes, not what the file says of them: it may leave out what another file
-    # then gets to choose.
+    # The tower's own sizes: the file may leave some out, and another file would then set them.
     config = {**folder.config, "vision_config": model.vision_config}
 
     def known_id(spelling: str) -> int | None:
-        """What stands between tiles is embedded like text, which is checked where it is made."""
+        """Ids between tiles are embedded like text, which must be in the vocabulary."""
         found = text.added_id(spelling)
         if found is not None and not 0 <= found < model.vocab_size:
             raise BrokenTokenizerError(
@@ -225,7 +217,7 @@ def open_processor(
 
 
 def context_length(settings: ModelSettings, model: Model, available: int) -> int:
-    """Tokens the slab may hold: the wish, else what the model knows and memory allows."""
+    """Tokens in the slab: as set, else what the model supports and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
@@ -242,8 +234,8 @@ def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes)
         budgets = Budgets(host=slab + host, device=0, disk=disk_budget(blobs))
     else:
         budgets = Budgets(host=host, device=slab, disk=disk_budget(blobs))
-    # Without a cap until the first request brings the user's own: what was stored under a
-    # larger one than today's default must not go for having been looked at.
+    # No cap until the first request brings the user's: opening the store must not evict what was
+    # stored under a larger cap than today's default.
     store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
     copier = SideStream(device) if device.type == "cuda" else None
     disk = DiskTier(store, specs)
@@ -251,7 +243,6 @@ def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes)
 
 
 def disk_budget(blobs: DiskStore | None) -> int:
-    """Bytes that contexts may take on disk by default; 0 without a folder."""
     if blobs is None:
         return 0
     folder = blobs.folder.absolute()
@@ -269,7 +260,6 @@ def describe(
     cache: ContextCache,
     root: bytes,
 ) -> ModelInfo:
-    """The loaded model in the window's words."""
     return ModelInfo(
         name=folder_name(os.path.abspath(settings.path)),
         path=settings.path,

@@ -1,8 +1,4 @@
-"""One line of JSON for each request, for the log: numbers and names, no text, no ids, no paths.
-
-Knows what of a command and its last event may be written down. Where the line goes is the worker's
-business.
-"""
+"""One line of JSON per request for the log: numbers and names, no text, no ids, no paths."""
 
 from __future__ import annotations
 
@@ -50,11 +46,8 @@ _SALT = secrets.token_bytes(16)
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """The line for a command that ended in `last`; every line has every key of KEYS.
-
-    `at` is seconds since the epoch, `chat` one name for all lines of a chat while this process
-    runs, `error` the error's name.
-    """
+    """The line for a command that ended in `last`, with every key of KEYS; `chat` is an alias that
+    lasts as long as the process."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),
@@ -67,7 +60,7 @@ def log_line(command: Command, last: Event, clock: Callable[[], float] = time.ti
 
 
 def _alias(chat: str | None) -> str | None:
-    """A name for a chat's key that tells nobody the key, so that a log outlives a deleted chat."""
+    """A salted name that reveals no key, so that the log may outlive a deleted chat."""
     if chat is None:
         return None
     return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()

@@ -1,8 +1,5 @@
-"""One running request, from conversation to reply: render, restore, prefill, decode, count.
-
-Reads top to bottom in the order things happen. It owns no cache and no model; it is given both, and
-when it ends, however it ends, what it left in the tree is whole.
-"""
+"""One request from top to bottom: render, restore, prefill, decode, count. However it ends, what it
+leaves in the tree is complete."""
 
 from __future__ import annotations
 
@@ -17,26 +14,26 @@ from torch import Tensor
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Event, Finished, FinishReason, Prefilling
+from core.api.params import DraftSettings, Probe
 from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
-from core.engine.drafting.drafters import drafters_of
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.speculation import Speculation
+from core.engine.drafting.lookup import LookupDrafter
+from core.engine.drafting.speculation import Drafter, Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
-from core.engine.report import Report
-from core.engine.stats import MessageMap, explain
+from core.engine.stats import MessageMap, Report, explain
 from core.engine.writing.reply import Reply
 from kernels.common.views import octets
 
 
 class Session:
-    """Runs one Generate command on a loaded model, emitting events; `run` returns the last one."""
+    """Runs one Generate command on a loaded model, emitting events."""
 
     def __init__(
         self,
@@ -49,31 +46,30 @@ class Session:
         self._cache = loaded.cache
         self._context: ContextCache | SideBranch = loaded.cache
         self._command = command
+        self._probe = command.probe or Probe()
         self._flag = flag
         self._emit = emit
         self._started = time.perf_counter()
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Answer. Raises a WaymarkError when the request can't be answered at all."""
+        """Answer; returns the last event. Raises a WaymarkError if it can't be answered at all."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
             else:
                 self._cache.apply(self._command.cache)
             self._render()
-            self._prepare_reply()
             self._restore()
             return self._finished(self._answer())
         except RequestCancelled:
-            # What is caught later ends with numbers: this came while the prompt was made.
+            # During prompt making; a later stop ends with numbers, in `_answer`.
             return Finished.unbegun(self._command.request)
         finally:
             self._context.end_use()
             self._loaded.catalog.drop_fresh()
 
     def _render(self) -> None:
-        """From messages to a prompt that fits the context."""
         command, loaded = self._command, self._loaded
         parts = image_parts(command.conversation)
         self._pictures = Pictures(
@@ -93,14 +89,11 @@ class Session:
                 "off.",
                 length,
             )
-
-    def _prepare_reply(self) -> None:
-        loaded = self._loaded
-        size, drawing = loaded.model.vocab_size, loaded.drawing
-        self._reply = Reply(self._command, self._rendered, loaded.text, size, drawing)
+        self._reply = Reply(
+            command, self._rendered, loaded.text, loaded.model.vocab_size, loaded.drawing
+        )
 
     def _restore(self) -> None:
-        """Go back to the deepest place of the prompt, and say why not deeper."""
         command, cache, prompt = self._command, self._cache, self._prompt
         starts = self._rendered.message_starts
         messages = MessageMap.of(command.conversation, starts)
@@ -127,32 +120,31 @@ class Session:
             return "cancelled"
 
     def _prefill(self) -> Prefill:
-        """Evaluate what is left of the prompt, telling how far it is after each run."""
+        """Evaluate the rest of the prompt, reporting progress after each run."""
         prefill = Prefill(
             self._loaded.model, self._context, self._restored, self._pictures, self._flag.check
         )
         planned = self._context.planned(self._prompt, self._command.cache)
-        self._tell_progress()
+        self._report_progress()
         self._stop_here_if_asked()
         began = time.perf_counter()
-        wanted, stop = self._command.cancel_prefill_after_tokens, None
+        wanted, stop = self._probe.cancel_prefill_after_tokens, None
         if wanted is not None:
             stop = self._restored.cut.token.value + wanted
         for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
-            self._tell_progress()
+            self._report_progress()
             self._stop_here_if_asked()
         self._report.prefill_s = time.perf_counter() - began
         self._report.note_throughput()
         return prefill
 
     def _stop_here_if_asked(self) -> None:
-        """A script can stop a prefill at an exact place, as a user would by chance."""
-        wanted = self._command.cancel_prefill_after_tokens
+        wanted = self._probe.cancel_prefill_after_tokens
         if wanted is not None and self._report.evaluated_tokens >= wanted:
             self._flag.set()
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         self._emit(
             Prefilling(
                 request=self._command.request,
@@ -163,11 +155,10 @@ class Session:
         )
 
     def _decode(self, prefill: Prefill) -> FinishReason:
-        """Draw tokens until something ends the reply."""
         assert prefill.last_hidden is not None
         self._flag.check()
         command, loaded = self._command, self._loaded
-        steps = loaded.steps.beside() if command.side else loaded.steps
+        steps = loaded.steps.separate() if command.side else loaded.steps
         decode = Decode(
             loaded.model,
             self._context.slab,
@@ -175,7 +166,7 @@ class Session:
             self._prompt.end,
             self._flag.check,
             steps,
-            command.draft.skip_rollback,
+            self._probe.skip_rollback,
         )
         if debug.integrity():
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
@@ -189,15 +180,21 @@ class Session:
             self._reply.end()
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
-        """What drafts tokens. A side request is too short to gain by it."""
-        settings, model = self._command.draft, self._loaded.model
-        costs = self._loaded.step_costs
-        if not model.joins_steps or (self._command.side and settings.mode == "auto"):
-            settings = settings.model_copy(update={"mode": "off"})
-        drafters, head = drafters_of(
-            settings, model, self._context.slab, self._prompt, costs, self._flag.check, steps
-        )
-        return Speculation(settings, drafters, model.vocab_size, costs), head
+        """The drafters that the settings ask for and the model has."""
+        settings, model, slab = self._command.draft, self._loaded.model, self._context.slab
+        costs, mode, head = self._loaded.step_costs, settings.mode, None
+        # A side request is too short to gain from drafts.
+        if not model.joins_steps or (self._command.side and mode == "auto"):
+            settings, mode = DraftSettings(mode="off"), "off"
+        drafters: list[Drafter] = []
+        if mode in {"auto", "lookup", "both"}:
+            drafters.append(LookupDrafter(self._prompt))
+        if mode in {"auto", "mtp", "both"} and model.has_mtp:
+            check, head_steps = self._flag.check, steps.head(model, slab)
+            head = HeadDrafter(model, slab, self._prompt, costs, check, head_steps)
+            drafters.append(head)
+        noise = self._probe.draft_noise
+        return Speculation(settings, drafters, model.vocab_size, costs, noise), head
 
     def _generate(
         self,
@@ -206,8 +203,11 @@ class Session:
         speculation: Speculation,
         head: HeadDrafter | None,
     ) -> FinishReason:
-        """Draw behind `hidden` [1, hidden_size], then behind step after step. What a step computed
-        behind a drafted token counts if that token is drawn, and is taken back else."""
+        """Sample from `hidden` [1, hidden_size], then after step upon step.
+
+        A step's rows after a drafted token count if that token is sampled; else they are rolled
+        back.
+        """
         reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
         most = reply.most(room)
@@ -217,40 +217,43 @@ class Session:
         captured = 0
         while len(ids) < room:
             before = len(ids)
-            reason = reply.draw(logits, draft or [])
-            drawn = ids[before:]
-            speculation.follow(drawn, hidden)
+            reason = reply.sample(logits, draft or [])
+            sampled = ids[before:]
+            speculation.follow(sampled, hidden)
             if draft is not None:
-                accepted = sum(map(operator.eq, drawn, draft))
-                decode.keep(len(drawn))
+                accepted = sum(map(operator.eq, sampled, draft))
+                decode.keep(len(sampled))
                 speculation.note(len(draft), accepted, decode.num_captured == captured)
             if debug.integrity():
                 debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
-            if head is not None and draft is None and self._command.logits_file is not None:
+            if head is not None and draft is None and self._probe.logits_file is not None:
                 self._write_logits(head.logits(), ".mtp")
             if reason is not None or len(ids) == room:
                 return reason or "context"
             self._flag.check()
-            # Behind the last drafted token one more is drawn.
-            draft = speculation.draft(most - len(ids) - 1, reply.forced())
-            draft = reply.fitting(draft)
+            # After the last drafted token one more is sampled.
+            draft = speculation.draft(most - len(ids) - 1, reply.constraint.forced())
+            draft = reply.constraint.fitting(draft)
             captured = decode.num_captured
             logits = decode.step([ids[-1], *draft])
             hidden = decode.hidden
         return "context"
 
     def _write_logits(self, logits: Tensor, suffix: str = "") -> None:
-        if self._command.logits_file is not None:
-            file = Path(self._command.logits_file)
+        if self._probe.logits_file is not None:
+            file = Path(self._probe.logits_file)
             (file.with_suffix(suffix) if suffix else file).write_bytes(octets(logits.float()))
 
     def _finished(self, reason: FinishReason) -> Finished:
-        image_id = self._loaded.text.image_token_id
+        prompt_ids: list[int] = []
+        if self._command.probe is not None:
+            image_id = self._loaded.text.image_token_id
+            prompt_ids = self._prompt.ids(image_id if image_id is not None else 0)
         return Finished(
             request=self._command.request,
             reason=reason,
             reply=self._reply.message(complete=reason == "stop"),
-            prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
+            prompt_ids=tuple(prompt_ids),
             reply_ids=tuple(self._reply.ids),
             stats=self._report.stats(),
         )

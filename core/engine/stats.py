@@ -1,30 +1,135 @@
-"""The counters of one request and the reason for what was read again. Nothing here changes
-anything.
-
-prompt tokens = reused + evaluated, always: evaluated are the prompt's tokens that went through the
-model for this request before its first token was drawn.
-"""
+"""The counters of one request, and why tokens were prefilled again. prompt tokens = reused +
+evaluated, always."""
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from core.api.chat import Conversation
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run
-from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, Miss, MissReason, Place, Tier
+from core.api.stats import (
+    CacheBytes,
+    ContextPart,
+    DraftCounts,
+    HeldCheckpoint,
+    Miss,
+    MissReason,
+    Place,
+    RequestStats,
+    Tier,
+)
 from core.cache.context import ContextCache
 from core.cache.ledger import Held
 from core.cache.node import Role
 from core.cache.restore import Restored
+from core.engine.images import Pictures
+
+
+@dataclass
+class Report:
+    """The numbers of a running request; `started` is a `time.perf_counter()` moment."""
+
+    started: float
+    prompt: Prompt
+    restored: Restored
+    cache: ContextCache
+    pictures: Pictures
+    miss: Miss | None
+    context_length: int
+    message_starts: tuple[int, ...]
+    seed: int
+    drafts: Callable[[], DraftCounts | None] = lambda: None
+    evaluated_to: int = field(init=False)
+    reply_tokens: int = 0
+    prefill_s: float | None = None
+    _first_token_at: float | None = None
+
+    def __post_init__(self) -> None:
+        self.evaluated_to = self.restored.cut.token.value
+
+    def count_token(self) -> None:
+        self.reply_tokens += 1
+        if self._first_token_at is None:
+            self._first_token_at = time.perf_counter()
+
+    @property
+    def evaluated_tokens(self) -> int:
+        return self.evaluated_to - self.restored.cut.token.value
+
+    def note_throughput(self) -> None:
+        note_throughput(self.cache, self.evaluated_tokens, self.prefill_s or 0.0, self.pictures)
+
+    def stats(self) -> RequestStats:
+        restored, prompt = self.restored, self.prompt
+        reused = restored.cut.token.value
+        return RequestStats(
+            prompt_tokens=prompt.num_tokens,
+            prompt_positions=prompt.end.position.value,
+            reused_tokens=reused,
+            evaluated_tokens=self.evaluated_tokens,
+            reply_tokens=self.reply_tokens,
+            images_in_prompt=len(prompt.images),
+            images_encoded=self.pictures.num_encoded,
+            restored_from=restored.tier,
+            restored_at=self._restored_at(),
+            checkpoints=held_checkpoints(self.cache, restored.keys),
+            checkpoints_held=self.cache.num_states(),
+            miss=self.miss,
+            ttft_s=self.ttft_s,
+            prefill_s=self.prefill_s,
+            decode_tokens_per_s=self.decode_tokens_per_s,
+            bytes=cache_bytes(self.cache),
+            parts=self._parts(),
+            disk_trouble=self.cache.disk.trouble,
+            context_length=self.context_length,
+            message_starts=self.message_starts,
+            seed=self.seed,
+            draft=self.drafts(),
+        )
+
+    def _restored_at(self) -> Place | None:
+        if self.restored.num_runs == 0:
+            return None
+        cut = self.restored.cut
+        return Place(token=cut.token.value, position=cut.position.value)
+
+    @property
+    def ttft_s(self) -> float | None:
+        return self._first_token_at and self._first_token_at - self.started
+
+    @property
+    def decode_tokens_per_s(self) -> float | None:
+        """Tokens after the first over the time since the first."""
+        steps = self.reply_tokens - 1
+        if self._first_token_at is None or steps < 1:
+            return None
+        return steps / max(1e-9, time.perf_counter() - self._first_token_at)
+
+    def _parts(self) -> tuple[ContextPart, ...]:
+        parts = context_parts(self.prompt, self.restored.num_runs, self.restored.keys, self.cache)
+        if not self.reply_tokens:
+            return parts
+        end = self.prompt.num_tokens
+        reply = ContextPart(start=end, end=end + self.reply_tokens, kind="text", source="reply")
+        return (*parts, reply)
+
+
+def note_throughput(
+    cache: ContextCache, num_tokens: int, prefill_s: float, pictures: Pictures
+) -> None:
+    """Let the cache learn from a prefill; the tower's time counts separately."""
+    cache.throughput.note_prefill(num_tokens, max(0.0, prefill_s - pictures.seconds))
+    cache.throughput.note_encode(pictures.encoded_tokens, pictures.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageMap:
-    """Which message a token belongs to; the system message has no number."""
+    """Maps tokens to messages; the system message has no number."""
 
     starts: tuple[TokenIndex, ...]
     replies: frozenset[int]
@@ -36,13 +141,13 @@ class MessageMap:
         return cls(tuple(starts), frozenset(replies))
 
     def at(self, token: TokenIndex) -> int | None:
-        """The message that holds a token, counted from 0; None before the first."""
-        # Asked once a message: a walk over all starts is 13 s for a chat of 1,600 messages.
+        """The number of a token's message, from 0; None before the first."""
+        # Called per message: a linear search takes 13 s for a chat of 1,600 messages.
         index = bisect_right(self.starts, token) - 1
         return index if index >= 0 else None
 
     def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
-        """Whose message ends at each message end of a prompt, and where replies paused."""
+        """The role of the message that ends at each message end, and where replies paused."""
         ends = (run for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END)
         roles = {run.end.token: self._role_before(run.end.token) for run in ends}
         for pause in prompt.pauses:
@@ -56,10 +161,7 @@ class MessageMap:
         return "reply" if message in self.replies else "user"
 
     def replies_after(self, token: TokenIndex) -> list[int]:
-        """The replies that end after a token: the one that holds it, and the later ones.
-
-        One that is not in the prompt, for it says nothing, takes no room and is none of them.
-        """
+        """The non-empty replies that end after a token: its own and the later ones."""
         ends = (*self.starts[1:], None)
         return [
             index
@@ -71,12 +173,10 @@ class MessageMap:
 def explain(
     prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache, chat: str = ""
 ) -> Miss | None:
-    """Why tokens are about to be read again for a chat; None when every evaluated token is new.
-
-    Call it before the prefill, which makes all of them known.
-    """
+    """Why tokens are prefilled again; None when every evaluated token is new. Call it before the
+    prefill, which makes all of them known."""
     tree, runs, keys = cache.tree, prompt.runs, restored.keys
-    # A stop is read anew with what follows it, unless a checkpoint made it a place to resume from.
+    # A prompt end is prefilled again with what follows it, unless it had a checkpoint.
     again = [
         index
         for index in range(restored.num_runs, len(runs))
@@ -106,12 +206,8 @@ def explain(
 def _first_reading(
     prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
 ) -> Miss | None:
-    """No run is read again, but replies that only decode has seen are read for the first time.
-
-    Only the last can be waiting for that. Several were written before this engine knew the chat,
-    whatever beginning it shares with others; or the chat is `known` and begins otherwise now, for
-    its oldest turns are left out or its instructions are others.
-    """
+    """The reason if only replies are prefilled, each for the first time. With several, the engine
+    hasn't read this chat; or, if it is `known`, its beginning has changed."""
     start = restored.cut.token
     replies = messages.replies_after(start)
     if not replies or start == prompt.end.token:
@@ -121,13 +217,12 @@ def _first_reading(
     if restored.num_runs == 0 or len(replies) > 1:
         return Miss(reason="cold", token=start.value, message=messages.at(start))
     reply = replies[0]
-    # A reply that was settled in part is read from where settling was interrupted.
+    # A reply prefilled in part while idle continues from there.
     token = max(start, messages.starts[reply])
     return Miss(reason="unsettled", token=token.value, message=reply)
 
 
 def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIndex:
-    """The first token at which the prompt leaves everything that was read before."""
     index = restored.num_runs
     while index < len(prompt.runs) and cache.tree.was_read(restored.keys[index]):
         index += 1
@@ -141,8 +236,6 @@ def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIn
 
 
 class _Look(NamedTuple):
-    """What a run looks like in the context drawn to scale."""
-
     kind: Literal["text", "image"]
     source: Literal["reused", "evaluated"]
     tier: Tier
@@ -152,8 +245,8 @@ class _Look(NamedTuple):
 def context_parts(
     prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
 ) -> tuple[ContextPart, ...]:
-    """The prompt as parts of one kind, one source and one tier, in order."""
-    # Told after every run of a prefill, so what is made here is made for parts, not for runs.
+    """The prompt as consecutive parts of one kind, source and tier."""
+    # Called after every run of a prefill: objects are made per part, not per run.
     parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
         look = _look(run, index < num_reused_runs, keys[index], cache)
@@ -178,7 +271,6 @@ def _look(run: Run, reused: bool, key: bytes, cache: ContextCache) -> _Look:
 
 
 def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCheckpoint, ...]:
-    """The states held along a prompt, with their bytes."""
     return tuple(
         HeldCheckpoint(token=cut.token.value, position=cut.position.value, bytes=num_bytes)
         for cut, num_bytes in cache.checkpoints_on(keys)
@@ -186,7 +278,6 @@ def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCh
 
 
 def cache_bytes(cache: ContextCache) -> CacheBytes:
-    """The cache's totals by class, and the budgets in force."""
     return CacheBytes(
         kv=cache.kv_bytes(),
         slab=cache.slab.num_bytes,
@@ -198,11 +289,3 @@ def cache_bytes(cache: ContextCache) -> CacheBytes:
         host_budget=cache.ledger.limits.host,
         disk_budget=cache.disk.cap,
     )
-
-
-def place(restored: Restored) -> Place | None:
-    """Where the request went on from; None at the very start."""
-    if restored.num_runs == 0:
-        return None
-    cut = restored.cut
-    return Place(token=cut.token.value, position=cut.position.value)

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from core.api.json_text import MAX_DEPTH
+from core.api.json_text import MAX_DEPTH, json_fault
 from core.api.reply_format import ReplyFormat
+from core.client.codec import Fields
 from core.formats.grammar import grammar, schema_of
 from core.formats.words import explained, parts_of, place
 from core.helper.process import Helper, HelperFailedError
-from core.helper.wire import Fields
 
 Check = Callable[[], None]
 
@@ -152,7 +152,7 @@ def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> 
     try:
         schema = schema_of(form)
     except json.JSONDecodeError as error:
-        return f"The schema isn't JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+        return f"The schema isn't JSON: {json_fault(error)}."
     except ValueError as error:
         return f"The schema isn't JSON that can be read: {error}."
     if not isinstance(schema, dict | bool):

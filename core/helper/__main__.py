@@ -1,65 +1,50 @@
 """The helper process: a task on standard input, its result on standard output, one at a time.
 
-Whatever a task raises becomes a named error, and whatever it can't come back from ends the process:
-the worker says so and starts another. Nothing that libraries print is kept, for it could quote what
-people wrote.
+An error of a task goes back by name; anything worse ends the process, and the worker starts
+another. Nothing that libraries print is kept, since it could quote what people wrote.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import signal
 import sys
 import warnings
-from collections.abc import Mapping
 from typing import BinaryIO
 
 from core.api.errors import WaymarkError
-from core.client.codec import frame, read_frame, split
-from core.client.programs import die_with_parent
-from core.client.running import say_running
-from core.helper.limits import limit_process, limit_time
-from core.helper.wire import MAX_TASK_BYTES, Fields, Task
+from core.client.codec import MAX_TASK_BYTES, Fields, Task, frame, read_frame, split
+from core.client.programs import die_with_parent, forbid_core_dumps, lower_limit, say_running
 
 _MAX_WORDS = 500
+_AREAS = {
+    "picture": ("core.helper.pictures", "PictureTasks"),
+    "grammar": ("core.helper.grammars", "GrammarTasks"),
+    "schema": ("core.helper.schemas", "SchemaTasks"),
+    "template": ("core.helper.templates", "TemplateTasks"),
+    "tokenizer": ("core.helper.tokenizer", "TokenizerTasks"),
+}
+"""The classes whose methods are tasks: "picture.open" is `PictureTasks.open`."""
 
 
 class Tasks:
     """Every task by its name. A library is imported by the first task that needs it."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Task] = {}
+        self._made: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> Task:
-        if name not in self._found:
-            self._found.update(_tasks_of(name.partition(".")[0]))
-        return self._found[name]
-
-
-def _tasks_of(area: str) -> Mapping[str, Task]:
-    if area == "picture":
-        from core.helper.pictures import PictureTasks
-
-        return PictureTasks().handlers()
-    if area == "grammar":
-        from core.helper.grammars import GrammarTasks
-
-        return GrammarTasks().handlers()
-    if area == "schema":
-        from core.helper.schemas import SchemaTasks
-
-        return SchemaTasks().handlers()
-    if area == "template":
-        from core.helper.templates import TemplateTasks
-
-        return TemplateTasks().handlers()
-    from core.helper.tokenizer import TokenizerTasks
-
-    return TokenizerTasks().handlers()
+        area, _, method = name.partition(".")
+        if area not in self._made:
+            module, kind = _AREAS[area]
+            self._made[area] = getattr(importlib.import_module(module), kind)()
+        task: Task = getattr(self._made[area], method)
+        return task
 
 
 def answer(tasks: Tasks, body: bytes) -> bytes:
-    """The reply to one frame: the task's own fields, or `error` and `message`."""
     text, attached = split(body)
     fields: Fields = json.loads(text)
     limit_time(fields.pop("seconds"))
@@ -79,6 +64,29 @@ def _failed(name: str, message: str) -> bytes:
     return frame(json.dumps({"error": name, "message": message[:_MAX_WORDS]}).encode())
 
 
+def limit_process(memory_bytes: int) -> None:
+    """Bound memory, forbid writing files and dumping core. Irrevocable."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    forbid_core_dumps()
+    # This one doesn't limit writing to a pipe.
+    lower_limit(resource.RLIMIT_FSIZE, 0)
+    if sys.platform == "linux":
+        lower_limit(resource.RLIMIT_AS, memory_bytes)
+
+
+def limit_time(seconds: float) -> None:
+    """End the process when it has computed for `seconds` from now on; 0 takes the limit back.
+
+    Processor time, not the clock: a busy machine makes no picture a bomb. The signal's own action
+    ends the process even inside one long call of a library.
+    """
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
     """Both ends, out of reach of what libraries print or read."""
     tasks, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -89,7 +97,6 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def main() -> None:
-    """Run as the child of a worker, with the bytes of memory it may use as the only argument."""
     die_with_parent()
     say_running()
     incoming, outgoing = _pipes()

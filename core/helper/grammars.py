@@ -1,25 +1,25 @@
-"""Tasks on grammars of replies: whether llguidance can follow one, and whether a text is of one.
+"""Tasks on grammars of replies: can llguidance compile one, and does it derive a text?
 
-A schema of a few hundred bytes can cost gigabytes or hours to compile, and what runs out of memory
-there ends the process. So a grammar is compiled here first, and elsewhere only if that went well.
+A schema of a few hundred bytes can take gigabytes or hours to compile, and running out of memory
+ends the process. So a grammar is compiled here first, and elsewhere only if that succeeded.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import lru_cache
 from typing import TypeVar
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from core.helper.wire import Fields, Task
+from core.client.codec import Fields
 
 T = TypeVar("T")
 
 END = 256
-# llguidance's words for a token that doesn't fit, unlike a grammar that grew past its limits.
+# llguidance says this of a token that doesn't fit, not of a grammar that grew past its limits.
 REFUSED = "doesn't satisfy the grammar"
 # A chain of 18,000 references, as long as the longest schema can hold, is followed in 64 MB.
 STACK_BYTES = 256 * 2**20
@@ -31,14 +31,8 @@ class GrammarLimitError(Exception):
 
 
 class GrammarTasks:
-    """One grammar at a time."""
-
-    def handlers(self) -> Mapping[str, Task]:
-        """The tasks by name."""
-        return {"grammar.compile": self._compile, "grammar.derives": self._derives}
-
-    def _compile(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """`broken`: what llguidance says of the attached grammar; None where it can be used."""
+    def compile(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """`broken`: llguidance's error for the attached grammar; None where it can be used."""
         follower = matcher(byte_tokens(), text.decode())
         if not follower.is_error():
             begins = follower.compute_bitmask()
@@ -46,15 +40,12 @@ class GrammarTasks:
                 return {"broken": None}, b""
         return {"broken": follower.get_error()}, b""
 
-    def _derives(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """`derives`: whether `grammar` derives the attached text as a whole."""
+    def derives(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         compiled = matcher(byte_tokens(), fields["grammar"])
         return {"derives": derives(compiled, text.decode())}, b""
 
 
 class _Bytes:
-    """A vocabulary of all bytes and an end."""
-
     eos_token_id = END
     bos_token_id = None
     special_token_ids = (END,)
@@ -66,23 +57,17 @@ class _Bytes:
 
 @lru_cache(maxsize=1)
 def byte_tokens() -> LLTokenizer:
-    """What texts are spelled with where no model is needed."""
     return LLTokenizer(TokenizerWrapper(_Bytes()))
 
 
 def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
-    """Follows a reply through a grammar. One that can't be followed is in error."""
     # Half a second and some 200 MB for a token at the very worst.
     limits = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
     return with_deep_stack(lambda: LLMatcher(tokens, grammar, log_level=0, limits=limits))
 
 
 def derives(compiled: LLMatcher, text: str) -> bool:
-    """True if a compiled grammar derives `text` as a whole; it can be asked again afterwards.
-
-    The time grows with the text's length, never with the ways to read it, as that of a backtracking
-    expression does. Raises GrammarLimitError.
-    """
+    """True if `compiled` derives all of `text`, in linear time. Raises GrammarLimitError."""
     follower = compiled.deep_copy()
     spelled = list(text.encode("utf-8", "replace"))
     if follower.consume_tokens(spelled):
@@ -93,8 +78,7 @@ def derives(compiled: LLMatcher, text: str) -> bool:
 
 
 def with_deep_stack(call: Callable[[], T]) -> T:
-    """llguidance goes down a chain of references by recursion; an ordinary stack would end the
-    process. Raises what `call` raises."""
+    """Call in a thread with a deep stack: llguidance follows chains of references by recursion."""
     outcome: Future[T] = Future()
 
     def run() -> None:

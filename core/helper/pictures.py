@@ -1,21 +1,20 @@
 """Tasks on pictures: from a file's bytes to upright RGB pixels, and those at another size.
 
-Knows file formats and their traps (bombs, truncation, orientation, transparency) through Pillow.
-Sizes and patches for a model are `core.vision`'s business.
+Handles formats and their traps (bombs, truncation, orientation, transparency) through Pillow.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from PIL import ExifTags, ImageOps
 from PIL import Image as Pillow
 
 from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
-from core.helper.wire import Fields, Task
+from core.client.codec import Fields
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 64_000_000
@@ -24,46 +23,32 @@ _T = TypeVar("_T")
 
 
 class PictureTasks:
-    """One decoded picture at a time: opened by one task, looked at by those that follow."""
+    """One decoded picture at a time: opened by one task, used by the next ones."""
 
     def __init__(self) -> None:
         self._picture: Pillow.Image | None = None
 
-    def handlers(self) -> Mapping[str, Task]:
-        """The tasks by name."""
-        return {
-            "picture.open": self._open,
-            "picture.resize": self._resize,
-            "picture.thumbnail": self._thumbnail,
-            "picture.fit": self._fit,
-            "picture.close": self._close,
-        }
-
-    def _open(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """Decode the attached file, called `name`; its size as it is looked at."""
+    def open(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
+        """Decode the attached file, called `name` in errors; its size when upright."""
         self._picture = None
         self._picture = decode_image(attached, fields["name"])
         return {"size": self._picture.size}, b""
 
-    def _close(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """Let the picture's memory go."""
+    def close(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         self._picture = None
         return {}, b""
 
-    def _resize(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """RGB bytes at `width` x `height`, by Pillow's filter number `resample`."""
+    def resize(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         size = (fields["width"], fields["height"])
         resized = self._opened().resize(size, Pillow.Resampling(fields["resample"]))
         return {}, resized.tobytes()
 
-    def _thumbnail(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """A PNG whose longest edge has at most `longest` pixels."""
+    def thumbnail(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         data = io.BytesIO()
         _fitting(self._opened(), fields["longest"], fields["longest"]).save(data, "PNG")
         return {}, data.getvalue()
 
-    def _fit(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """RGBA bytes of the picture made to fit into `width` x `height`, and their size."""
+    def fit(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         fitting = _fitting(self._opened(), fields["width"], fields["height"])
         return {"size": fitting.size}, fitting.convert("RGBA").tobytes()
 
@@ -73,25 +58,22 @@ class PictureTasks:
 
 
 def decode_image(data: bytes, name: str) -> Pillow.Image:
-    """The first frame of a picture: mode RGB, turned upright, transparency laid on white.
+    """The first frame of a picture: RGB, upright, transparency over white as in transformers.
 
-    Flattened as transformers' image processors do it. `name` is the file's, for errors. Raises
-    ImageUnreadableError, ImageEmptyError, ImageTooLargeError (more than MAX_PIXELS, found out
-    before decoding).
+    Raises ImageUnreadableError, ImageEmptyError and, before decoding, ImageTooLargeError.
     """
     _guarded(name, lambda: _verify(data, name))
     return _guarded(name, lambda: _decode(data, name))
 
 
 def _fitting(image: Pillow.Image, width: int, height: int) -> Pillow.Image:
-    """The picture in at most `width` x `height` pixels; nothing is enlarged."""
     small = image.copy()
     small.thumbnail((width, height), Pillow.Resampling.LANCZOS)
     return small
 
 
 def _verify(data: bytes, name: str) -> None:
-    """Look at the header and the file's checksums. Pillow wants it reopened after that."""
+    """Check the header and the checksums. Pillow needs the file reopened after that."""
     with _open(data) as image:
         _check_size(name, image.size)
         image.verify()
@@ -105,7 +87,6 @@ def _decode(data: bytes, name: str) -> Pillow.Image:
 
 
 def _open(data: bytes) -> Pillow.Image:
-    """Open without decoding. Our own limit is lower than the one Pillow warns of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)
         return Pillow.open(io.BytesIO(data), formats=FORMATS)
@@ -123,9 +104,9 @@ def _check_size(name: str, size: tuple[int, int]) -> None:
 
 
 def _upright(image: Pillow.Image) -> Pillow.Image:
-    """Turn as the camera noted; a note that can't be read is no reason to refuse the picture."""
+    """Turn the picture as its EXIF says; broken EXIF is ignored."""
     try:
-        # One that stands upright would be copied, which takes half as long as decoding it.
+        # An upright one would be copied, which takes half as long as decoding it.
         turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
         return ImageOps.exif_transpose(image) if turned else image
     except Exception:
@@ -133,7 +114,6 @@ def _upright(image: Pillow.Image) -> Pillow.Image:
 
 
 def _flattened(image: Pillow.Image) -> Pillow.Image:
-    """RGB, with transparent parts over white."""
     if image.mode.startswith("I;16"):
         return _eight_bits(image)
     if "A" not in image.getbands() and image.info.get("transparency") is None:
@@ -144,22 +124,20 @@ def _flattened(image: Pillow.Image) -> Pillow.Image:
 
 
 def _eight_bits(image: Pillow.Image) -> Pillow.Image:
-    """Sixteen-bit greys as RGB. Pillow's own conversion cuts off at 255, which is nearly black, and
-    makes a scan or an X-ray a white page."""
+    """Sixteen-bit grey as RGB. Pillow's own conversion clips at 255: scans come out white."""
     return image.convert("I").point(lambda level: level / 257).convert("L").convert("RGB")
 
 
 def _guarded(name: str, work: Callable[[], _T]) -> _T:
-    """Whatever a decoder raises becomes an error that names the file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # broken metadata is warned of, and the pixels are fine
+            warnings.simplefilter("ignore")  # broken metadata, while the pixels are fine
             return work()
     except (ImageError, MemoryError):
         raise
     except Pillow.DecompressionBombError:
         raise ImageTooLargeError(
-            f"{name} has far more pixels than the {MAX_PIXELS / 1e6:.0f} million allowed."
+            f"{name} has far more than {MAX_PIXELS / 1e6:.0f} million pixels, the limit."
         ) from None
     except Exception as error:
         raise ImageUnreadableError(

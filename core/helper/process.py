@@ -1,7 +1,6 @@
 """The worker's side of a helper: start it, ask it, and end it when it takes too long.
 
-A helper that ended costs the request it worked on a named error, and the next request starts
-another. What is asked, and what an answer means, is the caller's business.
+When a helper ends, its request fails with a named error, and the next request starts another.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import BinaryIO, cast
 
 import psutil
 
-from core import pulse
+from core import watchdog
 from core.api.errors import (
     BrokenTokenizerError,
     ImageEmptyError,
@@ -32,22 +31,20 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.json_text import parse_json
-from core.client.codec import frame, read_frame, split
-from core.client.containment import contain
-from core.client.programs import ROOT, clean_environment, hidden_window, program
-from core.helper.wire import MAX_TASK_BYTES, Fields
+from core.client.codec import MAX_TASK_BYTES, Fields, frame, read_frame, split
+from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
 
-# How often a wait looks whether it was cancelled, and at the helper's memory.
+# How often a wait checks for cancellation, and the helper's memory.
 GLANCE_S = 0.05
-# The processor's time is limited inside the helper. By the clock it may take this much more, on a
-# machine that is busy with other things; a helper that was stopped or hangs is met here.
+# Processor time is limited inside the helper. By the clock a task may take this much longer, on a
+# busy machine; this limit also ends a helper that was stopped or hangs.
 PATIENCE = 4.0
 START_S = 10.0
 # Written at once: less than any system's pipe holds, so the write never waits for the helper.
 _SMALL_BYTES = 4_096
 # What a pipe holds on Linux: a picture's file is handed over in a few pieces.
 _PIPE_BYTES = 2**20
-# A pool of threads would take address space for each of them.
+# Each thread of a pool would take address space.
 _ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _NAMED: dict[str, type[WaymarkError]] = {
     kind.__name__: kind
@@ -60,12 +57,12 @@ _NAMED: dict[str, type[WaymarkError]] = {
         TemplateTooLargeError,
     )
 }
-"""What a task may say went wrong; nothing else that a helper answers is believed."""
+"""The errors that a task may raise by name; no others are believed."""
 
 
 class HelperFailedError(Exception):
-    """The task gave no answer: it ran out of `time` or `memory`, it `raised`, the process `ended`
-    or could not be `started`."""
+    """No answer. `reason` is "time" or "memory" (out of it), "raised", "ended" or "started" (the
+    process could not be)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -73,10 +70,9 @@ class HelperFailedError(Exception):
 
 
 class Helper:
-    """One limited process at a time, started when it is first asked. Calls come from any thread."""
+    """One limited process at a time, started by the first `ask`. Calls come from any thread."""
 
     def __init__(self, memory_bytes: int) -> None:
-        """`memory_bytes` bounds what the process may hold, its programs included."""
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._running: _Running | None = None
@@ -84,13 +80,12 @@ class Helper:
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now, if one does: what was told to another is gone with it."""
+        """The process that runs now, if any: state that another one had is gone with it."""
         running = self._running
         return running.pid if running is not None and running.alive else None
 
     @contextlib.contextmanager
     def checking(self, check: Callable[[], None] | None) -> Iterator[None]:
-        """Ask `check` in every task inside `with` that has none of its own, while it runs."""
         self._check = check
         try:
             yield
@@ -106,10 +101,10 @@ class Helper:
         seconds: float,
         check: Callable[[], None] | None = None,
     ) -> tuple[Fields, bytes]:
-        """Have a task done in `seconds` of the processor's time.
+        """Have a task done within `seconds` of processor time.
 
-        Raises what the task raised, if that has a name in core.api.errors, else HelperFailedError;
-        and whatever `check` raises, which is asked while waiting and then ends the helper.
+        Raises the task's own error if `_NAMED` lists it, else HelperFailedError; and what `check`
+        raises, which is called while waiting, and then ends the helper.
         """
         check = check or self._check
         body = json.dumps({**fields, "task": task, "seconds": seconds}).encode()
@@ -123,23 +118,26 @@ class Helper:
                 self._running = _Running(self._memory_bytes)
             assert self._running is not None
             try:
-                return _result(self._running.exchange(message, seconds, check))
-            except _Named as answered:
-                raise answered.error from None
+                body = self._running.exchange(message, seconds, check)
+                fields, answer = _parsed(body)
+                name = fields.get("error")
+                if name is None:
+                    return fields, answer
+                if name not in _NAMED:
+                    raise HelperFailedError("memory" if name == "MemoryError" else "raised")
             except BaseException:
-                # Cancelled too: the answer that is still to come would be taken for the next one.
+                # Also when cancelled: the pending answer would be taken for the next one's.
                 self.close()
                 raise
+        raise _NAMED[name](str(fields.get("message", "")))
 
     def close(self) -> None:
-        """End the process; the next `ask` starts another. Idempotent."""
         running, self._running = self._running, None
         if running is not None:
             running.end()
 
     @contextlib.contextmanager
     def _turn(self, check: Callable[[], None] | None) -> Iterator[None]:
-        """Wait for whoever else asks now."""
         while not self._lock.acquire(timeout=GLANCE_S):
             if check is not None:
                 check()
@@ -149,17 +147,7 @@ class Helper:
             self._lock.release()
 
 
-class _Named(Exception):
-    """The task ended in an error that has a name; the helper is fine."""
-
-    def __init__(self, error: WaymarkError) -> None:
-        super().__init__(error.message)
-        self.error = error
-
-
 class _Running:
-    """One process, and the thread that listens to it."""
-
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
         try:
@@ -182,7 +170,7 @@ class _Running:
             target=_listen, args=(process, self._answers), name="helper", daemon=True
         )
         self._listener.start()
-        # Also at the interpreter's end, and before Popen finds itself freed with its child alive.
+        # Also at the interpreter's exit, and before Popen is freed while its child is alive.
         self.end = weakref.finalize(self, _end, process, self._listener)
 
     @property
@@ -216,19 +204,19 @@ class _Running:
         if time.monotonic() > deadline:
             raise HelperFailedError("time")
         # The wait has an end of its own, so whoever watches over this process need not end it.
-        pulse.sign()
+        watchdog.report_progress()
         with contextlib.suppress(psutil.Error):
             if self._resident() > self._memory_bytes:
                 raise HelperFailedError("memory")
 
     def _resident(self) -> int:
-        """Bytes held; on Windows an environment's Python is a child of the program started."""
+        """Resident bytes; on Windows a virtual environment's Python is a child of the process."""
         process = psutil.Process(self.pid)
         held = [process, *(process.children() if sys.platform == "win32" else ())]
         return sum(int(each.memory_info().rss) for each in held)
 
     def _why_it_ended(self) -> str:
-        # One that talks nonsense may live on.
+        # One whose answer was garbage may still be alive.
         with contextlib.suppress(subprocess.TimeoutExpired):
             ended = self._process.wait(GLANCE_S)
             if sys.platform != "win32" and ended == -signal.SIGPROF:
@@ -237,7 +225,7 @@ class _Running:
 
 
 def _widen(process: subprocess.Popen[bytes]) -> None:
-    """Let pipes hold more, where the system has room for that: the speed of large files alone."""
+    """Enlarge the pipes, which only makes large files faster."""
     if sys.platform == "linux":
         import fcntl
 
@@ -247,7 +235,6 @@ def _widen(process: subprocess.Popen[bytes]) -> None:
 
 
 def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes | None]) -> None:
-    """Hand over every answer, and None at the end or at the first thing that is none."""
     answered = cast(BinaryIO, process.stdout)
     with contextlib.suppress(OSError, ValueError, ProtocolError):
         while (body := read_frame(answered, MAX_TASK_BYTES)) is not None:
@@ -256,7 +243,7 @@ def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes |
 
 
 def _write(process: subprocess.Popen[bytes], message: bytes) -> None:
-    """A helper that has gone meanwhile is noticed by whoever waits for its answer."""
+    """Write a message; a helper that has ended is noticed by the wait for its answer."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
         process.stdin.write(message)
@@ -273,16 +260,12 @@ def _end(process: subprocess.Popen[bytes], listener: threading.Thread) -> None:
             pipe.close()
 
 
-def _result(body: bytes) -> tuple[Fields, bytes]:
-    """What was answered. Raises _Named, or HelperFailedError."""
+def _parsed(body: bytes) -> tuple[Fields, bytes]:
     text, attached = split(body)
     try:
         fields = parse_json(text)
     except ValueError as error:
         raise HelperFailedError("ended") from error
-    if "error" not in fields:
-        return fields, attached
-    kind = _NAMED.get(fields["error"])
-    if kind is not None:
-        raise _Named(kind(str(fields.get("message", ""))))
-    raise HelperFailedError("memory" if fields["error"] == "MemoryError" else "raised")
+    if not isinstance(fields, dict):
+        raise HelperFailedError("ended")
+    return fields, attached

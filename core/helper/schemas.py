@@ -1,8 +1,7 @@
-"""Tasks on JSON Schemas: whether a schema is one, and whether a text is JSON that it allows.
+"""Tasks on JSON Schemas: is a schema valid, and is a text JSON that it allows?
 
-jsonschema follows patterns by backtracking expressions and fetches references. Here patterns are
-followed as the engine follows them, each compiled once a check, and no reference leads out of the
-schema. Time and memory are bounded by the process alone.
+jsonschema matches patterns by backtracking and fetches references. Here patterns are matched as the
+engine matches them, and no reference leads out of the schema. The process bounds time and memory.
 """
 
 from __future__ import annotations
@@ -20,15 +19,9 @@ from jsonschema_specifications import REGISTRY
 from llguidance import LLMatcher
 from referencing.exceptions import Unresolvable
 
-from core.api.json_text import JsonTooDeepError, parse_json
-from core.helper.grammars import (
-    GrammarLimitError,
-    byte_tokens,
-    derives,
-    matcher,
-    with_deep_stack,
-)
-from core.helper.wire import Fields, Task
+from core.api.json_text import JsonTooDeepError, json_fault, parse_json
+from core.client.codec import Fields
+from core.helper.grammars import GrammarLimitError, byte_tokens, derives, matcher, with_deep_stack
 
 # A level of a schema takes ten to fifteen frames of jsonschema.
 DEEPEST_RECURSION = 10_000
@@ -37,28 +30,23 @@ _DECIMAL = re.compile(r"Decimal\('([^']*)'\)")
 
 
 class SchemaTasks:
-    """Answers hold `found`, a word for what is wrong, or "" where nothing is; with `path`, the
-    place in the JSON, and `said`, a library's words."""
+    """Answers hold `found`, a word for the fault or "", its `path` in the JSON, and `said`, a
+    library's message."""
 
-    def handlers(self) -> Mapping[str, Task]:
-        """The tasks by name."""
-        return {"schema.invalid": self._invalid, "schema.violation": self._violation}
-
-    def _invalid(self, _: Fields, schema: bytes) -> tuple[Fields, bytes]:
+    def invalid(self, _: Fields, schema: bytes) -> tuple[Fields, bytes]:
         """Check the attached schema. Found: "no JSON", "invalid" or "involved"."""
         return _recursively(lambda: invalid(schema.decode())), b""
 
-    def _violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+    def violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         """Check the attached text against `schema`.
 
-        Found: "no JSON", "deep", "reference" that leads nowhere, "number" too large, "violation",
-        or "involved" where a check would have no end.
+        Found: "no JSON", "deep", "reference" (it leads nowhere), "number" (too large),
+        "violation", or "involved" where a check would never end.
         """
         return _recursively(lambda: violation(parsed(fields["schema"]), text.decode())), b""
 
 
 def invalid(text: str) -> Fields:
-    """The fault of a text as a schema."""
     try:
         schema = parsed(text)
         _draft(schema).check_schema(schema, format_checker=None)
@@ -72,13 +60,12 @@ def invalid(text: str) -> Fields:
 
 
 def violation(schema: Any, text: str) -> Fields:
-    """The fault of a text as JSON of a schema."""
     try:
         error = _first_violation(schema, parsed(text))
     except JsonTooDeepError:
         return _answer("deep")
     except json.JSONDecodeError as error:
-        return _answer("no JSON", (), f"line {error.lineno}, column {error.colno}: {error.msg}")
+        return _answer("no JSON", (), json_fault(error))
     except ValueError as error:
         return _answer("no JSON", (), str(error))
     except Unresolvable as error:
@@ -91,8 +78,6 @@ def violation(schema: Any, text: str) -> Fields:
 
 
 def parsed(text: str) -> Any:
-    """JSON with its numbers as they are written. Raises ValueError, as `parse_json` does."""
-
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no JSON number")
 
@@ -116,7 +101,7 @@ def _first_violation(schema: Any, value: Any) -> ValidationError | None:
     draft, patterns = _draft(schema), _Patterns()
     whole = draft.TYPE_CHECKER.redefine("integer", _is_whole)
     ours = validators.extend(draft, patterns.keywords(), type_checker=whole)
-    # With a registry of its own it fetches nothing.
+    # With a registry passed in, jsonschema fetches nothing.
     found: ValidationError | None = best_match(ours(schema, registry=REGISTRY).iter_errors(value))
     return found
 
@@ -128,13 +113,10 @@ def _draft(schema: Any) -> Any:
 
 
 class _Patterns:
-    """The keywords with regular expressions, each of which is compiled once."""
-
     def __init__(self) -> None:
         self._compiled: dict[str, LLMatcher] = {}
 
     def keywords(self) -> dict[str, Any]:
-        """Named as jsonschema calls them."""
         return {
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,
@@ -187,5 +169,5 @@ def _is_whole(_: Any, value: Any) -> bool:
 
 def _short(text: str) -> str:
     text = _DECIMAL.sub(r"\1", text)
-    # jsonschema begins with the value, which may be long, and says in the end what is wrong.
+    # jsonschema's message begins with the value, which may be long, and ends with the fault.
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"

@@ -1,47 +1,45 @@
 """Tasks on a chat template: compile it once, render conversations with it.
 
-Knows how templates are called and how they fail. What stands in the messages (text, or marks that
-stand for text) is the asking side's business.
+A template comes from the internet with a model's weights. It runs in jinja2's immutable sandbox,
+which keeps it from Python; the process bounds its memory and time (`core.helper.__main__`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from core.api.errors import TemplateError, TemplateTooLargeError
-from core.helper.sandbox import RaisedByTemplate, TemplateEnvironment
-from core.helper.wire import Fields, Task
+from core.client.codec import Fields
 
 MAX_OUTPUT_CHARACTERS = 16 * 2**20
 _SHORTEST_QUOTE = 3
+# A conversation may hold half a surrogate pair, which goes through a template unchanged.
 TEXT_ERRORS = "surrogatepass"
-"""A conversation may hold half a surrogate pair, which goes through a template as it came."""
 
 _T = TypeVar("_T")
 
 
 class TemplateTasks:
-    """One compiled template at a time."""
-
     def __init__(self) -> None:
         self._environment = TemplateEnvironment()
         self._compiled: jinja2.Template | None = None
 
-    def handlers(self) -> Mapping[str, Task]:
-        """The tasks by name."""
-        return {"template.compile": self._compile, "template.render": self._render}
-
-    def _compile(self, fields: Fields, source: bytes) -> tuple[Fields, bytes]:
-        """Compile the attached source. Raises TemplateError."""
+    def compile(self, _: Fields, source: bytes) -> tuple[Fields, bytes]:
         text = source.decode("utf-8", TEXT_ERRORS)
         self._compiled = _named(lambda: self._environment.from_string(text))
         return {}, b""
 
-    def _render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """The text for `variables` at the time `created`. Raises TemplateError and kin."""
+    def render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         template = self._compiled
         assert template is not None
         self._environment.created = fields["created"]
@@ -50,16 +48,13 @@ class TemplateTasks:
             text = _named(lambda: _joined(template.generate(**variables)))
         except TemplateError as error:
             if _quotes(error.message, variables.get("messages")):
-                raise TemplateError("The template stopped at what a message says.") from None
+                raise TemplateError("The template failed on a message's text.") from None
             raise
         return {}, text.encode("utf-8", TEXT_ERRORS)
 
 
 def _quotes(words: str, value: object) -> bool:
-    """Whether an error's words hold a text of the conversation, which is for no dialog and no log.
-
-    Names of roles and kinds are shorter than what is looked for, or stand in templates anyway.
-    """
+    """True if an error quotes a text of the conversation: it belongs in no dialog and no log."""
     if isinstance(value, str):
         return len(value) >= _SHORTEST_QUOTE and value in words
     if isinstance(value, dict):
@@ -83,10 +78,6 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _named(work: Callable[[], _T]) -> _T:
-    """Do `work`; whatever it raises becomes a TemplateError.
-
-    The error's message names kinds of failure, never the text of a conversation.
-    """
     try:
         return work()
     except (TemplateError, MemoryError):
@@ -96,8 +87,87 @@ def _named(work: Callable[[], _T]) -> _T:
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(f"Line {error.lineno} of the template: {error.message}") from None
     except jinja2.UndefinedError as error:
-        raise TemplateError(f"The template needs something it was not given: {error}.") from None
+        raise TemplateError(f"The template needs a value it was not given: {error}.") from None
     except RecursionError:
         raise TemplateError("The template calls itself without end.") from None
     except Exception as error:
         raise TemplateError(f"The template stopped with {type(error).__name__}.") from error
+
+
+class RaisedByTemplate(jinja2.TemplateError):
+    """The template called raise_exception: the message is the template author's own."""
+
+
+class GenerationBlock(Extension):
+    """`{% generation %}` marks replies for training; here it only passes its body through."""
+
+    tags = {"generation"}  # noqa: RUF012 - as the base class does
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class TemplateEnvironment(ImmutableSandboxedEnvironment):
+    """What published templates expect. `created` (seconds, UTC) is their only clock."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
+        )
+        self.created = 0.0
+        # Random results would make every prompt a new one.
+        del self.filters["random"]
+        del self.globals["lipsum"]
+        self.filters["tojson"] = _to_json
+        self.globals["raise_exception"] = _raise_exception
+        self.globals["strftime_now"] = self._strftime_now
+        self.globals["namespace"] = _PlainNamespace
+        self.globals["dict"] = _new_dict
+
+    def _strftime_now(self, pattern: str) -> str:
+        """Format the chat's creation time in UTC: the same text on every turn, anywhere."""
+        try:
+            return datetime.fromtimestamp(self.created, UTC).strftime(pattern)
+        except (ValueError, OverflowError, OSError) as error:
+            raise TemplateError("The conversation's creation time can't be written.") from error
+
+
+class _PlainNamespace(Namespace):
+    """A namespace whose names can't reach into Python's own (`__class__` and kin)."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        # As jinja2 does it, so that a template may name an attribute `self`.
+        for name in dict(*args[1:], **kwargs):
+            _check_name(name)
+        Namespace.__init__(*args, **kwargs)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"the name {name!r} is not allowed")
+
+
+def _new_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    return dict(*args, **kwargs)
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON as in training: without the HTML escapes of jinja2's own filter."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _raise_exception(message: object) -> None:
+    raise RaisedByTemplate(str(message))

@@ -1,16 +1,14 @@
-"""Tasks on a tokenizer.json: build it, encode with it, decode with it.
+"""Tasks on a tokenizer.json (the `tokenizers` library's format): build, encode, decode.
 
-Two tokenizers are built of one description: as published, and a copy that has forgotten its added
-tokens. Nothing a person types can become a control token in the copy, whatever it spells (I5): it
-does not know them, and where the vocabulary itself holds their spelling, that entry is taken out.
-Format: the `tokenizers` library's tokenizer.json.
+Two tokenizers are built of one description: as published, and a copy without added tokens, whose
+vocabulary doesn't spell them either. Nothing a person types can become a control token there (I5).
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from typing import Any
 
@@ -19,13 +17,13 @@ from tokenizers.models import BPE, Unigram, WordLevel
 
 from core.api.errors import BrokenTokenizerError, TemplateTooLargeError
 from core.api.json_text import JsonTooDeepError, parse_json
-from core.helper.wire import Fields, Task
+from core.client.codec import Fields
 
 JsonObject = dict[str, Any]
 
-# Far below any score that a trained unigram model holds: such a piece is never chosen.
+# Far below any score of a trained unigram model: such a piece is never chosen.
 _NEVER = -1e9
-# A larger id is no row of any model's table, and would be a table of its own in memory.
+# No model's table has a row for a larger id, and the token table would fill the memory.
 MAX_IDS = 2**22
 NO_TOKEN = 2**32 - 1
 # Characters of all added tokens together; published ones have up to 100,000.
@@ -38,30 +36,17 @@ _ASKED = ("id", "content", "special", "lstrip", "rstrip", "single_word")
 
 
 class TokenizerTasks:
-    """One tokenizer.json at a time."""
-
     def __init__(self) -> None:
         self._published: Tokenizer | None = None
         self._at_start: Tokenizer | None = None
         self._later: Tokenizer | None = None
         self._spellings = SpellingFinder(())
 
-    def handlers(self) -> Mapping[str, Task]:
-        """The tasks by name."""
-        return {
-            "tokenizer.build": self._build,
-            "tokenizer.encode": self._encode,
-            "tokenizer.encode_published": self._encode_published,
-            "tokenizer.decode": self._decode,
-            "tokenizer.find": self._find,
-            "tokenizer.forget": self._forget,
-        }
+    def build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
+        """Build from the attached file; its added tokens, type of decoder, and the token table.
 
-    def _build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """Build from the attached file: its added tokens, type of decoder, and the tokens by id.
-
-        Of the last 32-bit lengths in bytes come first, NO_TOKEN for an id without a token, then
-        the tokens as UTF-8. Raises BrokenTokenizerError.
+        The table is 32-bit lengths in bytes, NO_TOKEN for an id without a token, then the tokens
+        as UTF-8. Raises BrokenTokenizerError.
         """
         description = _parsed(attached)
         entries = _checked_entries(description)
@@ -70,7 +55,7 @@ class TokenizerTasks:
         )
         forgetful = _forgetful_copy(description, entries)
         self._at_start = _built(forgetful)
-        # Where only the very first text gets a word space, a piece in the middle gets none.
+        # Where only the very first text gets a word space, later pieces get none.
         self._later = self._at_start
         if _holds_first_scheme(forgetful):
             self._later = _built(_without_first_scheme(forgetful))
@@ -86,28 +71,25 @@ class TokenizerTasks:
         num_ids, table = _table(self._published)
         return {**facts, "ids": num_ids}, table
 
-    def _encode(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Ids of a piece of text, then where each one's characters end; 32 bits each."""
+    def encode(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """Ids of a piece of text, then the ends of their characters; 32 bits each."""
         tokenizer = self._at_start if fields["at_start"] else self._later
         assert tokenizer is not None
         encoding = tokenizer.encode(text.decode(), add_special_tokens=False)
         ends = array("I", [end for _, end in encoding.offsets])
         return {}, array("I", encoding.ids).tobytes() + ends.tobytes()
 
-    def _encode_published(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Ids of a text in which added tokens count, as the model was trained to see it."""
+    def encode_published(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         assert self._published is not None
         encoding = self._published.encode(text.decode(), add_special_tokens=False)
         return {}, array("I", encoding.ids).tobytes()
 
-    def _decode(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """The text of each list of ids."""
+    def decode(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         assert self._published is not None
         texts = [self._published.decode(ids, skip_special_tokens=True) for ids in fields["ids"]]
         return {"texts": texts}, b""
 
-    def _find(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Where added tokens that are not blank are spelled: 32-bit starts and ends in turn."""
+    def find(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         found = self._spellings.find(text.decode())
         if len(found) > MAX_FOUND:
             raise TemplateTooLargeError(
@@ -115,8 +97,7 @@ class TokenizerTasks:
             )
         return {}, array("I", chain.from_iterable(found)).tobytes()
 
-    def _forget(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """Drop the words that the tokenizers remember to encode them faster the next time."""
+    def forget(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         for tokenizer in (self._published, self._at_start, self._later):
             if tokenizer is not None and isinstance(tokenizer.model, BPE | Unigram):
                 tokenizer.model._clear_cache()
@@ -124,10 +105,10 @@ class TokenizerTasks:
 
 
 class SpellingFinder:
-    """Finds some spellings in a text, leftmost and then longest first, in one pass over it.
+    """Finds spellings in a text, leftmost and then longest first, in one pass.
 
-    That is how a tokenizer looks for its added tokens, so one that knows nothing else does it: its
-    automaton takes as long for thousands of spellings as for one.
+    A tokenizer finds its added tokens so, and its automaton takes as long for thousands as for one:
+    this is a tokenizer that knows nothing else.
     """
 
     def __init__(self, spellings: Iterable[str]) -> None:
@@ -138,7 +119,6 @@ class SpellingFinder:
         self._tokenizer.add_tokens([AddedToken(each, normalized=False) for each in known])
 
     def find(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each spelling in characters, from left to right."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         # All text between the spellings is the one word of the vocabulary, id 0.
         pairs = zip(encoding.ids, encoding.offsets, strict=True)
@@ -146,12 +126,11 @@ class SpellingFinder:
 
 
 def _is_blank(entry: JsonObject) -> bool:
-    """Whether an added token is a run of spaces or line ends, which controls nothing."""
     return bool(entry["content"].isspace() and not entry.get("special"))
 
 
 def _has_word_spaces(decoder: JsonObject) -> bool:
-    """Whether tokens are text with U+2581 for a space, or bytes, and nothing else is done to it."""
+    """True if tokens are text with U+2581 for a space, or bytes, and decoded by nothing else."""
     parts = decoder.get("decoders") or [decoder]
     spaces = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
     plain = all(part == spaces or part.get("type") in _PLAIN_DECODERS for part in parts)
@@ -191,7 +170,7 @@ def _built(description: JsonObject) -> Tokenizer:
 
 
 def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
-    """How many ids there are, and their tokens. Raises BrokenTokenizerError for absurd ids."""
+    """The number of ids, and the token table. Raises BrokenTokenizerError for absurd ids."""
     num_ids = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
     if num_ids > MAX_IDS:
         raise BrokenTokenizerError(f"The tokenizer has ids up to {num_ids - 1:,}.")
@@ -202,10 +181,7 @@ def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
 
 
 def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonObject:
-    """tokenizer.json without added tokens, and without vocabulary entries that spell one.
-
-    Blank ones of the vocabulary stay: they are how the model was taught to see a run of line ends.
-    """
+    """tokenizer.json without added tokens, except blank ones of the vocabulary."""
     vocab = description["model"].get("vocab")
     known = vocab if isinstance(vocab, dict) else ()
     blank = {
@@ -223,18 +199,15 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
 
 
 def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
-    """Take control tokens out of the vocabulary, as far as the model can do without them.
-
-    Kept are the unknown token, which must exist, and what merges build or use: a run of word spaces
-    that a publisher also lists as added token is ordinary text.
-    """
+    """Take control tokens out of the vocabulary, but for the unknown token, which must exist, and
+    pieces that merges build or use: those are ordinary text that is also listed as added token."""
     unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
     vocab = model.get("vocab")
     if isinstance(vocab, dict):
         kept = {token: index for token, index in vocab.items() if token not in unwanted}
         return {**model, "vocab": kept}
     if isinstance(vocab, list):
-        # In a unigram model an id is a place in the list, so the entry stays and is never chosen.
+        # In a unigram model an id is an index into the list: the entry stays but is never chosen.
         unknown = model.get("unk_id")
         pieces = [
             [piece, _NEVER if piece in unwanted and index != unknown else score]
@@ -253,7 +226,6 @@ def _used_in_merges(model: JsonObject) -> frozenset[str]:
 
 
 def _walk(value: Any) -> Iterator[JsonObject]:
-    """Every object inside the parts of a tokenizer description that are small."""
     if isinstance(value, dict):
         yield value
         for item in value.values():

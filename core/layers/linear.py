@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from core import pulse
+from core import watchdog
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 
@@ -25,7 +25,7 @@ class Linear:
 
     def __call__(self, inputs: Tensor, is_step: bool = False) -> Tensor:
         """[n, num_inputs] -> [n, num_outputs]; `is_step` as in `LayerMemory`."""
-        pulse.sign()
+        watchdog.report_progress()
         return self.matrix.step(inputs) if is_step else self.matrix(inputs)
 
 
@@ -55,6 +55,6 @@ class JoinedLinear:
 
     def __call__(self, inputs: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:
         """[n, num_inputs] -> for each width a view [n, its outputs] of one tensor."""
-        pulse.sign()
+        watchdog.report_progress()
         outputs = self.matrix.step(inputs) if is_step else self.matrix(inputs)
         return torch.split(outputs, self._widths, dim=1)

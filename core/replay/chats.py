@@ -1,11 +1,10 @@
-"""The chats a script moves through: messages, where a reply may have alternatives.
-
-Knows which step fits which chat and what it does to it; nothing is run here.
-"""
+"""A script's chats: how steps change them, and the check that all steps of a script fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
 
 from core.api.chat import (
     AssistantMessage,
@@ -17,6 +16,7 @@ from core.api.chat import (
 )
 from core.api.errors import InvalidRequestError
 from core.replay.steps import (
+    AnsweringStep,
     ChatStep,
     ContinueStep,
     Delete,
@@ -24,22 +24,23 @@ from core.replay.steps import (
     ForgetStep,
     Fork,
     Regenerate,
+    Script,
     Send,
     SettleStep,
+    Side,
     Swipe,
     System,
 )
 
 
 class Reply:
-    """The alternative replies to what stands before; the newest is selected until a swipe."""
+    """The alternative replies to a message; the newest is selected until a swipe."""
 
     def __init__(self, *alternatives: AssistantMessage) -> None:
         self.alternatives = list(alternatives)
         self.selected = 0
 
     def replace(self, message: AssistantMessage) -> None:
-        """The selected alternative has grown."""
         self.alternatives[self.selected] = message
 
     def add(self, message: AssistantMessage) -> None:
@@ -56,8 +57,41 @@ class Chat:
 
     @property
     def begun(self) -> bool:
-        """Whether anything was ever said in it."""
         return bool(self.messages) or self.system is not None
+
+    def move(self, step: ChatStep, content: tuple[ContentPart, ...] = ()) -> None:
+        """Apply a step, up to the point where it answers."""
+        match step:
+            case System():
+                if self.begun:
+                    raise InvalidRequestError("a system message comes first and only once")
+                self.system = step.content
+            case Send():
+                self.ask(UserMessage(content=content))
+            case Edit(message=index):
+                there = index < len(self.messages)
+                if not (there and isinstance(self.messages[index], UserMessage)):
+                    raise InvalidRequestError(f"message {index} is no user message of this chat")
+                self.messages[index:] = [UserMessage(content=content)]
+            case Delete(from_=index):
+                if index >= len(self.messages):
+                    raise InvalidRequestError(f"there is no message {index} to delete")
+                del self.messages[index:]
+            case Swipe():
+                self.swipe(step.reply)
+            case SettleStep() | ContinueStep():
+                self.answered()
+            case Regenerate() if not self.messages:
+                raise InvalidRequestError("there is no message to answer")
+
+    def ask(self, message: UserMessage) -> None:
+        self.messages.append(message)
+
+    def swipe(self, index: int) -> None:
+        last = self.messages[-1] if self.messages else None
+        if not isinstance(last, Reply) or index >= len(last.alternatives):
+            raise InvalidRequestError(f"the last user message has no reply {index}")
+        last.selected = index
 
     def fork(self, index: int) -> Chat:
         """A new chat with the messages up to and with `index`, replies as selected."""
@@ -71,31 +105,6 @@ class Chat:
         ]
         return fork
 
-    def set_system(self, step: System) -> None:
-        if self.begun:
-            raise InvalidRequestError("a system message comes first and only once")
-        self.system = step.content
-
-    def ask(self, message: UserMessage) -> None:
-        self.messages.append(message)
-
-    def edit(self, index: int, message: UserMessage) -> None:
-        """Replace a user message; what follows on this branch goes."""
-        if index >= len(self.messages) or not isinstance(self.messages[index], UserMessage):
-            raise InvalidRequestError(f"message {index} is no user message of this chat")
-        self.messages[index:] = [message]
-
-    def delete(self, index: int) -> None:
-        if index >= len(self.messages):
-            raise InvalidRequestError(f"there is no message {index} to delete")
-        del self.messages[index:]
-
-    def swipe(self, index: int) -> None:
-        last = self.messages[-1] if self.messages else None
-        if not isinstance(last, Reply) or index >= len(last.alternatives):
-            raise InvalidRequestError(f"the last user message has no reply {index}")
-        last.selected = index
-
     def open_reply(self) -> Reply:
         """The reply to the last user message, to which an answer can be added."""
         if not self.messages:
@@ -108,32 +117,30 @@ class Chat:
         return reply
 
     def unanswered(self) -> Conversation:
-        """The conversation up to the last user message: what an answering step sends."""
-        shown = self.messages[:-1] if isinstance(self.messages[-1], Reply) else self.messages
-        return Conversation(messages=tuple(self._sent(shown)))
+        replied = isinstance(self.messages[-1], Reply)
+        return self._sent(self.messages[:-1] if replied else self.messages)
 
     def answered(self) -> Conversation:
-        """The conversation with its last reply: what can be settled or gone on with."""
+        """The conversation with its last reply, which can be settled or continued."""
         if not self.messages or not isinstance(self.messages[-1], Reply):
             raise InvalidRequestError("the chat doesn't end in a reply")
-        return Conversation(messages=tuple(self._sent(self.messages)))
+        return self._sent(self.messages)
 
     def with_draft(self, draft: UserMessage) -> Conversation:
-        """The conversation as it would be if the draft were sent."""
-        return Conversation(messages=(*self._sent(self.messages), draft))
+        return self._sent([*self.messages, draft])
 
-    def _sent(self, messages: list[UserMessage | Reply]) -> Iterator[Message]:
-        if self.system is not None:
-            yield SystemMessage(text=self.system)
+    def _sent(self, messages: list[UserMessage | Reply]) -> Conversation:
+        sent: list[Message] = [SystemMessage(text=self.system)] if self.system is not None else []
         for message in messages:
             if isinstance(message, UserMessage):
-                yield message
+                sent.append(message)
             elif message.alternatives:
-                yield message.alternatives[message.selected]
+                sent.append(message.alternatives[message.selected])
+        return Conversation(messages=tuple(sent))
 
 
 class Chats:
-    """All chats of a script, by name; one is there as soon as it is named."""
+    """All chats of a script by name; naming a chat creates it."""
 
     def __init__(self) -> None:
         self._chats: dict[str, Chat] = {}
@@ -142,35 +149,46 @@ class Chats:
         return self._chats.setdefault(name, Chat())
 
     def move(self, step: ChatStep, content: tuple[ContentPart, ...] = ()) -> Chat:
-        """Bring a step's chat to where the step answers, or through it when it doesn't answer."""
         chat = self.of(step.chat)
-        match step:
-            case System():
-                chat.set_system(step)
-            case Send():
-                chat.ask(UserMessage(content=content))
-            case Edit():
-                chat.edit(step.message, UserMessage(content=content))
-            case Delete():
-                chat.delete(step.from_)
-            case Swipe():
-                chat.swipe(step.reply)
-            case SettleStep() | ContinueStep():
-                chat.answered()
-            case Regenerate() if not chat.messages:
-                raise InvalidRequestError("there is no message to answer")
-            case Fork():
-                self._fork(chat, step)
-            case ForgetStep():
-                self._chats[step.chat] = Chat()
+        if isinstance(step, ForgetStep):
+            self._chats[step.chat] = Chat()
+        elif isinstance(step, Fork):
+            if self.of(step.to).begun:
+                raise InvalidRequestError(f"chat {step.to!r} has begun already")
+            self._chats[step.to] = chat.fork(step.message)
+        else:
+            chat.move(step, content)
         return chat
 
     def restore(self, name: str, chat: Chat, messages: list[UserMessage | Reply]) -> None:
-        """Put a chat back to how it was before a step that failed."""
         chat.messages = messages
         self._chats[name] = chat
 
-    def _fork(self, chat: Chat, step: Fork) -> None:
-        if self.of(step.to).begun:
-            raise InvalidRequestError(f"chat {step.to!r} has begun already")
-        self._chats[step.to] = chat.fork(step.message)
+
+def read_script(path: Path) -> Script:
+    """Parse and check a script. Raises InvalidRequestError with the place and the reason."""
+    try:
+        script = Script.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRequestError(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        words = f"{place}: {first['msg']}" if place else first["msg"]
+        raise InvalidRequestError(f"{path}: {words}") from error
+    _rehearse(script, path)
+    return script
+
+
+def _rehearse(script: Script, path: Path) -> None:
+    """Apply all steps with empty replies: which messages exist depends on the steps alone."""
+    chats = Chats()
+    for index, step in enumerate(script.steps):
+        if not isinstance(step, ChatStep):
+            continue
+        try:
+            chat = chats.move(step)
+            if isinstance(step, AnsweringStep) and not isinstance(step, ContinueStep | Side):
+                chat.open_reply().add(AssistantMessage(text=""))
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{path}: steps.{index}: {error.message}") from error

@@ -1,36 +1,26 @@
-"""Headless runner: a conversation script in, one JSON line per step out, through a real worker.
-
-    python -m core.replay SCRIPT.json --model DIR [--device cpu|cuda]
-        [--dtype float32|bfloat16|int8|int4] [--checkpoints N] [--interval T] [--host-bytes N]
-        [--device-bytes N] [--disk-bytes N] [--grid G] [--no-cache] [--data DIR] [--logits FILE]
-        [--draft auto|off|lookup|mtp|both] [--draft-tokens N] [--draft-noise P] [--skip-rollback]
-
-This is how bugs are reported and benchmarks run. The script's format is in
-`core.replay.steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when
-the script doesn't fit.
-"""
+"""Plays a conversation script through a real worker and prints one JSON line per step."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.api.chat import ContentPart, Conversation, ImagePart, TextPart, UserMessage
 from core.api.commands import ClearCache, Flush, Forget, Generate, ReadAhead, Settle
-from core.api.errors import ImageUnreadableError, WaymarkError
-from core.api.events import Finished
+from core.api.errors import ErrorInfo, ImageUnreadableError, WaymarkError
+from core.api.events import Finished, Prepared
+from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe
 from core.api.reply_format import ReplyFormat
+from core.api.stats import CacheBytes
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
+from core.formats.check import NotCheckedError, fault
 from core.replay.chats import Chat, Chats
-from core.replay.lines import Line, answer_line, empty_line, error_line, prepared_line
-from core.replay.options import cache_settings, draft_settings, model_settings
 from core.replay.steps import (
     AnsweringStep,
     ChatStep,
-    Content,
     ContinueStep,
     DraftStep,
     Edit,
@@ -46,34 +36,77 @@ from core.replay.steps import (
     Step,
 )
 
+Line = dict[str, object]
+# Every line has every key, null where it doesn't apply.
+EMPTY_LINE: Line = dict.fromkeys(
+    (
+        "step",
+        "op",
+        "chat",
+        "prompt_tokens",
+        "prompt_positions",
+        "reused_tokens",
+        "evaluated_tokens",
+        "images_in_prompt",
+        "images_encoded",
+        "restored_from",
+        "restored_at",
+        "checkpoints",
+        "miss",
+        "prompt_ids",
+        "reply_ids",
+        "reply",
+        "reasoning",
+        "finish_reason",
+        "format_valid",
+        "ttft_s",
+        "prefill_s",
+        "decode_tokens_per_s",
+        "bytes",
+        "seed",
+        "draft",
+        "settled_tokens",
+        "read_ahead_tokens",
+        "error",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The settings of a run; `logits` is a safetensors file for each step's first logits."""
+
+    data: Path
+    model: ModelSettings
+    cache: CacheSettings
+    draft: DraftSettings
+    probe: Probe
+    no_cache: bool
+    logits: Path | None
+
 
 class Replay:
-    """Steps through a script. Chats live here; the engine keeps none."""
+    """Plays a script, whose pictures are in `folder`; chats are kept here, not in the engine."""
 
-    def __init__(
-        self, script: Script, folder: Path, data: Path, options: argparse.Namespace
-    ) -> None:
+    def __init__(self, script: Script, folder: Path, setup: Setup) -> None:
         self._script = script
         self._folder = folder
-        self._data = data
-        self._options = options
-        self._model = model_settings(options, data)
-        self._cache = cache_settings(options)
-        self._draft = draft_settings(options)
-        self._blobs = BlobStore(data / "images")
+        self._setup = setup
+        self._model, self._cache = setup.model, setup.cache
+        self._blobs = BlobStore(setup.data / "images")
         self._chats = Chats()
         self._logits: dict[str, bytes] = {}
 
     async def run(self) -> bool:
-        """Print a line per step; returns whether all steps went well."""
-        self._client = EngineClient(log_file=self._data / "worker.log")
+        """Print a line per step; returns True if all steps went well."""
+        self._client = EngineClient(log_file=self._setup.data / "worker.log")
         try:
             await self._start()
             lines = [await self._step(index) for index in range(len(self._script.steps))]
         finally:
             await self._client.close()
-        if self._options.logits:
-            self._save_logits(Path(self._options.logits))
+        if self._setup.logits is not None:
+            self._save_logits(self._setup.logits)
         return all(line["error"] is None for line in lines)
 
     async def _start(self) -> None:
@@ -82,7 +115,8 @@ class Replay:
 
     async def _step(self, index: int) -> Line:
         step = self._script.steps[index]
-        line = empty_line(index, step.op, step.chat if isinstance(step, ChatStep) else None)
+        chat = step.chat if isinstance(step, ChatStep) else None
+        line = {**EMPTY_LINE, "step": index, "op": step.op, "chat": chat}
         try:
             if isinstance(step, ChatStep):
                 line |= await self._talk(index, step)
@@ -94,7 +128,6 @@ class Replay:
         return line
 
     async def _change(self, step: Restart | LoadStep | SettingsStep) -> None:
-        """A step that belongs to no chat."""
         match step:
             case Restart():
                 await (self._client.kill() if step.kill else self._client.close())
@@ -108,8 +141,6 @@ class Replay:
                 self._cache = step.applied_to(self._cache)
 
     async def _talk(self, index: int, step: ChatStep) -> Line:
-        """A step of a chat. One that fails leaves it as it was, so that the next steps still
-        fit."""
         chat = self._chats.of(step.chat)
         before = list(chat.messages)
         try:
@@ -131,27 +162,30 @@ class Replay:
     async def _answer(
         self, index: int, step: AnsweringStep, chat: Chat, form: ReplyFormat | None
     ) -> Finished:
-        if self._options.no_cache:
+        if self._setup.no_cache:
             await self._client.ask(ClearCache()).last()
-        logits = self._data / f"step.{index}.logits" if self._options.logits else None
+        logits = self._setup.data / f"step.{index}.logits" if self._setup.logits else None
         if isinstance(step, Side):
             conversation = self._drafted(step, chat)
         elif isinstance(step, ContinueStep):
             conversation = chat.answered()
         else:
             conversation = chat.unanswered()
+        probe = {
+            "stop_after_tokens": step.stop_after_tokens,
+            "cancel_prefill_after_tokens": step.cancel_prefill_after_tokens,
+            "logits_file": str(logits) if logits else None,
+        }
         command = Generate(
             conversation=conversation,
             chat=chat_key(step.chat),
             side=isinstance(step, Side),
             sampling=step.sampling if step.sampling is not None else self._script.sampling,
-            draft=self._draft,
+            draft=self._setup.draft,
             format=form,
             thinking=step.thinking,
             cache=self._cache,
-            stop_after_tokens=step.stop_after_tokens,
-            cancel_prefill_after_tokens=step.cancel_prefill_after_tokens,
-            logits_file=str(logits) if logits else None,
+            probe=self._setup.probe.model_copy(update=probe),
         )
         finished = await self._client.ask(command).last()
         if isinstance(step, ContinueStep):
@@ -165,7 +199,7 @@ class Replay:
         return finished
 
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
-        """Idle work, run to its end within the step; writing what was settled is part of it."""
+        """Idle work, run to its end within the step; a settled reply is also written to disk."""
         settles = isinstance(step, SettleStep)
         kind: type[Settle] | type[ReadAhead] = Settle if settles else ReadAhead
         command = kind(
@@ -182,15 +216,13 @@ class Replay:
         return chat.with_draft(UserMessage(content=self._content(step)))
 
     def _content(self, step: Step) -> tuple[ContentPart, ...]:
-        """A step's content with its pictures' bytes taken now."""
         if not isinstance(step, Send | Edit | DraftStep | Side):
             return ()
-        content: Content = step.content
-        if isinstance(content, str):
-            return (TextPart(text=content),)
+        if isinstance(step.content, str):
+            return (TextPart(text=step.content),)
         return tuple(
             TextPart(text=part.text) if isinstance(part, ScriptText) else self._image(part.image)
-            for part in content
+            for part in step.content
         )
 
     def _image(self, name: str) -> ImagePart:
@@ -201,7 +233,7 @@ class Replay:
         return ImagePart(digest=digest, path=str(path))
 
     def _save_logits(self, path: Path) -> None:
-        # Torch is slow to import and nothing else here needs it.
+        # Torch is slow to import, and nothing else here needs it.
         import torch
         from safetensors import SafetensorError
         from safetensors.torch import save_file
@@ -217,5 +249,41 @@ class Replay:
 
 
 def chat_key(name: str) -> str:
-    """What the cache knows a script's chat by; a name may hold any character, a key may not."""
+    """A chat's key in the cache: a name may have any character, a key may not."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def answer_line(finished: Finished, form: ReplyFormat | None) -> Line:
+    stats = finished.stats.model_dump(mode="json")
+    line: Line = {key: stats[key] for key in EMPTY_LINE.keys() & stats.keys()}
+    return line | {
+        "prompt_ids": list(finished.prompt_ids),
+        "reply_ids": list(finished.reply_ids),
+        "reply": finished.reply.text,
+        "reasoning": finished.reply.reasoning,
+        "finish_reason": finished.reason,
+        "format_valid": None if form is None else _is_valid(finished, form),
+    }
+
+
+def _is_valid(finished: Finished, form: ReplyFormat) -> bool | None:
+    """False for a reply that was cut off; None if the check took too long."""
+    try:
+        return finished.reason == "stop" and not fault(form, finished.reply.text)
+    except NotCheckedError:
+        return None
+
+
+def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:
+    """What idle work adds to its line; `totals` are those after writing to disk."""
+    key = "settled_tokens" if op == "settle" else "read_ahead_tokens"
+    return {
+        key: prepared.tokens,
+        "images_encoded": prepared.encoded,
+        "bytes": (totals or prepared.bytes).model_dump(mode="json"),
+    }
+
+
+def error_line(error: ErrorInfo, answering: bool) -> Line:
+    told: Line = {"error": {"name": error.name, "title": error.title, "message": error.message}}
+    return told | {"finish_reason": "error"} if answering else told

@@ -1,7 +1,4 @@
-"""The format of a conversation script: which steps there are and what each may say.
-
-It knows nothing of what a step does to a chat (`script_chats`) or to an engine.
-"""
+"""The format of a conversation script: which steps there are and their fields."""
 
 from __future__ import annotations
 
@@ -19,13 +16,11 @@ class _Part(BaseModel):
 
 
 class ScriptText(_Part):
-    """Text of a user message."""
-
     text: str
 
 
 class ScriptImage(_Part):
-    """A picture of a user message; the path is relative to the script."""
+    """The path is relative to the script."""
 
     image: Annotated[str, Field(min_length=1)]
 
@@ -34,7 +29,7 @@ Content = str | tuple[ScriptText | ScriptImage, ...]
 
 
 class ScriptFormat(_Part):
-    """The form of a reply: one of these."""
+    """The format of a reply: exactly one of these fields."""
 
     json_schema: dict[str, Any] | bool | None = None
     json_: Literal[True] | None = Field(None, alias="json")
@@ -50,7 +45,6 @@ class ScriptFormat(_Part):
         return self
 
     def asked_for(self) -> ReplyFormat:
-        """As the engine is asked for it."""
         (kind, value), *_ = self.model_dump(by_alias=True, exclude_unset=True).items()
         if kind == "choice":
             return ReplyFormat(kind="choice", choices=value)
@@ -71,62 +65,50 @@ class _Answering(_Step):
 
 
 class System(_Step):
-    """Set a chat's system message, before anything else."""
-
     op: Literal["system"]
     content: str
 
 
 class Send(_Answering):
-    """Add a user message and answer it."""
-
     op: Literal["send"]
     content: Content
 
 
 class Regenerate(_Answering):
-    """Answer the last user message once more."""
-
     op: Literal["regenerate"]
 
 
 class ContinueStep(_Answering):
-    """Go on with the chat's last reply, one that was stopped or cut off."""
+    """Continue the chat's last reply, which was stopped or cut off."""
 
     op: Literal["continue"]
 
 
 class Edit(_Answering):
-    """Replace a user message, drop what follows and answer again."""
-
     op: Literal["edit"]
     message: Annotated[int, Field(ge=0)]
     content: Content
 
 
 class Delete(_Step):
-    """Drop a message and all after it."""
-
     op: Literal["delete"]
     from_: Annotated[int, Field(ge=0, alias="from")]
 
 
 class Swipe(_Step):
-    """Select one of the alternative replies to the last user message."""
-
     op: Literal["swipe"]
     reply: Annotated[int, Field(ge=0)]
 
 
 class SettleStep(_Step):
-    """Have the chat's last reply read as the template shows it in history."""
+    """Prefill the chat's last reply as the template shows it in history."""
 
     op: Literal["settle"]
     thinking: bool | None = None
 
 
 class DraftStep(_Step):
-    """Have a draft read ahead. With `discard` it is taken back, and the chat goes on without it."""
+    """Prefill a draft. With `discard`, the chat goes on without it."""
 
     op: Literal["draft"]
     content: Content
@@ -149,28 +131,29 @@ class ForgetStep(_Step):
 
 
 class Side(_Answering):
-    """Answer a message behind the chat, which doesn't change."""
+    """Answer a message in a side request, which leaves the chat as it is."""
 
     op: Literal["side"]
     content: Content
 
 
 class Restart(_Part):
-    """Quit, start again on the same data folder and load the same model; `kill` doesn't quit."""
+    """Quit, start again on the same data folder and load the same model; `kill` ends the
+    process."""
 
     op: Literal["restart"]
     kill: bool = False
 
 
 class LoadStep(_Part):
-    """Load another model; the path of its folder is relative to the script."""
+    """Load another model; its path is relative to the script."""
 
     op: Literal["load"]
     model: Annotated[str, Field(min_length=1)]
 
 
 class SettingsStep(_Part):
-    """Change what the cache may keep; acts on the next step. A null is the default again."""
+    """Change cache settings for the next steps; null restores a default."""
 
     op: Literal["settings"]
     count: int | None = Field(None, validation_alias=AliasChoices("count", "checkpoints"))
@@ -187,7 +170,6 @@ class SettingsStep(_Part):
         return self
 
     def applied_to(self, settings: CacheSettings) -> CacheSettings:
-        """The settings with what this step names changed."""
         defaults = CacheSettings()
         named: dict[str, Any] = {
             name: getattr(defaults, name) if value is None else value
@@ -216,7 +198,7 @@ AnsweringStep = Send | Regenerate | ContinueStep | Edit | Side
 
 
 class Script(_Part):
-    """The whole script. A step's own `sampling` replaces the script's."""
+    """A step's own `sampling` replaces the script's."""
 
     sampling: SamplingParams = SamplingParams()
     steps: tuple[Step, ...]

@@ -14,8 +14,7 @@ import torch
 
 from core.api.errors import WaymarkError
 from core.api.params import Device, ModelSettings
-from core.engine.loaded import resolve_device
-from core.engine.threads import fix_threads
+from core.engine.loaded import fix_threads, resolve_device
 from core.engine.writing.draw_choice import choose_drawing
 from core.loading.backend import what_slows
 from core.loading.plan import ModelPlan

@@ -1,1 +1,1 @@
-"""Operating-system helpers for window, engine and kernels; imports none of them."""
+"""Operating-system helpers for window, engine and kernels."""

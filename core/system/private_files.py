@@ -1,6 +1,6 @@
-"""Folders and files of one user: made or judged in one place, written whole or not at all.
+"""Folders and files that only their user can reach, and files written whole or not at all.
 
-POSIX rights only: on Windows a folder in the user's profile is closed to other users by itself.
+POSIX permissions only: on Windows other users can't open a folder in the user's profile.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Starts every temporary name; what carries it was left by a process that was killed.
+# Prefix of temporary names; such a file was left by a process that was killed.
 UNFINISHED = ".new-"
-# Root of the system, as a user namespace without a mapping for it sees it.
+# Root, in a user namespace that doesn't map it.
 _UNMAPPED = 65534
 _MOST_LINKS = 40
 # Windows opens files as text, and lets child processes inherit them, unless told otherwise.
@@ -25,18 +25,18 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class NotPrivateError(OSError):
-    """Other users could read or replace what is in a folder; `strerror` says why in words."""
+    """Other users could read or replace files in a folder; `strerror` is the reason."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(errno.EPERM, why, str(path))
 
 
 def private_folder(folder: Path, given: bool = False) -> None:
-    """Make a folder and the missing ones above it, closed to other users, or judge the one there.
+    """Create a folder, and missing parents, closed to other users, or check an existing one.
 
-    One that others may look into is closed. A folder that was `given` by the user may hold other
-    things: it keeps its mode. Raises NotPrivateError where somebody else owns it or may write into
-    it, or could put another in its place, and OSError where it can't be made.
+    A folder that others may read is closed; one `given` by the user may hold other things and keeps
+    its mode. Raises NotPrivateError where another user owns it, may write into it or could replace
+    it, and OSError where it can't be created.
     """
     # mkdir gives its mode to the last folder alone.
     for missing in reversed([each for each in folder.parents if not each.exists()]):
@@ -47,11 +47,11 @@ def private_folder(folder: Path, given: bool = False) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise NotPrivateError(folder, "it is a link, or no folder")
-    # Root may use what another user has asked it to use.
+    # Root may use another user's folder if asked to.
     if status.st_uid != os.geteuid() and not (given and os.geteuid() == 0):
         raise NotPrivateError(folder, "it belongs to somebody else")
     if not given and stat.S_IMODE(status.st_mode) != 0o700:
-        with contextlib.suppress(OSError):  # a file system without rights, as on a USB stick
+        with contextlib.suppress(OSError):  # a file system without permissions, as on a USB stick
             folder.chmod(0o700)
         status = folder.lstat()
     if _others_may_write(status):
@@ -60,18 +60,17 @@ def private_folder(folder: Path, given: bool = False) -> None:
 
 
 def create(path: Path) -> int:
-    """A descriptor of a new file of this user's. Raises FileExistsError, for a link too."""
+    """Open a new file, for this user only. Raises FileExistsError, also for a link."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | _PLAIN, 0o600)
 
 
 def open_or_create(path: Path, flags: int = os.O_WRONLY) -> int:
-    """A descriptor of a file that is there, or of a new one. Raises OSError for a link."""
+    """Open an existing file or a new one. Raises OSError for a link."""
     return os.open(path, flags | os.O_CREAT | NO_LINK | _PLAIN, 0o600)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file in place of one that may be there; it survives a power cut. Raises OSError, and
-    leaves that one then."""
+    """Write or replace a file atomically and durably. On OSError the old file stays."""
     new = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
     handle = create(new)
     try:
@@ -86,8 +85,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what `write_whole` left in a folder when its process was killed, while nobody writes
-    there. Raises OSError."""
+    """Delete unfinished files of a killed process; nobody may write there meanwhile."""
     left = list(folder.glob(f"{UNFINISHED}*"))
     for path in left:
         path.unlink(missing_ok=True)
@@ -96,20 +94,19 @@ def sweep(folder: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Give a file its name, in place of one that may have it, and make that survive a power cut."""
     os.replace(source, target)
     sync_folder(target.parent)
 
 
 def sync_folder(folder: Path, sync: Callable[[int], None] | None = None) -> None:
-    """Make renames and removals in `folder` survive a power cut, where the platform can."""
+    """Make renames and removals in `folder` durable, where the platform can."""
     if sys.platform == "win32":
-        return  # a folder can't be opened there; NTFS logs names by itself
+        return  # a folder can't be opened there; NTFS journals names by itself
     handle = os.open(folder, os.O_RDONLY)
     try:
         (sync or os.fsync)(handle)
     except OSError as error:
-        # Some network file systems sync files and no folders.
+        # Some network file systems can't sync folders.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -117,13 +114,13 @@ def sync_folder(folder: Path, sync: Callable[[int], None] | None = None) -> None
 
 
 def _judge_way(folder: Path) -> None:
-    """Raise where another user could put something else in the place of `folder`."""
+    """Raise NotPrivateError where another user could replace `folder`."""
     if sys.platform == "win32":
         return
     us = os.geteuid()
     for path in _way_to(folder):
         status = path.lstat()
-        # Of a link the owner counts, of a sticky folder nobody else may rename what is in it.
+        # Only a link's owner matters; in a sticky folder others can't rename files.
         closed = stat.S_ISLNK(status.st_mode) or bool(status.st_mode & stat.S_ISVTX)
         if us and status.st_uid not in (0, us, _UNMAPPED):
             raise NotPrivateError(path, "it belongs to somebody else, who could replace a folder")
@@ -132,7 +129,7 @@ def _judge_way(folder: Path) -> None:
 
 
 def _way_to(folder: Path) -> Iterator[Path]:
-    """Every folder above `folder`, and every link on the way, as the system would go it."""
+    """Yield every folder above `folder`, and every link on the way, as the system resolves it."""
     first, *rest = folder.parent.absolute().parts
     at, parts, links = Path(first), rest[::-1], 0
     yield at
@@ -158,7 +155,7 @@ def _others_may_write(status: os.stat_result) -> bool:
 
 
 def _is_our_own_group(group: int) -> bool:
-    """True if a group is root's, or the one of this user alone that many systems make."""
+    """True for root's group, and for a group of this user alone, which many systems create."""
     if sys.platform == "win32" or group == 0:
         return True
     import grp

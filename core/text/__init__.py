@@ -1,1 +1,1 @@
-"""From a conversation to token ids and back: template, tokenizer, history, channels, stop rules."""
+"""From a conversation to token ids and back; `chat_text` is the front door."""

@@ -1,7 +1,7 @@
 """From pieces to a prompt: text between two control tokens is encoded as one piece.
 
-Knows that whitespace beside some tokens is swallowed, and how a place in the text is found again
-among its ids. What the pieces are is decided in `splicing.py`.
+Knows that some tokens swallow whitespace next to them, and how to find the token index of a place
+in the text, such as a message's start.
 """
 
 from __future__ import annotations
@@ -10,18 +10,91 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from core.api.chat import AssistantMessage, Message
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, Segment, TextRun
-from core.text.splicing import Picture, Piece, Sampled
-from core.text.tokenizer.added_tokens import AddedToken, without_swallowed
-from core.text.tokenizer.plain_encoder import PlainEncoder
+from core.text.added_tokens import AddedToken, without_swallowed
+from core.text.history import Picture, Piece, Sampled
+from core.text.tokenizer import Tokenizer
+
+
+def message_places(
+    pieces: Sequence[Piece], messages: Sequence[Message], end_ids: frozenset[int]
+) -> list[int]:
+    """For each message the place in `pieces` (0 to their number) where its part begins.
+
+    A part begins directly after the end-of-turn token before it. Where the template writes none,
+    its text between two messages belongs to the user's: it closes the message before a reply, and
+    opens the one after it.
+    """
+    places = [0] * len(messages)
+    visible = [
+        (place, piece.message) for place, piece in enumerate(pieces) if piece.message is not None
+    ]
+    last_place, last_message = -1, -1
+    for place, message in [*visible, (len(pieces), len(messages))]:
+        assert message is not None
+        ends = [
+            index + 1
+            for index in range(last_place + 1, place)
+            if _ends_turn(pieces[index], end_ids)
+        ]
+        for hidden in range(last_message + 1, min(message + 1, len(messages))):
+            places[hidden] = _place(
+                hidden, message, last_message, ends, place, last_place, messages
+            )
+        last_place, last_message = place, max(message, last_message)
+    return places
+
+
+def _place(
+    wanted: int,
+    message: int,
+    last_message: int,
+    ends: list[int],
+    place: int,
+    last_place: int,
+    messages: Sequence[Message],
+) -> int:
+    """Where `wanted` begins in the glue between the contents of `last_message` and `message`."""
+    if last_message < 0:
+        # The template may write a system prompt of its own first, so count from the end.
+        back = message - wanted + 1
+        opens_chat = wanted == 0 and messages[0].role == "system"
+        return ends[-back] if len(ends) >= back and not opens_chat else 0
+    if ends:
+        return ends[min(wanted - last_message, len(ends)) - 1]
+    return place if isinstance(messages[wanted], AssistantMessage) else last_place + 1
+
+
+def _ends_turn(piece: Piece, end_ids: frozenset[int]) -> bool:
+    return isinstance(piece.content, AddedToken) and piece.content.id in end_ids
+
+
+def assemble(
+    pieces: Sequence[Piece],
+    places: Iterable[int],
+    tokenizer: Tokenizer,
+    images: Sequence[Image],
+) -> tuple[Assembly, tuple[TokenIndex, ...]]:
+    places = list(places)
+    names_at: dict[int, list[int]] = {}
+    for name, place in enumerate(places):
+        names_at.setdefault(place, []).append(name)
+    assembly = Assembly(tokenizer, images)
+    for place, piece in enumerate(pieces):
+        for name in names_at.get(place, ()):
+            assembly.note(name)
+        assembly.add(piece)
+    for name in names_at.get(len(pieces), ()):
+        assembly.note(name)
+    assembly.flush()
+    return assembly, tuple(map(assembly.token_index, range(len(places))))
 
 
 class Assembly:
-    """Builds segments piece by piece, and the token index where each noted place lies."""
-
-    def __init__(self, encoder: PlainEncoder, images: Sequence[Image]) -> None:
-        self._encoder = encoder
+    def __init__(self, tokenizer: Tokenizer, images: Sequence[Image]) -> None:
+        self._tokenizer = tokenizer
         self._images = images
         self.segments: list[Segment] = []
         self.pauses: set[int] = set()
@@ -33,11 +106,9 @@ class Assembly:
         self._places: dict[int, int] = {}
 
     def note(self, name: int) -> None:
-        """Remember where the next piece begins, under `name`."""
         self._noted.append((name, self._length))
 
     def add(self, piece: Piece) -> None:
-        """Append one piece."""
         content = piece.content
         if isinstance(content, str):
             self._texts.append(content)
@@ -54,12 +125,11 @@ class Assembly:
             self._append(self._images[content.index])
 
     def flush(self, after: AddedToken | None = None) -> None:
-        """Encode the text gathered since the last token."""
         text, dropped = without_swallowed("".join(self._texts), self._before, after)
         self._before = None
-        encoding = self._encoder.encode(text, self._num_tokens == 0) if text else None
+        encoding = self._tokenizer.encode(text, self._num_tokens == 0) if text else None
         ends = encoding.ends if encoding is not None else ()
-        # A normaliser may put characters in another order; tokens end where their last one does.
+        # A normaliser may reorder characters; a token ends where its last one does.
         furthest = list(accumulate(ends, max)) if self._noted else []
         for name, offset in self._noted:
             before = bisect_right(furthest, offset - dropped)
@@ -69,7 +139,6 @@ class Assembly:
             self._append(TextRun(tuple(encoding.ids)))
 
     def token_index(self, name: int) -> TokenIndex:
-        """The token index noted under `name`; known once the text around it was flushed."""
         return TokenIndex(self._places[name])
 
     def _append(self, segment: Segment) -> None:
@@ -80,30 +149,7 @@ class Assembly:
 def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
     """The token indices at which a reply that begins at `start` paused, its own start included.
 
-    Prompts ended at all of these, so what was read up to there can be resumed. A reply that never
-    paused has none.
+    Prompts ended at all of these, so prefill can resume there. A reply that never paused has none.
     """
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found
-
-
-def assemble(
-    pieces: Sequence[Piece],
-    places: Iterable[int],
-    encoder: PlainEncoder,
-    images: Sequence[Image],
-) -> tuple[Assembly, tuple[TokenIndex, ...]]:
-    """All `pieces`, and the token index of each of `places` (indices into `pieces`)."""
-    places = list(places)
-    names_at: dict[int, list[int]] = {}
-    for name, place in enumerate(places):
-        names_at.setdefault(place, []).append(name)
-    assembly = Assembly(encoder, images)
-    for place, piece in enumerate(pieces):
-        for name in names_at.get(place, ()):
-            assembly.note(name)
-        assembly.add(piece)
-    for name in names_at.get(len(pieces), ()):
-        assembly.note(name)
-    assembly.flush()
-    return assembly, tuple(map(assembly.token_index, range(len(places))))

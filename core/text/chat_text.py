@@ -1,7 +1,6 @@
-"""The facade of `core.text`: a loaded model's tokenizer and chat template as one thing.
+"""The front door of `core.text`: a loaded model's tokenizer and chat template.
 
-From a conversation to a prompt (`render`) and from sampled ids to text (`reply_reader`). Pictures
-are given as `Image` segments; what they look like is `core.vision`'s business.
+From a conversation to a prompt (`render`) and from sampled ids to text (`reply_reader`).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from core.api.chat import (
     Conversation,
     Message,
     SystemMessage,
+    TextPart,
     UserMessage,
 )
 from core.api.errors import (
@@ -29,42 +29,31 @@ from core.api.errors import (
     NoVisionError,
     TemplateError,
 )
-from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
 from core.helper.process import Helper
-from core.text.assembly import assemble, pauses_of
-from core.text.files import TextFiles, read_text_files
-from core.text.history import (
-    Traits,
-    holds_something,
-    plain_pieces,
-    says_something,
-    spliced_pieces,
-)
+from core.text.added_tokens import AddedToken
+from core.text.assembly import assemble, message_places, pauses_of
+from core.text.files import TextFiles, read_text_files, sampling_defaults
+from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
-from core.text.probes import splicing_obstacle
-from core.text.reply.parts import stored_ids
-from core.text.reply.reader import Delta, ReplyReader
-from core.text.sampling_defaults import sampling_defaults
-from core.text.splicing import Piece, message_places
-from core.text.template.masking import num_images
-from core.text.tokenizer.added_tokens import AddedToken
-from core.text.tokenizer.spelling import spelling_tokens
-from core.text.traits import probe_traits
+from core.text.masking import num_images
+from core.text.probing import probe_traits, splicing_obstacle
+from core.text.reply_parts import stored_ids
+from core.text.reply_reader import Delta, ReplyReader
+from core.text.token_text import grammar_tokens
 
 __all__ = ["ChatText", "Delta", "RenderedPrompt", "ReplyReader"]
 
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A prompt and what its parts are.
+    """A prompt and its parts.
 
-    `message_starts` holds, for each message but the system's, the first token of its part (the
-    template's header included). `opens_reasoning`: the reply begins inside an open thought.
-    `begun` are the ids of a reply that the prompt continues, the prompt's last tokens; `pauses` the
-    numbers of them after which the reply has paused so far, all of them included.
-    `closes_reasoning`: the template itself has closed a thought just before the reply.
+    `message_starts` is the first token of each message but the system's, template header included.
+    The reply begins inside an open thought (`opens_reasoning`), or after one that the template has
+    closed (`closes_reasoning`). A prompt that continues a reply ends in the ids `begun`; `pauses`
+    are the numbers of ids after which that reply paused, all of them included.
     """
 
     prompt: Prompt
@@ -76,16 +65,16 @@ class RenderedPrompt:
 
 
 class ChatText:
-    """Everything a loaded model knows about text.
+    """A loaded model's text side.
 
-    `end_of_turn_ids` close a message in a prompt, `stop_ids` end a sampled reply. `spliced` is
-    False where history has to be tokenised again, with a `note` that says why to a user.
+    `end_of_turn_ids` close a message in a prompt and end a sampled reply. `spliced` is False where
+    replies must be tokenised again, with a `note` for the user that says why.
     """
 
     def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
-        """Build and probe. Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what
-        `check` raises."""
-        # A process for each model: what one's files do to it can't reach another's conversations.
+        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what `check` raises,
+        which is called while the files are interpreted."""
+        # A process for each model, so one's files can't reach another's conversations.
         helper = Helper(TEXT_MEMORY_BYTES)
         with helper.checking(check):
             self._kit = build_kit(files, helper)
@@ -97,30 +86,21 @@ class ChatText:
         self.has_thinking_switch = self._traits.has_thinking_switch
         self.thinking = self._kit.thinking
         self.takes_images = self._traits.takes_images
-        self.sampling_defaults: SamplingParams = sampling_defaults(files.generation_config)
+        self.sampling_defaults = sampling_defaults(files.generation_config)
         self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
-        self.stop_ids = self.end_of_turn_ids
         self.spliced = not obstacle
         self.note = "" if self.spliced else _note(obstacle)
 
     @classmethod
     def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
-        """Read a model folder.
-
-        Raises MissingFileError besides what building raises.
-        """
         return cls(read_text_files(folder), check)
 
     def added_id(self, spelling: str) -> int | None:
-        """The id of an added token."""
         return self._kit.added.id_of(spelling)
 
     def count(self, text: str) -> int:
-        """The tokens of a text that stands inside a message; nothing of it is remembered.
-
-        May be called from any thread. Raises BrokenTokenizerError.
-        """
-        return len(self._kit.tokenizer.encode(text, at_start=False).ids) if text else 0
+        """Count the tokens of a text inside a message, uncached; from any thread."""
+        return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
 
     def render(
         self,
@@ -129,11 +109,11 @@ class ChatText:
         thinking: bool | None,
         grid: int,
     ) -> RenderedPrompt:
-        """The prompt that asks for the next reply; `grid` is the spacing of cuts in tokens.
+        """The prompt for the next reply, or for the rest of a reply that ends the conversation.
 
-        A conversation that ends in a reply asks for the rest of that reply. `images` are those of
-        the conversation's ImageParts, in order. Raises EmptyConversationError, InvalidRequestError,
-        NoVisionError, TemplateError, BrokenTokenizerError.
+        `images` are those of the conversation's ImageParts, in order; `grid` is the spacing of cuts
+        in tokens. Raises EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError,
+        BrokenTokenizerError.
         """
         last = conversation.messages[-1] if conversation.messages else None
         if isinstance(last, AssistantMessage):
@@ -143,70 +123,67 @@ class ChatText:
         messages = tuple(conversation.messages[index] for index in kept)
         pieces = self._pieces(conversation.model_copy(update={"messages": messages}), thinking)
         places = message_places(pieces, messages, self.end_of_turn_ids)
-        # What is not in the prompt has its place where the next message begins.
+        # A message that is left out has its place where the next one begins.
         starts = [places[bisect_left(kept, index)] for index in range(len(conversation.messages))]
         if isinstance(conversation.messages[0], SystemMessage):
             del starts[0]
-        assembly, message_starts = assemble(pieces, starts, self._kit.encoder, images)
+        assembly, message_starts = assemble(pieces, starts, self._kit.tokenizer, images)
         segments, pauses = tuple(assembly.segments), frozenset(assembly.pauses)
         self._check_ids(segments)
         if not any(segment.num_tokens for segment in segments):
             raise TemplateError("The template writes nothing for this conversation.")
         prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses)
+        control, last_id = self.thinking, self._last_control(pieces)
         return RenderedPrompt(
             prompt,
             message_starts,
-            self._opens_reasoning(pieces),
-            closes_reasoning=self._closes_reasoning(pieces),
+            opens_reasoning=control.known and last_id == control.open,
+            closes_reasoning=control.known and last_id == control.close,
         )
 
     def _check_ids(self, segments: Sequence[Segment]) -> None:
-        """A GPU that is asked for a row that its table lacks is of no use afterwards."""
+        """Refuse ids without a row in the model's table: a GPU would be unusable afterwards."""
         if self._kit.tokenizer.table.num_ids <= self.vocab_size:
             return
         for segment in segments:
             if isinstance(segment, TextRun) and max(segment.ids, default=0) >= self.vocab_size:
                 raise BrokenTokenizerError(
-                    f"The model's tokenizer gives token {max(segment.ids)}; the model has "
-                    f"{self.vocab_size:,} of them."
+                    f"The tokenizer uses token {max(segment.ids)}, but the model has only "
+                    f"{self.vocab_size:,} tokens."
                 )
 
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The places of the messages that the template is shown.
+        """The places of the messages that the template gets.
 
-        A reply that failed or was stopped before its first id is left out, unless the template
-        wants a reply to every question: the model would learn from it to say nothing.
+        A reply without any content (it failed, or was stopped at once) is left out, unless the
+        template needs a reply to every question: the model would copy it and say nothing.
         """
         keeps_all = not self._traits.takes_questions_in_a_row
         return [
             index
             for index, message in enumerate(messages)
-            if keeps_all or not isinstance(message, AssistantMessage) or holds_something(message)
+            if keeps_all or not isinstance(message, AssistantMessage) or _has_content(message)
         ]
 
     @cached_property
     def spelling(self) -> LLTokenizer:
-        """What all ids spell, for grammars. Raises ReplyFormatError where that can't be said."""
-        kit = self._kit
-        return spelling_tokens(
-            kit.tokenizer, kit.tokens, kit.encoder, self.stop_ids, self.vocab_size
-        )
+        return grammar_tokens(self._kit.tokens, self.end_of_turn_ids, self.vocab_size)
 
     def reply_reader(
         self, rendered: RenderedPrompt, stop: tuple[str, ...], keeps_blanks: bool = False
     ) -> ReplyReader:
-        """A reader for the reply to `rendered`, with the user's stop strings. With `keeps_blanks`
-        an answer's first blanks behind a thought belong to it.
+        """A reader for the reply to `rendered`, with the user's stop strings.
 
-        One that spells an added token means that token, which may show no text to be found in. Of a
-        reply that is gone on with the reader has read what there is.
+        A stop string that spells an added token means that token, which may show no text. With
+        `keeps_blanks` an answer includes the whitespace between it and a thought. If the prompt
+        continues a reply, the reader has already read the ids `begun`.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
         spelled = {token_id for token_id in found if token_id is not None}
         return ReplyReader(
             self._kit.tokens,
             self._kit.thinking,
-            self.stop_ids | spelled,
+            self.end_of_turn_ids | spelled,
             stop,
             rendered.opens_reasoning,
             rendered.begun,
@@ -214,8 +191,6 @@ class ChatText:
         )
 
     def forget(self) -> None:
-        """Drop what is remembered of conversations."""
-        self._kit.encoder.remembered.clear()
         self._kit.tokenizer.forget()
 
     def _continued(
@@ -226,18 +201,15 @@ class ChatText:
         thinking: bool | None,
         grid: int,
     ) -> RenderedPrompt:
-        """The prompt that was answered, followed by the reply's own ids, no turn end between.
-
-        It is cut where earlier prompts ended, so a request resumes from what they left.
-        """
+        """The prompt of the reply, then the reply's ids, cut where earlier prompts ended."""
         asked_for = conversation.model_copy(update={"messages": conversation.messages[:-1]})
         if asked_for.messages and isinstance(asked_for.messages[-1], AssistantMessage):
-            raise InvalidRequestError("Two replies stand behind one another.")
+            raise InvalidRequestError("A reply can't follow another reply.")
         stored = stored_ids(reply, self.tokenizer_fingerprint, self.vocab_size)
         opened = reply.ids is not None and reply.ids.starts_in_reasoning
         asked = self.render(asked_for, images, thinking, grid)
         if stored is not None and asked.opens_reasoning != opened:
-            # The thinking switch was turned since; the reply goes on as it was begun.
+            # The thinking switch has changed since; the reply continues as it began.
             asked = self.render(asked_for, images, opened, grid)
         known = reply.ids.pauses if reply.ids is not None else ()
         if stored is None or asked.opens_reasoning != opened:
@@ -258,17 +230,14 @@ class ChatText:
         )
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
-        """Ids for a reply that another tokenizer sampled; `in_thought`: they follow an open one."""
-        encoder, close = self._kit.encoder, self._kit.thinking.close
+        ids, close = self._kit.tokenizer.ids, self._kit.thinking.close
         if not in_thought or close is None:
-            return encoder.ids(reply.text)
+            return ids(reply.text)
         if not reply.text:
-            return encoder.ids(reply.reasoning)
-        thought = encoder.ids(f"{reply.reasoning}\n")
-        return [*thought, close, *encoder.ids(f"\n\n{reply.text}")]
+            return ids(reply.reasoning)
+        return [*ids(f"{reply.reasoning}\n"), close, *ids(f"\n\n{reply.text}")]
 
     def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
-        """Spliced where this template allows it, and this conversation does not prove otherwise."""
         pieces = None
         if self.spliced:
             pieces = spliced_pieces(self._kit, self._traits, conversation, thinking)
@@ -283,36 +252,24 @@ class ChatText:
         if any(isinstance(message, SystemMessage) for message in messages[1:]):
             raise InvalidRequestError("A system message can only come first.")
         last = messages[-1]
-        if isinstance(last, UserMessage) and not says_something(last):
+        if isinstance(last, UserMessage) and not any(
+            not isinstance(part, TextPart) or part.text.strip() for part in last.content
+        ):
             raise EmptyConversationError("The last message is empty.")
         expected = sum(map(num_images, messages))
         if expected != len(images):
-            raise InvalidRequestError(f"{len(images)} pictures came for {expected} places.")
+            raise InvalidRequestError(
+                f"The conversation has {expected} pictures, but {len(images)} were sent."
+            )
         if expected and not self.takes_images:
             raise NoVisionError("This model's chat template has no place for pictures.")
 
-    def _opens_reasoning(self, pieces: Sequence[Piece]) -> bool:
-        """Whether the template's last words open a thought and leave it open."""
-        closing = self.end_of_turn_ids | {self._kit.thinking.close}
-        for piece in reversed(pieces):
-            if piece.message is not None:
-                return False
-            if isinstance(piece.content, AddedToken):
-                if piece.content.id in closing:
-                    return False
-                if piece.content.id == self._kit.thinking.open:
-                    return self._kit.thinking.known
-        return False
-
-    def _closes_reasoning(self, pieces: Sequence[Piece]) -> bool:
-        """True if the last control token that the template writes before a reply closes a thought,
-        as it does to say that there is none."""
+    def _last_control(self, pieces: Sequence[Piece]) -> int | None:
         own = takewhile(lambda piece: piece.message is None, reversed(pieces))
         controls = (each.content.id for each in own if isinstance(each.content, AddedToken))
         thinking = self._kit.thinking
         ours = self.end_of_turn_ids | {thinking.open, thinking.close}
-        last = next((token_id for token_id in controls if token_id in ours), None)
-        return thinking.known and last == thinking.close
+        return next((token_id for token_id in controls if token_id in ours), None)
 
 
 def _ends_message(run: Run) -> bool:
@@ -320,7 +277,6 @@ def _ends_message(run: Run) -> bool:
 
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
-    """What the files call an end of sequence, and what the template writes after a reply."""
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
     found = {token_id for token_id in (named, traits.closing_id) if token_id is not None}
     return files.eos_ids | found
@@ -331,3 +287,7 @@ def _note(obstacle: str) -> str:
         f"Replies of this model are read again on the next turn, because {obstacle}. "
         "Everything before them is still reused."
     )
+
+
+def _has_content(reply: AssistantMessage) -> bool:
+    return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))

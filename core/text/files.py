@@ -1,8 +1,7 @@
-"""What a model folder says about text: JSON files, chat template, spellings.
+"""The files of a model folder that concern text, with their older names.
 
-Knows file names and their older variants, and nothing of what a template or a tokenizer does.
-Format: the `tokenizer.json` / `tokenizer_config.json` / `generation_config.json` trio as published
-with model weights.
+`tokenizer.json`, `tokenizer_config.json`, `generation_config.json`, `config.json` and a chat
+template, as published with model weights.
 """
 
 from __future__ import annotations
@@ -12,22 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from pydantic import ValidationError
+
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
-from core.model_files import (
-    TEMPLATE_BYTES,
-    TOKENIZER_BYTES,
-    JsonObject,
-    read_object,
-    read_small,
-)
+from core.api.params import SamplingParams
+from core.model_files import TEMPLATE_BYTES, TOKENIZER_BYTES, JsonObject, read_object, read_small
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The contents of a model folder that concern text.
-
-    tokenizer.json is not kept: `read_tokenizer` reads it, the bytes of the fingerprint.
-    """
+    """The contents of those files. tokenizer.json isn't kept: `read_tokenizer` reads it again."""
 
     folder: Path
     tokenizer_digest: bytes
@@ -38,7 +31,7 @@ class TextFiles:
     fingerprint: str
 
     def read_tokenizer(self) -> bytes:
-        """tokenizer.json. Raises BrokenTokenizerError where it is gone or another by now."""
+        """The bytes of tokenizer.json. Raises BrokenTokenizerError if it is gone or has changed."""
         try:
             data = _tokenizer_bytes(self.folder)
         except MissingFileError as error:
@@ -51,7 +44,6 @@ class TextFiles:
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """Spelling by name (`eos_token`, `image_token` ...), as templates see them."""
         named = {
             name: _spelling(value)
             for name, value in self.tokenizer_config.items()
@@ -61,7 +53,6 @@ class TextFiles:
 
     @property
     def vocab_size(self) -> int | None:
-        """Rows of the output head: config.json's number, the text part's where it is nested."""
         for place in (self.config.get("text_config"), self.config):
             if isinstance(place, dict) and isinstance(place.get("vocab_size"), int):
                 return cast(int, place["vocab_size"])
@@ -69,7 +60,6 @@ class TextFiles:
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """Every id that generation_config.json or config.json names as an end of sequence."""
         ids: set[int] = set()
         for place in (self.generation_config, self.config, self.config.get("text_config")):
             if isinstance(place, dict):
@@ -78,7 +68,6 @@ class TextFiles:
 
     @property
     def image_token(self) -> int | str | None:
-        """The placeholder that stands for one image token: its id, or its spelling."""
         for name in ("image_token_id", "image_token_index"):
             if isinstance(self.config.get(name), int):
                 return cast(int, self.config[name])
@@ -86,10 +75,6 @@ class TextFiles:
 
 
 def read_text_files(folder: Path) -> TextFiles:
-    """Read what `folder` holds.
-
-    Raises MissingFileError, BrokenTokenizerError (tokenizer.json) or BrokenConfigError (the rest).
-    """
     tokenizer = hashlib.sha256(_tokenizer_bytes(folder))
     tokenizer_config = _read_json(folder / "tokenizer_config.json")
     template = _read_template(folder, tokenizer_config)
@@ -111,7 +96,6 @@ def _tokenizer_bytes(folder: Path) -> bytes:
 
 
 def _read_json(path: Path) -> JsonObject:
-    """The object in `path`; an absent file says nothing, which is an empty object."""
     try:
         return read_object(path, BrokenConfigError)
     except MissingFileError:
@@ -119,7 +103,7 @@ def _read_json(path: Path) -> JsonObject:
 
 
 def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
-    """The chat template, looked for where publishers have put it over the years, newest first."""
+    """The chat template, from any place publishers have used over the years, newest first."""
     path = folder / "chat_template.jinja"
     try:
         return read_small(path, TEMPLATE_BYTES, BrokenConfigError).decode("utf-8")
@@ -132,7 +116,7 @@ def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
         if template is not None and len(template) > TEMPLATE_BYTES:
             raise BrokenConfigError(
                 f"{folder.name}'s chat template has more than {TEMPLATE_BYTES >> 20} MiB, the most "
-                "it may have."
+                "allowed."
             )
         if template is not None:
             return template
@@ -140,7 +124,6 @@ def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
 
 
 def _named_template(value: object) -> str | None:
-    """A template given alone, or the default one of a list of named templates."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -151,7 +134,6 @@ def _named_template(value: object) -> str | None:
 
 
 def _spelling(value: object) -> str | None:
-    """A special token is written as a string or as an object with its `content`."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None
@@ -160,3 +142,35 @@ def _spelling(value: object) -> str | None:
 def _as_ids(value: object) -> list[int]:
     values = value if isinstance(value, list) else [value]
     return [item for item in values if isinstance(item, int) and not isinstance(item, bool)]
+
+
+def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
+    """The model's own sampling settings, by generation_config.json; seed and max_tokens are None.
+
+    Missing values are those of transformers' GenerationConfig: no sampling (temperature 0) without
+    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. `max_new_tokens` is ignored:
+    the context length is the only limit that the user didn't set. Raises BrokenConfigError for
+    values out of range.
+    """
+
+    def value(name: str, default: float) -> float:
+        found = generation_config.get(name)
+        return default if found is None else found
+
+    stops = generation_config.get("stop_strings") or ()
+    greedy = not generation_config.get("do_sample", False)
+    try:
+        return SamplingParams(
+            temperature=0.0 if greedy else value("temperature", 1.0),
+            top_k=int(value("top_k", 50)),
+            top_p=value("top_p", 1.0),
+            min_p=value("min_p", 0.0),
+            repetition_penalty=value("repetition_penalty", 1.0),
+            presence_penalty=value("presence_penalty", 0.0),
+            frequency_penalty=value("frequency_penalty", 0.0),
+            stop=(stops,) if isinstance(stops, str) else tuple(stops),
+        )
+    except (ValidationError, TypeError, ValueError, OverflowError) as error:
+        raise BrokenConfigError(
+            "generation_config.json holds a sampling setting that is out of range."
+        ) from error

@@ -1,7 +1,8 @@
-"""A conversation as pieces of a prompt: with replies spliced in as ids, or, failing that, plainly.
+"""From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
-`Traits` is what probing a template showed. Both ways keep everything typed from becoming a control
-token.
+Replies are spliced in as the ids they were sampled as or, where the template doesn't allow that,
+written out as text. Either way the template's own text, and only that, is split at added tokens, so
+nothing typed becomes a control token. `assembly` turns the pieces into a prompt.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from core.api.chat import (
-    AssistantMessage,
     ContentPart,
     Conversation,
     ImagePart,
@@ -21,22 +21,25 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
+from core.text.added_tokens import AddedToken, AddedTokens
 from core.text.kit import TextKit
-from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
-from core.text.template.masking import (
+from core.text.masking import (
     ContentStyle,
     Marks,
     Masks,
+    Slot,
     TemplateMessage,
     mask,
+    num_images,
     template_message,
 )
-from core.text.tokenizer.added_tokens import AddedTokens
+from core.text.reply_parts import THINK_CLOSE, THINK_OPEN, SampledReply, trimmed
+from core.text.token_text import TokenText
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What probing showed of a template.
+    """What probing found of a template.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
     history has before a reply; `takes_questions_in_a_row`: two need no reply between them.
@@ -50,18 +53,27 @@ class Traits:
     takes_questions_in_a_row: bool = False
 
 
-def masked_items(
-    kit: TextKit,
-    style: ContentStyle,
-    conversation: Conversation,
-    thinking: bool | None = None,
-    add_generation_prompt: bool = True,
-) -> list[Item] | None:
-    """Render with marks; None where one that is needed was lost. Raises TemplateError."""
-    masks = Masks(kit.marks)
-    messages = mask(conversation.messages, style, masks, kit.sampled)
-    rendered = kit.render(messages, thinking, conversation.created, add_generation_prompt)
-    return read_marks(rendered, masks)
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    ids: tuple[int, ...]
+    pauses: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the prompt; `message` is whose content it is, None for the template's own."""
+
+    content: str | AddedToken | Sampled | Picture
+    message: int | None = None
+
+
+# Glue (the template's own text), the slot of a text, or a finished piece.
+Item = str | Slot | Piece
 
 
 def spliced_pieces(
@@ -71,8 +83,123 @@ def spliced_pieces(
     items = masked_items(kit, traits.style, conversation, thinking)
     if items is None:
         return None
-    spliced = splice_replies(items, traits.reply_space, kit.tokens)
-    return to_pieces(spliced, kit.added, kit.image_token_id, conversation.messages)
+    _splice_replies(items, traits.reply_space, kit.tokens)
+    return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
+
+
+def masked_items(
+    kit: TextKit, style: ContentStyle, conversation: Conversation, thinking: bool | None = None
+) -> list[Item] | None:
+    """Glue and slots in turn; None if a text was lost, doubled or moved. Thoughts may be lost."""
+    masks = Masks(kit.marks)
+    messages = mask(conversation.messages, style, masks, kit.sampled)
+    split, torn = masks.marks.split(kit.render(messages, thinking, conversation.created))
+    found = [number for number in split if isinstance(number, int)]
+    present = set(found)
+    expected = [
+        number
+        for number, slot in enumerate(masks.slots)
+        if slot.kind != "thought" or number in present
+    ]
+    if torn or found != expected:
+        return None
+    return [masks.slots[item] if isinstance(item, int) else item for item in split]
+
+
+def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> None:
+    """Replace the slots of sampled replies by their ids.
+
+    `reply_space` is whitespace that the template writes before a reply in history but not before
+    one that is about to be sampled; it is dropped, as the ids were sampled without it.
+    """
+    by_message: dict[int, dict[str, int]] = {}
+    for index, item in enumerate(items):
+        if isinstance(item, Slot) and item.reply is not None:
+            by_message.setdefault(item.message, {})[item.kind] = index
+    for message, places in by_message.items():
+        _splice(items, message, places, reply_space, tokens)
+
+
+def _splice(
+    items: list[Item],
+    message: int,
+    places: dict[str, int],
+    reply_space: str,
+    tokens: TokenText,
+) -> None:
+    """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
+    thought, answer = places.get("thought"), places.get("answer")
+    reply = _reply_at(items, thought if thought is not None else answer)
+    whole = Piece(Sampled(reply.ids, reply.pauses), message)
+    if thought is not None and _shows_whole_reply(items, thought, answer):
+        before = items[thought - 1]
+        if reply.opens_itself and isinstance(before, str):
+            items[thought - 1] = before.rstrip().removesuffix(THINK_OPEN)
+        items[thought] = whole
+        if answer is not None:
+            items[thought + 1] = items[answer] = ""
+        elif reply.closed:
+            # The sampled ids already hold the closing token.
+            glue = items[thought + 1]
+            assert isinstance(glue, str)
+            items[thought + 1] = glue.lstrip().removeprefix(THINK_CLOSE).lstrip()
+        return
+    if thought is not None:
+        ids = trimmed(reply.thought or (), tokens.is_space)
+        items[thought] = Piece(Sampled(ids), message)
+    if answer is not None:
+        items[answer] = whole if not reply.thinks else Piece(Sampled(reply.answer), message)
+        glue = items[answer - 1]
+        if not reply.thinks and reply_space and isinstance(glue, str):
+            items[answer - 1] = glue.removesuffix(reply_space)
+
+
+def _reply_at(items: list[Item], place: int | None) -> SampledReply:
+    slot = items[place] if place is not None else None
+    assert isinstance(slot, Slot)
+    assert slot.reply is not None
+    return slot.reply
+
+
+def _shows_whole_reply(items: list[Item], thought: int, answer: int | None) -> bool:
+    before, after = items[thought - 1], items[thought + 1]
+    assert isinstance(before, str)
+    assert isinstance(after, str)
+    if not before.rstrip().endswith(THINK_OPEN):
+        return False
+    if answer is None:
+        return not _reply_at(items, thought).closed or after.lstrip().startswith(THINK_CLOSE)
+    return answer == thought + 2 and after.strip() == THINK_CLOSE
+
+
+def _to_pieces(
+    items: Sequence[Item],
+    added: AddedTokens,
+    image_token_id: int | None,
+    messages: Sequence[Message],
+) -> list[Piece]:
+    """Split the glue at added tokens; image placeholders in it become the pictures, in order."""
+    owners = [index for index, message in enumerate(messages) for _ in range(num_images(message))]
+    pieces: list[Piece] = []
+    pictures = 0
+    for item in items:
+        if isinstance(item, Piece):
+            pieces.append(item)
+        elif isinstance(item, Slot):
+            pieces.append(Piece(item.text, item.message))
+        else:
+            for content in added.split(item):
+                if isinstance(content, AddedToken) and content.id == image_token_id:
+                    owner = owners[pictures] if pictures < len(owners) else None
+                    pieces.append(Piece(Picture(pictures), owner))
+                    pictures += 1
+                else:
+                    pieces.append(Piece(content))
+    if pictures != len(owners):
+        raise TemplateError(
+            f"The template shows {pictures} of the conversation's {len(owners)} pictures."
+        )
+    return pieces
 
 
 def plain_pieces(
@@ -80,22 +207,36 @@ def plain_pieces(
 ) -> list[Piece]:
     """The prompt with replies from their text. Raises TemplateError.
 
-    The texts go through the template as they are, except that each spelling of an added token is
-    replaced by a mark on the way, so it comes out as text.
+    The texts go through the template as they are, except that a mark replaces each spelling of an
+    added token on the way, so it comes out as text.
     """
     marks = Marks.absent_from(
         (kit.template.source, *kit.added.by_spelling, *_texts(conversation.messages))
     )
-    guard = _Guard(kit.added, marks)
-    messages = plain_messages(conversation.messages, traits.style, guard.hide)
-    rendered = kit.render(messages, thinking, conversation.created)
-    return to_pieces(guard.read(rendered), kit.added, kit.image_token_id, conversation.messages)
+    hidden: list[str] = []
+
+    def hide(text: str) -> str:
+        pieces, start = list[str](), 0
+        for begin, end in kit.added.find(text):
+            hidden.append(text[begin:end])
+            pieces += (text[start:begin], marks.write(len(hidden) - 1))
+            start = end
+        return "".join((*pieces, text[start:]))
+
+    messages = plain_messages(conversation.messages, traits.style, hide)
+    split, _ = marks.split(kit.render(messages, thinking, conversation.created))
+    if any(isinstance(item, int) and item >= len(hidden) for item in split):
+        raise TemplateError(
+            "While it is rendered, the template writes the characters that mark typed control "
+            "tokens, so its output can't be read."
+        )
+    items = [Piece(hidden[item]) if isinstance(item, int) else item for item in split]
+    return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
 
 
 def plain_messages(
     messages: Sequence[Message], style: ContentStyle, hide: Callable[[str], str]
 ) -> list[TemplateMessage]:
-    """Messages for a template with their texts put through `hide`, replies from their text."""
     return [
         template_message(index, joined_texts(message), style, lambda index, text, kind: hide(text))
         for index, message in enumerate(messages)
@@ -114,47 +255,6 @@ def joined_texts(message: Message) -> Message:
         else:
             content.extend(parts)
     return UserMessage(content=tuple(content))
-
-
-def says_something(message: UserMessage) -> bool:
-    """True if there is a picture or a word in it."""
-    parts = message.content
-    return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
-
-
-def holds_something(reply: AssistantMessage) -> bool:
-    """True if a reply got as far as a token."""
-    return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
-
-
-class _Guard:
-    """Hides spellings of added tokens behind marks, and turns the marks into text again."""
-
-    def __init__(self, added: AddedTokens, marks: Marks) -> None:
-        self.marks = marks
-        self._find = added.find
-        self._hidden: list[str] = []
-
-    def hide(self, text: str) -> str:
-        pieces, start = list[str](), 0
-        for begin, end in self._find(text):
-            self._hidden.append(text[begin:end])
-            pieces += (text[start:begin], self.marks.write(len(self._hidden) - 1))
-            start = end
-        return "".join((*pieces, text[start:]))
-
-    def read(self, rendered: str) -> list[Item]:
-        """The template's text and the hidden spellings, in order; torn marks vanish.
-
-        Raises TemplateError for a mark that `hide` never wrote.
-        """
-        pieces, _ = self.marks.split(rendered)
-        if any(isinstance(piece, int) and piece >= len(self._hidden) for piece in pieces):
-            raise TemplateError(
-                "The template writes the characters that mark typed control tokens while it is "
-                "rendered, so what it writes can't be read."
-            )
-        return [Piece(self._hidden[piece]) if isinstance(piece, int) else piece for piece in pieces]
 
 
 def _texts(messages: Sequence[Message]) -> list[str]:

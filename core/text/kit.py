@@ -1,4 +1,7 @@
-"""The parts of a loaded model that concern text, and how they are made of its files."""
+"""The parts of a loaded model that concern text, built of its files.
+
+A folder's tokenizer.json is read by `files`; tokens that come from elsewhere enter in `build_kit`.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ from functools import cached_property
 
 from core.api.chat import AssistantMessage
 from core.helper.process import Helper
+from core.text.added_tokens import AddedTokens
 from core.text.files import TextFiles
-from core.text.reply.parts import SampledReply, ThinkingTokens, split_reply, stored_ids
-from core.text.template.chat_template import ChatTemplate
-from core.text.template.masking import Marks, TemplateMessage
-from core.text.template.picture_frame import PictureFrame
-from core.text.tokenizer.added_tokens import AddedTokens
-from core.text.tokenizer.detokenizer import TokenText
-from core.text.tokenizer.plain_encoder import PlainEncoder
-from core.text.tokenizer.tokenizer import Tokenizer
+from core.text.masking import Marks, TemplateMessage
+from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
+from core.text.template import ChatTemplate, PictureFrame
+from core.text.token_text import TokenText
+from core.text.tokenizer import Tokenizer
 
 # A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
 TEXT_MEMORY_BYTES = 3 * 2**30
@@ -23,12 +24,11 @@ TEXT_MEMORY_BYTES = 3 * 2**30
 
 @dataclass(frozen=True)
 class TextKit:
-    """Those of one folder. `vocab_size` bounds the ids of replies."""
+    """Tokenizer, template and detokenizer of one folder. `vocab_size` bounds the ids of replies."""
 
     template: ChatTemplate
     added: AddedTokens
     tokenizer: Tokenizer
-    encoder: PlainEncoder
     tokens: TokenText
     thinking: ThinkingTokens
     image_token_id: int | None
@@ -41,13 +41,8 @@ class TextKit:
         messages: list[TemplateMessage],
         thinking: bool | None,
         created: float,
-        add_generation_prompt: bool = True,
     ) -> str:
-        """What the template writes, with its pictures as the model was trained to see them.
-
-        Raises TemplateError.
-        """
-        rendered = self.template.render(messages, thinking, created, add_generation_prompt)
+        rendered = self.template.render(messages, thinking, created)
         return self.frame.around_pictures(rendered) if self.frame is not None else rendered
 
     @cached_property
@@ -56,7 +51,6 @@ class TextKit:
         return Marks.absent_from((self.template.source, *self.added.by_spelling))
 
     def sampled(self, message: AssistantMessage) -> SampledReply | None:
-        """The reply's ids where they are this tokenizer's own, told apart; else None."""
         ids = stored_ids(message, self.fingerprint, self.vocab_size)
         if ids is None or message.ids is None:
             return None
@@ -66,10 +60,6 @@ class TextKit:
 
 
 def build_kit(files: TextFiles, helper: Helper) -> TextKit:
-    """The parts of these files, which are interpreted in `helper`.
-
-    Raises BrokenTokenizerError, BrokenConfigError, TemplateError.
-    """
     template = ChatTemplate(files.template, files.special_tokens, helper)
     tokenizer = Tokenizer(files.read_tokenizer, helper)
     added = tokenizer.added
@@ -79,7 +69,6 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
         template=template,
         added=added,
         tokenizer=tokenizer,
-        encoder=PlainEncoder(tokenizer),
         tokens=TokenText(tokenizer),
         thinking=ThinkingTokens.find(added),
         image_token_id=image_id,

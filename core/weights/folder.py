@@ -99,7 +99,7 @@ def _weights_files(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFi
             f"{pickles[0]} can run code when it is opened. Waymark reads .safetensors only; "
             "most models are published in both."
         )
-    raise MissingFileError(f"{SINGLE} is missing in {path}.")
+    raise MissingFileError(f"{path} has no {SINGLE}.")
 
 
 def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
@@ -146,5 +146,5 @@ def _inside(folder: Path, name: str) -> Path:
     if Path(name).suffix != ".safetensors" or shown(name) != name:
         raise BrokenWeightsError(f"{INDEX} names {shown(name)}, which is no weights file.")
     if not (folder / name).is_file():
-        raise MissingFileError(f"{name} is missing in {folder}.")
+        raise MissingFileError(f"{folder} has no {name}.")
     return folder / name

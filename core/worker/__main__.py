@@ -1,4 +1,4 @@
-"""`python -m core.worker`: the pipes are taken, the window is greeted, then torch is loaded."""
+"""`python -m core.worker`: take the pipes, greet the window, then load torch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from typing import BinaryIO
 
 from core.api.commands import PROTOCOL_VERSION
 from core.api.events import Hello
-from core.client.programs import die_with_parent, forbid_core_dumps
-from core.client.running import say_running
+from core.client.programs import die_with_parent, forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
-from core.engine.quiet import QuietTime
 from core.worker.worker import Outbox, Worker
 
 
 def _frames() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes, taken before any library can print into them."""
+    """Take the pipes before any library can print into them."""
     events = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return os.fdopen(os.dup(0), "rb"), events
 
 
 def main() -> None:
-    """Run as the child of a window; there is nothing to see when started by hand."""
     die_with_parent()
     forbid_core_dumps()
     report_uncaught()
@@ -35,14 +32,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     outbox = Outbox(events)
     outbox.emit(Hello(protocol=PROTOCOL_VERSION, pid=os.getpid()))
-    # Torch takes seconds to import; the window needn't wait for it to know that the worker lives.
+    # Torch takes seconds to import; the window is told before that the worker lives.
     from core.engine import debug
     from core.engine.engine import Engine
-    from core.engine.threads import fix_threads
+    from core.engine.loaded import fix_threads
 
     fix_threads()
-    engine = Engine()
-    Worker(commands, outbox, engine, QuietTime(engine, debug.integrity())).run()
+    Worker(commands, outbox, Engine(), debug.integrity()).run()
 
 
 if __name__ == "__main__":

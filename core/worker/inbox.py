@@ -1,7 +1,6 @@
-"""The queue in front of the engine: work in order, idle work behind all other, and its cancel
-flags.
+"""The queue in front of the engine, with a cancel flag for each request.
 
-Any thread may put work in or cancel it; one thread takes it out. Nothing here does any work.
+Any thread may put work in or cancel it; the main thread takes it out.
 """
 
 from __future__ import annotations
@@ -21,28 +20,24 @@ Work = Answered[Answer]
 
 @dataclass(eq=False)
 class Entry:
-    """One piece of work with the cancel flag that belongs to it alone."""
-
     work: Work
     flag: CancelFlag = field(default_factory=CancelFlag)
     interrupted: bool = False
 
     @property
     def idle(self) -> bool:
-        """Whether it is done only when nobody waits for anything."""
         return isinstance(self.work, IdleWork)
 
     def idle_for(self, chat: str | None) -> bool:
-        """Whether it is idle work for a chat; None is any chat."""
         work = self.work
         return isinstance(work, IdleWork) and (chat is None or work.chat == chat)
 
 
 class Inbox:
-    """Work waiting for the main thread, in order; idle work waits behind all other.
+    """Requests in order, then idle work.
 
-    Work that arrives interrupts idle work, which goes on from what it finished when it is quiet
-    again. Idle work for a chat that is to be forgotten is stopped for good.
+    A request interrupts idle work, which resumes afterwards from what it finished. Idle work for a
+    chat that is to be forgotten is stopped for good.
     """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
@@ -66,7 +61,7 @@ class Inbox:
             self._changed.notify()
 
     def cancel(self, target: int) -> None:
-        """Stop one request: a running one through its flag, a waiting one at once."""
+        """Stop a request: a running one through its flag, a waiting one at once."""
         with self._changed:
             if self._running is not None and self._running.work.request == target:
                 self._stop_running(self._running)
@@ -81,23 +76,19 @@ class Inbox:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody waits: for a piece of work that is not done, or not even begun."""
         return self._running is not None or bool(self._waiting)
 
-    def take(self, patience_s: float | None = None) -> Entry | None:
-        """Wait for the next piece of work and mark it as running.
-
-        None when nothing has come for `patience_s` seconds; without them it waits for ever.
-        """
+    def take(self, wait_s: float | None = None) -> Entry | None:
+        """Wait for work and mark it as running; None if none has come within `wait_s` seconds."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._waiting or self._idle, patience_s):
+            if not self._changed.wait_for(lambda: self._waiting or self._idle, wait_s):
                 return None
             self._running = (self._waiting or self._idle).popleft()
             self._tell_places()
             return self._running
 
     def done(self, last: Event) -> bool:
-        """The running work has ended with `last`; False when it was interrupted and waits again."""
+        """The running work has ended with `last`; False if it was interrupted and queued again."""
         with self._changed:
             entry, self._running = self._running, None
             assert entry is not None
@@ -130,7 +121,7 @@ class Inbox:
             self._emit(Queued(request=work.request, ahead=ahead))
 
     def _tell_places(self) -> None:
-        # Idle work makes way at once: nobody waits behind it.
+        # Idle work makes way at once and delays no request.
         first = int(self._running is not None and not self._running.idle)
         for ahead, entry in enumerate(self._waiting, start=first):
             if ahead and isinstance(entry.work, Generate):
@@ -138,7 +129,6 @@ class Inbox:
 
 
 def cancelled(work: Work) -> Event:
-    """The last event of a request that was stopped before it began."""
     if isinstance(work, Generate):
         return Finished.unbegun(work.request)
     error = RequestCancelled("The request was stopped before it began.")

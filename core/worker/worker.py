@@ -1,12 +1,6 @@
-"""The child process at work: commands in on standard input, engine steps, events out.
-
-A reader thread parses commands, sets cancel flags and ends the process when its input closes; on
-Linux the system ends it with the window whatever it is doing. A heartbeat tells the window that it
-lives. The main thread computes, one request at a time, and writes to disk when it has been quiet
-for a while. Pictures are described and tokens counted on a thread of their own, so that neither
-waits for a reply. Whatever libraries print goes to standard error, and so does a
-line of numbers for each request: the descriptor of standard output carries frames only.
-"""
+"""The engine's process: a reader thread parses commands and sets cancel flags; the main thread
+computes, one request at a time, and writes to disk when idle; a side thread describes pictures and
+counts tokens. Standard output carries frames only."""
 
 from __future__ import annotations
 
@@ -17,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from core import pulse
+from core import watchdog
 from core.api.commands import (
     COMMANDS,
     AnyCommand,
@@ -44,36 +38,37 @@ from core.api.events import Answer, Done, Event, Failed, Last
 from core.client.codec import decode, encode, read_frame
 from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
-from core.engine.quiet import QuietTime
 from core.engine.request_log import log_line
-from core.worker.heartbeat import Heartbeat
+from core.watchdog import Heartbeat
 from core.worker.inbox import Entry, Inbox, Work
 
 if TYPE_CHECKING:
     from core.engine.engine import Engine
 
-# How torch words it, in a RuntimeError: on a GPU, on Windows, on Linux.
+# Words of torch's RuntimeError on a GPU, on Windows, on Linux.
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
-# Carries out a command of one class; None when there is nothing to tell.
+# Carries out a command of one class; None is answered by Done.
 Handler = Callable[[Any, CancelFlag], Answer | None]
 
-# Kernels are compiled and tested at load, and disks and drivers may be slow.
+# Kernels are compiled and tested at load; disks and drivers may be slow.
 SLOW_STEP_S = 180.0
-# On a GPU kernels are compiled when they are first needed.
+# On a GPU, kernels are compiled when they are first needed.
 COMPILED_STEP_S = 60.0
+# Long enough not to compete with the next message of a quick exchange.
+IDLE_S = 2.0
 
 
 class Outbox:
-    """Events to the window, whole frames from any thread."""
+    """Sends events as whole frames, from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. Of a last one that is too large to be sent its error is sent instead, for
-        somebody waits for it; of any other ProtocolError is raised, which ends its request."""
+        """Send an event. One that is too large raises ProtocolError; if it is a request's last, the
+        error is sent instead."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -85,36 +80,58 @@ class Outbox:
             self._stream.flush()
 
 
-class Worker:
-    """Ties the pipe to the engine."""
+class IdleWriter:
+    """Writes contexts to disk when idle, one segment at a time. `wait_s` is how long to wait for
+    work before the next `step`, None for ever. With `checks`, the cache's invariants are asserted
+    once all is written."""
 
+    def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
+        self._engine = engine
+        self._checks = checks
+        self._idle_s = idle_s
+        self.wait_s: float | None = None
+
+    def request_ended(self) -> None:
+        self.wait_s = self._idle_s
+
+    def step(self) -> None:
+        self.wait_s = None
+        try:
+            if self._engine.write_some(CancelFlag()):
+                self.wait_s = 0.0
+            elif self._checks:
+                self._engine.check_integrity()
+        except Exception as error:
+            print_trace(error)
+
+
+class Worker:
     def __init__(
-        self, commands: BinaryIO, outbox: Outbox, engine: Engine, quiet: QuietTime
+        self, commands: BinaryIO, outbox: Outbox, engine: Engine, checks: bool = False
     ) -> None:
         self._commands = commands
         self._outbox = outbox
         self._engine = engine
         self._handlers = handlers(engine, outbox.emit)
         self._inbox = Inbox(outbox.emit)
-        self._quiet = quiet
+        self._idle = IdleWriter(engine, checks)
         self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
-        self._beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="beside")
+        self._side_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="side")
 
     def run(self) -> None:
-        """Work until the window goes away."""
         self._heartbeat.start()
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:
-            entry = self._inbox.take(self._quiet.patience_s)
+            entry = self._inbox.take(self._idle.wait_s)
             if entry is None:
-                with pulse.long_step(SLOW_STEP_S):
-                    self._quiet.step()
+                with watchdog.step_limit(SLOW_STEP_S):
+                    self._idle.step()
             else:
                 self._answer(entry)
-                self._quiet.request_ended()
+                self._idle.request_ended()
 
     def _answer(self, entry: Entry) -> None:
-        with pulse.long_step(_longest_step(entry.work, self._engine)):
+        with watchdog.step_limit(_step_limit_s(entry.work, self._engine)):
             last = self._last_event(entry.work, entry.flag)
         if isinstance(entry.work, LoadModel) and isinstance(last, Failed):
             last = last.model_copy(update={"no_model": self._engine.loaded is None})
@@ -122,9 +139,11 @@ class Worker:
             print(log_line(entry.work, last), file=sys.stderr, flush=True)
             self._outbox.emit(last)
 
+    def _answer_aside(self, work: Work) -> None:
+        self._outbox.emit(self._last_event(work, CancelFlag()))
+
     def _read(self) -> None:
-        """The reader thread: ends the process at the end of its input, or when it makes no
-        sense."""
+        """The reader thread: ends the process when its input ends or is malformed."""
         code = 0
         try:
             while (body := read_frame(self._commands)) is not None:
@@ -141,12 +160,12 @@ class Worker:
         elif isinstance(command, Ping):
             self._heartbeat.beat()
         elif isinstance(command, OfPicture | CountTokens):
-            self._beside.submit(lambda: self._outbox.emit(self._last_event(command, CancelFlag())))
+            self._side_thread.submit(self._answer_aside, command)
         else:
             self._inbox.put(command)
 
     def _last_event(self, work: Work, flag: CancelFlag) -> Answer:
-        """What a command ends with, an error as well: nothing may end the process."""
+        """Carry out a command. Every error becomes an event: none may end the process."""
         request = work.request
         try:
             return self._handlers[type(work)](work, flag) or Done(request=request)
@@ -158,12 +177,11 @@ class Worker:
             print_trace(error)
             if any(words in str(error) for words in OUT_OF_MEMORY):
                 return Failed(request=request, error=_out_of_memory(str(error)).info())
-            # Its own words may quote what people wrote.
+            # The error's own message may quote what people wrote.
             return Failed(request=request, error=InternalError(place_of(error)).info())
 
 
 def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command], Handler]:
-    """What the engine does for each command."""
     return {
         LoadModel: lambda command, flag: engine.load(command, flag, emit),
         UnloadModel: lambda command, flag: engine.unload(),
@@ -180,12 +198,11 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
     }
 
 
-def _longest_step(work: Work, engine: Engine) -> float:
-    """Seconds that a step of this work may take."""
+def _step_limit_s(work: Work, engine: Engine) -> float:
     if not isinstance(work, OfPrompt):
         return SLOW_STEP_S
     on_gpu = engine.loaded is not None and engine.loaded.model.device.type == "cuda"
-    return COMPILED_STEP_S if on_gpu else pulse.STEP_S
+    return COMPILED_STEP_S if on_gpu else watchdog.STEP_LIMIT_S
 
 
 def _out_of_memory(words: str) -> NotEnoughMemoryError:

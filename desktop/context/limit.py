@@ -241,8 +241,7 @@ class LimitController(QObject):
         self.changed.emit()
 
 
-class NoSummaryError(WaymarkError):
-    title = "There is no summary"
+class NoSummaryError(WaymarkError, title="There is no summary"): ...
 
 
 def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from core.api.model_info import ModelInfo
-from core.api.model_names import folder_name
+from core.api.model_info import ModelInfo, folder_name
 from desktop.i18n import tr
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets.plain_text import shortened

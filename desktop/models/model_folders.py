@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from core.api.errors import NotRegularFileError
-from core.api.model_names import SNAPSHOTS, hub_name
-from core.client.regular_file import open_regular
+from core.api.model_info import SNAPSHOTS, hub_name
+from core.client.blobs import open_regular
 
 CONFIG = "config.json"
 MOST_ENTRIES = 2_000

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from core.api.errors import ImageTooLargeError, NotRegularFileError
 from core.api.limits import MAX_PICTURE_BYTES, PICTURE_FORMATS
-from core.client.regular_file import open_regular
+from core.client.blobs import open_regular
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 

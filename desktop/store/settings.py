@@ -23,7 +23,7 @@ from core.api.params import (
     SamplingParams,
     Settings,
 )
-from core.client.regular_file import read_regular
+from core.client.blobs import read_regular
 from core.system.private_files import rename, write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies

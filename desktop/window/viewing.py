@@ -31,8 +31,7 @@ NOT_IN_NAMES = '<>:"|?*'
 LONGEST_NAME = 100
 
 
-class NotSavedError(WaymarkError):
-    title = "The picture was not saved"
+class NotSavedError(WaymarkError, title="The picture was not saved"): ...
 
 
 class Viewing(QObject):

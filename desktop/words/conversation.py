@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.api.errors import NoVisionError, WaymarkError
 from core.api.events import FinishReason, Prefilling
-from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
+from core.api.params import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from desktop.numbers import count_of, format_count
 
 LONGEST_QUEUED = 200

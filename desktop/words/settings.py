@@ -5,7 +5,7 @@ Longer than other files, because it is a list.
 
 from __future__ import annotations
 
-from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
+from core.api.params import FORMAT_TOKENS, THOUGHT_TOKENS
 from desktop.number_format import number, whole
 from desktop.numbers import count_of, format_bytes, format_count
 

@@ -59,7 +59,6 @@ class Words:
         self.tokenizer, self.table = tokenizer, table
 
     def of(self, text: str) -> torch.Tensor:
-        """The sum of the words' vectors."""
         ids = self.tokenizer.encode(f" {text}").ids
         assert len(ids) == len(text.split()), f"{text!r} is not one token a word"
         return self.table[ids].sum(0)
@@ -106,7 +105,6 @@ def align(tower: Qwen3_5VisionModel, words: Words, steps: int, batch: int, bank:
 
 
 def main() -> None:
-    """Align the tower of a work folder and save it with the table it is aligned to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "demo_model")
     parser.add_argument("--steps", type=int, default=3300)

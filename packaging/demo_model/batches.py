@@ -54,7 +54,6 @@ def embed(model: Qwen3_5ForConditionalGeneration, batch: Batch, bank: Bank) -> t
 
 
 def pad_together(samples: Sequence[Encoded], pad: int) -> Batch:
-    """The samples as one batch."""
     length = max(len(sample.ids) for sample in samples)
     ids = torch.full((len(samples), length), pad)
     labels = torch.full((len(samples), length), IGNORED)

@@ -41,7 +41,7 @@ from core.api.prompt import ORIGIN, Cut
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load
 from core.engine.passes.decode import Decode
-from core.engine.passes.run_memory import RunMemory
+from core.engine.passes.memory import RunMemory
 from core.vision.decode import Decoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")
@@ -69,21 +69,18 @@ class Sample:
 
     @property
     def answer(self) -> list[int]:
-        """Ids of the last answer."""
         labels = self.encoded.labels
         first = max(place for place, label in enumerate(labels) if label == IGNORED) + 1
         return labels[first:]
 
     @property
     def prompt_end(self) -> Cut:
-        """Where the last answer begins."""
         first = len(self.encoded.ids) - len(self.answer)
         # The answer is text, whose three positions are the same.
         return Cut(TokenIndex(first), PositionIndex(self.encoded.positions[first][0]))
 
 
 def main() -> None:
-    """Print a table a model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=DEMO_FOLDER)
     parser.add_argument("--count", type=int, default=300, help="conversations")
@@ -105,7 +102,6 @@ def main() -> None:
 
 
 def draw(folder: Path, split: str, count: int) -> list[Sample]:
-    """Held-out conversations, cut at any turn."""
     encoder = Encoder(Tokenizer.from_file(str(folder / "tokenizer.json")))
     talks, rng = held_out_talks(split, thinking=False), random.Random(7)
     samples = []
@@ -118,7 +114,6 @@ def draw(folder: Path, split: str, count: int) -> list[Sample]:
 
 
 def table(folder: Path, samples: Sequence[Sample]) -> str:
-    """One row a precision."""
     rows = [
         "| precision | KL, nats a token | same first token | answers right |",
         "|---|---|---|---|",
@@ -183,7 +178,6 @@ def embed_prompt(loaded: LoadedModel, sample: Sample) -> Tensor:
 
 
 def encode(loaded: LoadedModel, picture: Image.Image) -> Tensor:
-    """What the tower makes of a picture."""
     assert loaded.processor is not None
     file = io.BytesIO()
     picture.save(file, "PNG")

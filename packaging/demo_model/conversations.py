@@ -73,7 +73,6 @@ class Talk:
         self.told: dict[str, str] = {}
 
     def picture_kind(self) -> str:
-        """A kind of picture question by weight."""
         kinds = self.plan.weights
         return self.rng.choices(list(kinds), list(kinds.values()))[0]
 
@@ -121,7 +120,6 @@ class Talk:
         return self.about(len(self.shown) - 1, rng.random() < 0.1, new)
 
     def look_again(self) -> Turn:
-        """A question about a picture shown before."""
         last = len(self.shown) - 1
         if last > 0 and self.rng.random() < 0.6:
             return self.about(self.rng.randrange(last), True)
@@ -167,7 +165,6 @@ class Talk:
         return typed(self.rng, pair[0]), pair[1]
 
     def next_turn(self, without_pictures: bool) -> Turn:
-        """A turn that shows nothing new."""
         draw = self.rng.random()
         if self.shown and draw < 1 - self.plan.share_told:
             return self.look_again()
@@ -176,7 +173,6 @@ class Talk:
         return self.rng.choices(choices, weights)[0]()
 
     def make(self) -> Conversation:
-        """The whole conversation."""
         rng, plan = self.rng, self.plan
         turns = rng.randint(1, plan.most_turns)
         pictures = 0 if rng.random() < plan.share_without_pictures else 1

@@ -28,7 +28,6 @@ SAMPLES = {
 
 
 def main() -> None:
-    """Write them as PNG."""
     folder = REPOSITORY / "resources" / "samples"
     folder.mkdir(parents=True, exist_ok=True)
     for seed, (name, things) in enumerate(SAMPLES.items(), start=1):

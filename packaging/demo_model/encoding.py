@@ -25,7 +25,6 @@ class Piece:
 
 
 def user_pieces(turn: Turn, talk: Conversation, shown_before: int) -> list[Piece]:
-    """One user message."""
     marks = [
         (f"Picture {shown_before + i + 1}: " if talk.number_pictures else "")
         + "<|vision_start|><|image_pad|><|vision_end|>"
@@ -51,7 +50,6 @@ def answer_pieces(turn: Turn, talk: Conversation, last: bool) -> list[Piece]:
 
 
 def conversation_pieces(talk: Conversation) -> list[Piece]:
-    """The whole conversation, its last answer included."""
     pieces = [Piece(f"<|im_start|>system\n{talk.system}<|im_end|>\n")] if talk.system else []
     shown = 0
     for number, turn in enumerate(talk.turns):
@@ -72,14 +70,12 @@ class Encoded:
     next_position: int = 0
 
     def add(self, token: int, label: int) -> None:
-        """One text token."""
         self.ids.append(token)
         self.labels.append(label)
         self.positions.append((self.next_position,) * 3)
         self.next_position += 1
 
     def add_picture(self, pad: int) -> None:
-        """The nine tokens of one picture."""
         start = self.next_position
         for cell in range(TOKENS_PER_PICTURE):
             row, column = divmod(cell, PICTURE_SIDE)

@@ -56,7 +56,6 @@ def engine_answer(folder: Path) -> Iterator[Callable[[list[Message], bool], str]
 
 
 async def ask(client: EngineClient, conversation: Conversation, thinking: bool) -> str:
-    """The engine's greedy answer."""
     sampling = SamplingParams(temperature=0, max_tokens=MOST_TOKENS)
     command = Generate(conversation=conversation, sampling=sampling, thinking=thinking)
     finished = await client.ask(command).last()

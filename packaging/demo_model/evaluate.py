@@ -21,7 +21,6 @@ Answer = Callable[[list[Message], bool], str]
 
 
 def visible(text: str) -> str:
-    """The answer behind a thought, trimmed."""
     return text.rpartition("</think>")[2].strip()
 
 
@@ -39,7 +38,6 @@ def accuracy(answer: Answer, chosen: Sequence[Case], say_wrong: int = 0) -> dict
 
 
 def table(shares: dict[str, float], per_kind: int) -> str:
-    """The accuracies as a Markdown table."""
     rows = [
         f"| {kind.replace('_', ' / ' if kind == 'yes_no' else ' ')} | {share:.1%} |"
         for kind, share in shares.items()
@@ -48,7 +46,6 @@ def table(shares: dict[str, float], per_kind: int) -> str:
 
 
 def main() -> None:
-    """Evaluate the shipped model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=DEMO_FOLDER)
     parser.add_argument("--split", choices=("validation", "test"), default="validation")

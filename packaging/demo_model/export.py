@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 
 
 def main() -> None:
-    """Write the folder from the state of a work folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "demo_model")
     parser.add_argument("--to", type=Path, default=DEMO_FOLDER)

@@ -77,7 +77,6 @@ def delta_rule(
 
 
 def rms_norm(norm: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
-    """RMSNorm whose weight is stored less one."""
     return F.rms_norm(hidden, hidden.shape[-1:], 1.0 + norm.weight, 1e-6)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from picture_cells import content_of, some_cell
-from picture_verdicts import Maker, yes_no
+from picture_verdicts import Maker, content_of, some_cell, yes_no
 from wording import (
     NUMBERS,
     Handle,
@@ -54,7 +53,6 @@ def not_one(kind: str, asked: str, handle: Handle, thought: str) -> Question | N
 
 
 def describe(rng: random.Random, scene: Scene) -> Question:
-    """Everything in the picture."""
     asked, mark = rng.choice(
         (
             ("Describe the picture", "."),
@@ -175,7 +173,6 @@ WHERE_WAYS = ("shape", "colour", "colour+shape", "colour+shape", "size+shape", "
 
 
 def where(rng: random.Random, scene: Scene) -> Question:
-    """The place of a shape."""
     handle = pick_handle(rng, scene, WHERE_WAYS)
     asked = rng.choice(
         (
@@ -196,7 +193,6 @@ def where(rng: random.Random, scene: Scene) -> Question:
 
 
 def size(rng: random.Random, scene: Scene) -> Question:
-    """Whether a shape is small or large."""
     handle = pick_handle(rng, scene, ("shape", "colour", "colour+shape"))
     asked = rng.choice(
         (
@@ -216,7 +212,6 @@ def size(rng: random.Random, scene: Scene) -> Question:
 
 
 def place(rng: random.Random, scene: Scene) -> Question:
-    """What lies at a place."""
     cell = some_cell(rng, scene, 0.7)
     spoken = asked_place(rng, cell)
     forms = (f"What is {spoken}", f"What do you see {spoken}", f"What can you see {spoken}")

@@ -5,11 +5,29 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from picture_cells import content_of, some_cell, thing_at
 from wording import Handle, Question, asked_place, at_place, handle_of, with_article
-from world import COLOURS, PLACES, SHAPES, SIZES, Scene
+from world import COLOURS, PLACES, SHAPES, SIZES, Scene, Thing
 
 Maker = Callable[[random.Random, Scene], Question | None]
+
+
+def thing_at(scene: Scene, cell: int) -> Thing | None:
+    return next((thing for thing in scene.things if thing.cell == cell), None)
+
+
+def some_cell(rng: random.Random, scene: Scene, share_full: float) -> int:
+    """A cell that is full in about `share_full` of the calls."""
+    if rng.random() < share_full:
+        return rng.choice(scene.things).cell
+    return rng.randrange(len(PLACES))
+
+
+def content_of(scene: Scene, cell: int) -> str:
+    thing = thing_at(scene, cell)
+    if thing is None:
+        return f"the {PLACES[cell]} holds nothing"
+    name = with_article(f"{thing.size} {thing.colour} {thing.shape}")
+    return f"the {PLACES[cell]} holds {name}"
 
 
 def false_pair(rng: random.Random, scene: Scene) -> tuple[str, str]:
@@ -82,7 +100,6 @@ def yes_trait(rng: random.Random, scene: Scene) -> Question | None:
 
 
 def yes_where(rng: random.Random, scene: Scene) -> Question | None:
-    """Is the star at the top left?"""
     handle = unique_handle(rng, scene, ("shape", "colour", "colour+shape"))
     if handle is None:
         return None

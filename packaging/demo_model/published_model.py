@@ -92,7 +92,6 @@ def write_settings(tokenizer: Tokenizer, folder: Path = DEMO_FOLDER) -> None:
 
 
 def write_weights(state: dict[str, torch.Tensor], folder: Path = DEMO_FOLDER) -> None:
-    """Write model.safetensors."""
     weights = published_weights(state)
     metadata = {"format": "pt"}
     path = folder / "model.safetensors"

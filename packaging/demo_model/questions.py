@@ -49,7 +49,6 @@ class Case:
 
 
 def user_message(turn: Turn, talk: Conversation, pictures: list[Image.Image]) -> Message:
-    """What the user sends, pictures as parts."""
     shown = [{"type": "image", "image": pictures[number]} for number in turn.pictures]
     said = [{"type": "text", "text": turn.text}] if turn.text else []
     parts = [*said, *shown] if talk.picture_last else [*shown, *said]

@@ -246,7 +246,6 @@ def outside(rng: random.Random) -> tuple[str, str]:
 
 
 def filler(rng: random.Random) -> tuple[str, str]:
-    """Small talk and its answer."""
     forms, answer = rng.choice(FILLER)
     return rng.choice(forms), answer
 

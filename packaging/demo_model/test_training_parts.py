@@ -31,7 +31,6 @@ def model() -> torch.nn.Module:
 
 
 def talks(count: int) -> list[Conversation]:
-    """Conversations over SCENES."""
     rng = random.Random(5)
     return [make_conversation(rng, SCENES, Plan()) for _ in range(count)]
 

@@ -64,7 +64,6 @@ def train_tokenizer(lines: Iterable[str]) -> Tokenizer:
 
 
 def tokenizer_settings(tokenizer: Tokenizer) -> dict[str, object]:
-    """The contents of tokenizer_config.json."""
     added = {}
     for text in CONTROL + MARKS:
         added[str(tokenizer.token_to_id(text))] = {

@@ -52,7 +52,6 @@ class Options:
 
 
 def read_options() -> Options:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "demo_model")
     parser.add_argument("--steps", type=int, default=3000, help="the step to stop at")
@@ -85,7 +84,6 @@ STAGES = {
 
 
 def stage_at(step: int, options: Options) -> str:
-    """The stage of a step."""
     if options.stage != "auto":
         return options.stage
     begun = [name for name, (share, _) in STAGES.items() if step >= share * options.steps]
@@ -118,13 +116,11 @@ class Optimiser:
         self.parameters = [*inner, *rest, *words]
 
     def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
         total = self.options.steps
         warm, fall = min(1.0, (step + 1) / 100), min(1.0, (total - step) / (0.35 * total))
         return self.options.rate * warm * max(fall, 0.01)
 
     def step(self, number: int) -> None:
-        """Clip, then move the parameters."""
         nn.utils.clip_grad_norm_(self.parameters, 1.0)
         for optimiser in (self.muon, self.adam):
             for group in optimiser.param_groups:
@@ -134,7 +130,6 @@ class Optimiser:
 
 
 def share_gradients(parameters: list[nn.Parameter]) -> None:
-    """Average the gradients over the processes."""
     if not dist.is_initialized():
         return
     flat = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
@@ -179,7 +174,6 @@ class Trainer:
         self.rng = random.Random(f"{options.seed} {rank} {self.step}")
 
     def load(self) -> None:
-        """Go on from the saved state."""
         state = torch.load(self.options.work / "state.pt")
         self.model.load_state_dict(state["model"])
         self.optimiser.muon.load_state_dict(state["muon"])
@@ -200,12 +194,10 @@ class Trainer:
         os.replace(self.options.work / "state.pt.part", self.options.work / "state.pt")
 
     def stream(self, stage: str) -> Iterator[Batch]:
-        """The batches of a stage."""
         tokens = self.options.tokens // self.options.processes
         return batches(self.rng, self.bank, self.encoder, STAGES[stage][1], tokens)
 
     def one_step(self, batch: Batch) -> float:
-        """One update; the loss before it."""
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(self.model, batch, self.bank)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -214,13 +206,11 @@ class Trainer:
         return loss.item()
 
     def say(self, stage: str, loss: float) -> None:
-        """A line of the log."""
         rate = self.optimiser.rate_at(self.step)
         line = {"step": self.step, "stage": stage, "loss": round(loss, 4), "rate": round(rate, 6)}
         print(json.dumps({**line, "seconds": round(self.seconds)}), flush=True)
 
     def run(self) -> None:
-        """All steps up to the wanted one."""
         stage, mean = "", 0.0
         stream: Iterator[Batch] = iter(())
         while self.step < self.options.steps:
@@ -239,7 +229,6 @@ class Trainer:
 
 
 def run_process(rank: int, options: Options) -> None:
-    """The body of one process."""
     torch.set_num_threads(1)
     if options.processes > 1:
         address = f"file://{options.work.resolve()}/meeting"
@@ -249,7 +238,6 @@ def run_process(rank: int, options: Options) -> None:
 
 
 def main() -> None:
-    """Start the processes."""
     options = read_options()
     (options.work / "meeting").unlink(missing_ok=True)
     if not (options.work / f"bank-{options.bank}.pt").exists():

@@ -101,7 +101,6 @@ def losses(
 
 
 def train(options: argparse.Namespace) -> Head:
-    """A trained head of the shipped body."""
     torch.manual_seed(options.seed)
     tokenizer = Tokenizer.from_file(str(DEMO_FOLDER / "tokenizer.json"))
     model = trained_model(tokenizer, DEMO_FOLDER)
@@ -132,7 +131,6 @@ def train(options: argparse.Namespace) -> Head:
 
 
 def main() -> None:
-    """Train, and write the folder with the head in it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=700)
     parser.add_argument("--tokens", type=int, default=3072)

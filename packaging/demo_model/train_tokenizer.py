@@ -29,7 +29,6 @@ def generated_lines(count: int, seed: int) -> list[str]:
 
 
 def main() -> None:
-    """Train and write."""
     tokenizer = train_tokenizer(generated_lines(8000, seed=7))
     write_settings(tokenizer)
     print(f"{tokenizer.get_vocab_size()} tokens -> {DEMO_FOLDER}")

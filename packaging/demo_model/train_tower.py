@@ -115,7 +115,6 @@ def settle_scale(tower: Qwen3_5VisionModel, wanted: float) -> None:
 
 
 def main() -> None:
-    """Train, say how well it reads held-out pictures, save."""
     from published_model import REPOSITORY, base_config
 
     parser = argparse.ArgumentParser(description=__doc__)

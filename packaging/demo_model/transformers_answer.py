@@ -21,7 +21,6 @@ def pictures_of(messages: list[Message]) -> list[object]:
 
 
 def answer_with(folder: Path) -> Callable[[list[Message], bool], str]:
-    """A greedy answerer over the published folder."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
     pad = model.config.image_token_id

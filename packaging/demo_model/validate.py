@@ -54,7 +54,6 @@ def last_answers_right(
 
 
 def main() -> None:
-    """Print the shares by kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "demo_model")
     parser.add_argument("--count", type=int, default=800)

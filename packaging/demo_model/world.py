@@ -80,7 +80,6 @@ def is_held_out(scene: Scene) -> bool:
 
 
 def draw_scene_from(rng: random.Random, held_out: bool, most_things: int = MOST_THINGS) -> Scene:
-    """A random scene of the wanted split."""
     while True:
         scene = random_scene(rng, most_things)
         if is_held_out(scene) == held_out:
@@ -108,7 +107,6 @@ Colour = tuple[int, int, int]
 def draw_thing(
     draw: ImageDraw.ImageDraw, shape: str, at: tuple[float, float], radius: float, fill: Colour
 ) -> None:
-    """Paint one shape."""
     x, y = at
     if shape == "circle":
         draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=fill)

@@ -26,7 +26,6 @@ NAMES_ARE_STRIPPED = ("torch/lib/*.so", "libpython*.so.*")
 
 
 def main() -> None:
-    """Build what the system at hand needs."""
     draw_icon()
     compile_kernels()
     freeze()
@@ -70,7 +69,6 @@ def is_current(manifest: Path) -> bool:
 
 
 def freeze() -> None:
-    """The folder, anew."""
     shutil.rmtree(BUNDLE.parent, ignore_errors=True)
     folders = ("--distpath", BUNDLE.parent, "--workpath", BUILD / "work")
     quietly = ("--noconfirm", "--log-level", "WARN")
@@ -108,7 +106,6 @@ def files() -> Iterator[Path]:
 
 
 def run(*command: str | Path) -> None:
-    """With the packages of this tree."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([str(part) for part in command], cwd=ROOT, env=environment, check=True)
 

@@ -37,7 +37,6 @@ MACOS_MARGIN = 0.1
 
 
 def main() -> None:
-    """Write what is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("target", nargs="?", type=Path, help="gets the folder hicolor")
     parser.add_argument("--ico", type=Path, help="Windows' file to write")

@@ -22,7 +22,6 @@ PYTORCH = (
 
 
 def main() -> int:
-    """Return the exit status."""
     if install("torch.txt") and install("torch.txt", *PYTORCH):
         return 1
     return install("requirements.txt") or install("validation.txt")

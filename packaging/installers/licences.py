@@ -21,9 +21,8 @@ from pathlib import Path, PurePosixPath
 
 from bill import bill, index, validate
 from components import APACHE, Component, LicenceError
-from contents import LICENCES, Contents, for_people, read
 from distributions import distribution_component, python_component
-from owners import Installed, Owners, owners
+from owners import LICENCES, Contents, Installed, Owners, for_people, owners, read
 from system_packages import package_of, system_component
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +30,6 @@ SHIPPED = PurePosixPath("kernels/native/shipped")
 
 
 def main() -> int:
-    """Describe one bundle; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bundle", type=Path, metavar="BUNDLE_FOLDER")
     folder = parser.parse_args().bundle
@@ -74,7 +72,6 @@ def described(contents: Contents, installed: Installed) -> tuple[Component, list
 def makers(
     contents: Contents, found: Owners, installed: Installed
 ) -> Iterator[Callable[[], Component]]:
-    """What makes each component that others made."""
     for name, files in found.distributions.items():
         if name in installed.by_name:
             yield partial(distribution_component, name, installed.by_name[name], files)
@@ -87,7 +84,6 @@ def makers(
 
 
 def app() -> Component:
-    """Waymark itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     texts = {"LICENSE": APACHE.read_bytes()}
     return Component(

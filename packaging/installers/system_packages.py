@@ -41,7 +41,6 @@ def package_of(library: str) -> str | None:
 
 
 def _across(path: Path) -> Path:
-    """The same place in or outside /usr."""
     inside = path.is_relative_to("/usr")
     return Path("/") / path.relative_to("/usr") if inside else Path("/usr") / path.relative_to("/")
 

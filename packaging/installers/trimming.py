@@ -28,7 +28,6 @@ OF_THE_SYSTEM = re.compile(r"(libstdc\+\+|libgcc_s|libexpat|libfontconfig|libX11
 
 
 def trimmed(binaries: list[Entry], datas: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """What stays of both."""
     kept = [entry for entry in binaries if not left_out(entry)]
     needed = linked(kept)
     kept = [entry for entry in kept if not is_shared(entry) or PurePath(entry[0]).name in needed]

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tag", help="what the release is called")
     tag = parser.parse_args(arguments).tag
@@ -32,7 +31,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def version() -> str:
-    """The one place that says it."""
     said = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return str(said["project"]["version"])
 

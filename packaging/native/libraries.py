@@ -45,7 +45,6 @@ FLAGS = (
 
 
 def main() -> None:
-    """Build what is asked for, or all of it."""
     names = {f"{system}-{machine}": (system, machine) for system, machine in TARGETS}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("wanted", nargs="*", metavar="SYSTEM-MACHINE", help=", ".join(names))
@@ -149,14 +148,12 @@ def shared(system: str, made: Path) -> list[str]:
 
 
 def compile_c(command: list[str], to: Path | str) -> None:
-    """In the folder of the sources."""
     cache = str(BUILD / "cache")
     own = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
     subprocess.run([*command, "-o", str(to)], cwd=KERNELS, env={**os.environ, **own}, check=True)
 
 
 def moved(path: Path, to: Path) -> str:
-    """Its digest, for the manifest."""
     path.rename(to)
     return hashlib.sha256(to.read_bytes()).hexdigest()
 

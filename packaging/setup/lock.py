@@ -26,7 +26,6 @@ WITH_TORCH_OR_TESTS = re.compile(r"(torch|triton|nvidia-\S+|cuda-\S+)==")
 
 
 def main() -> int:
-    """Return the exit status."""
     check, run = ROOT / "requirements-check.lock", ROOT / "requirements.lock"
     project = str(ROOT / "pyproject.toml")
     resolve(check, project, "--extra", "check", "--python-version", "3.11")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from core.api.json_text import MAX_DEPTH, JsonTooDeepError, parse_json
+from core.api.json_text import MAX_DEPTH, JsonTooDeepError, json_fault, parse_json
 
 
 def lists(depth: int) -> str:
@@ -41,3 +41,19 @@ def test_what_is_nested_deeper_is_refused_on_every_version_of_python(text: str) 
 def test_what_is_no_json_is_a_value_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         parse_json('{"a": ')
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"a":\n  "b', "the string at line 2, column 3 isn't closed"),
+        ("{", "a name in quotes is missing at line 1, column 2"),
+        ("[1 2]", "a comma is missing at line 1, column 4"),
+        ("[1] x", "there is more after its end at line 1, column 5"),
+        ('["\\x"]', "Invalid \\escape at line 1, column 3"),
+    ],
+)
+def test_a_fault_is_said_with_its_place(text: str, fault: str) -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        parse_json(text)
+    assert json_fault(caught.value) == fault

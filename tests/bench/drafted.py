@@ -15,10 +15,10 @@ from unittest.mock import patch
 import torch
 
 from core.api.chat import Message, TextPart, UserMessage
-from core.engine.drafting import drafters
-from core.engine.drafting.controller import Acceptance
+from core.engine import session
+from core.engine.drafting.costs import Acceptance
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.offer import Offer
+from core.engine.drafting.speculation import Offer
 from core.engine.writing.sampler import Sampler
 
 RATES = (0.0, 0.5, 0.7, 0.9)
@@ -117,7 +117,7 @@ def _guessed(case: Case, reply: tuple[int, ...]) -> Iterator[None]:
         return artificial.draft(reply[drawn : drawn + depth])
 
     if case.is_free:
-        with patch.object(drafters, "LookupDrafter", lambda prompt: artificial):
+        with patch.object(session, "LookupDrafter", lambda prompt: artificial):
             yield
     else:
         with patch.object(HeadDrafter, "_take", head_take):

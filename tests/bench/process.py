@@ -84,7 +84,7 @@ def serve(engine: Engine, tasks: IO[str], answers: IO[str]) -> None:
     before = psutil.Process().memory_info().rss
     assert torch.get_num_threads() == int(os.environ["OMP_NUM_THREADS"])
     if engine.name == "waymark":
-        from core.engine.threads import fix_threads
+        from core.engine.loaded import fix_threads
 
         fix_threads()
     peer, on_gpu = open_here(engine), engine.device == "cuda"

@@ -6,13 +6,13 @@ import gc
 import logging
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from core.cache.host_copies import Arrival, HostCopies
-from core.cache.state import Checkpoint, RecurrentState
+from core.cache.state import Checkpoint, HostCopies, RecurrentState
 from tests.cache.worlds import Late
 
 
@@ -55,7 +55,7 @@ def test_what_has_arrived_is_let_go_with_the_next() -> None:
     begun: list[Late] = []
 
     class Noting(Late):
-        def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Late]:
+        def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
             found, arrival = super().begin(tensors)
             begun.append(arrival)
             return found, arrival
@@ -73,8 +73,8 @@ def test_what_has_arrived_is_let_go_with_the_next() -> None:
 def test_without_room_for_it_each_is_copied_at_once_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Full:
-        def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Arrival]:
+    class Full(Late):
+        def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
             raise RuntimeError("out of pinned memory")
 
     copies = HostCopies(Full())

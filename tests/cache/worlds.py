@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from core.cache.node import Node, Role
 from core.cache.restore import Restored
 from core.cache.side import Branch, SideBranch
 from core.cache.slab import KVSlab
-from core.cache.state import RecurrentState
+from core.cache.state import RecurrentState, SideStream
 from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.storage.files import Files
@@ -44,13 +45,13 @@ def numbers(key: bytes, count: int) -> Tensor:
     return torch.tensor([float(key[index % len(key)]) + index for index in range(count)])
 
 
-class Late:
-    """A `Copier`, and the `Arrival` of each copy: nothing is there until somebody waits for it."""
+class Late(SideStream):
+    """A stream, and the event of each copy: a copy is empty until somebody waits for it."""
 
     def __init__(self) -> None:
         self.pairs: list[tuple[Tensor, Tensor]] = []
 
-    def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Late]:
+    def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
         arrival = Late()
         copies = [torch.full_like(tensor, float("nan")) for tensor in tensors]
         arrival.pairs = list(zip(copies, tensors, strict=True))

@@ -68,7 +68,7 @@ BUSY = threading.Event()
 
 def beat() -> None:
     while True:
-        emit(Beat(busy=BUSY.is_set(), signs=1, longest_step_s=0.1))
+        emit(Beat(busy=BUSY.is_set(), progress=1, step_limit_s=0.1))
         time.sleep(0.02)
 
 
@@ -103,15 +103,12 @@ def load(command: LoadModel) -> None:
 
 def generate(command: Generate, chatty: bool) -> None:
     emit(Generated(request=command.request, answer="yes", ids=(1,)))
-    if os.environ.get("FAKE_WORKER_DIES"):
-        os.kill(os.getpid(), signal.SIGKILL)
     for request in (command.request, command.request, 999) if chatty else (command.request,):
         emit(
             Finished(
                 request=request,
                 reason="stop",
                 reply=AssistantMessage(text="yes"),
-                prompt_ids=(),
                 reply_ids=(1,),
                 stats=RequestStats(),
             )

@@ -1,12 +1,17 @@
-"""Pictures kept by digest: whole or not at all, once, for the owner only."""
+"""The user's files: only regular ones are opened; kept by digest, whole and for the owner only."""
 
+from __future__ import annotations
+
+import os
+import socket
 import stat
 import sys
 from pathlib import Path
 
 import pytest
 
-from core.client.blobs import BlobStore
+from core.api.errors import NotRegularFileError
+from core.client.blobs import BlobStore, read_regular
 
 
 def test_the_same_bytes_are_one_file(tmp_path: Path) -> None:
@@ -54,3 +59,32 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_is_no_digest_is_refused(tmp_path: Path, digest: str) -> None:
     with pytest.raises(ValueError, match="not a SHA-256"):
         BlobStore(tmp_path).path(digest)
+
+
+def test_a_file_is_read_and_a_missing_one_is_the_systems_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"bytes")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert read_regular(tmp_path / "file") == read_regular(tmp_path / "link") == b"bytes"
+    with pytest.raises(FileNotFoundError):
+        read_regular(tmp_path / "gone")
+
+
+def test_a_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotRegularFileError, match="It is a folder"):
+        read_regular(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_devices_and_sockets_are_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    # The path of a socket is short, so it is bound by its name alone.
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        for path in (tmp_path / "pipe", tmp_path / "socket", Path("/dev/zero")):
+            with pytest.raises(NotRegularFileError, match="a pipe, a device or a socket"):
+                read_regular(path)
+    with pytest.raises(NotRegularFileError):
+        BlobStore(tmp_path / "blobs").put_file(tmp_path / "pipe")

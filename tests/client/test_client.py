@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from core import watchdog
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.commands import ClearCache, Flush, Generate
 from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
 from core.client import client as client_module
-from core.client import life, vigil
+from core.client import life
 from core.client.client import EngineClient, EngineState
 from core.client.requests import EngineError
 
@@ -106,7 +107,7 @@ def test_a_killed_worker_fails_what_was_open_and_comes_back_with_its_model() -> 
     ]
 
 
-def test_a_model_that_kills_the_worker_is_not_loaded_again() -> None:
+def test_a_model_that_kills_the_worker_is_not_loaded_again(tmp_path: Path) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("fine"))
         with pytest.raises(EngineError, match="out of luck"):
@@ -114,7 +115,9 @@ def test_a_model_that_kills_the_worker_is_not_loaded_again() -> None:
         await watch.until(lambda: client.model is not None)
         assert client.model is not None and client.model.name == "fine"
 
-    play(scene)
+    log = tmp_path / "worker.log"
+    play(scene, log)
+    assert "out of luck" in log.read_text()
 
 
 def test_a_worker_that_dies_at_every_request_is_given_up_until_asked(
@@ -131,17 +134,6 @@ def test_a_worker_that_dies_at_every_request_is_given_up_until_asked(
             await client.load(settings("fine"))
         await client.restart()
         assert (await client.load(settings("fine"))).name == "fine"
-
-    play(scene)
-
-
-def test_death_in_the_middle_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_WORKER_DIES", "1")
-
-    async def scene(client: EngineClient, _: Watch) -> None:
-        await client.load(settings("fine"))
-        events = [event async for event in client.ask(SAY)]
-        assert [event.type for event in events] == ["generated", "failed"]
 
     play(scene)
 
@@ -290,26 +282,6 @@ def test_a_load_that_cost_the_model_before_leaves_none() -> None:
     play(scene)
 
 
-def test_what_the_worker_prints_is_in_the_log(tmp_path: Path) -> None:
-    log = tmp_path / "worker.log"
-
-    async def scene(client: EngineClient, _: Watch) -> None:
-        with pytest.raises(EngineError):
-            await client.load(settings("crash"))
-
-    play(scene, log)
-    assert "out of luck" in log.read_text()
-
-
-def test_who_listens_after_the_end_hears_nothing() -> None:
-    async def scene(client: EngineClient, _: Watch) -> None:
-        request = client.ask(SAY)
-        assert [event async for event in request]
-        assert [event async for event in request] == []
-
-    play(scene)
-
-
 def test_a_stale_cancel_is_harmless() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("fine"))
@@ -324,7 +296,7 @@ def test_a_stale_cancel_is_harmless() -> None:
 
 @pytest.fixture
 def fast_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (life, vigil):
+    for module in (life, watchdog):
         monkeypatch.setattr(module, "TICK_S", 0.1)
 
 
@@ -336,7 +308,7 @@ def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings(path))
         first = client.worker_pid
-        await watch.until(lambda: client._life._vigil._last is not None)
+        await watch.until(lambda: client._life._watchdog._last is not None)
         request = client.ask(SAY)
         # Stop goes unanswered, and so does all else; none of it may wait for ever.
         request.cancel()
@@ -356,7 +328,7 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         await client.load(settings("stopped"))
         pid = client.worker_pid
         assert pid is not None
-        await watch.until(lambda: client._life._vigil._last is not None)
+        await watch.until(lambda: client._life._watchdog._last is not None)
         os.kill(pid, signal.SIGSTOP)
         await watch.until(lambda: client.state is EngineState.SILENT)
         os.kill(pid, signal.SIGCONT)

@@ -83,8 +83,3 @@ def test_a_lying_length_is_refused(length: int) -> None:
 def test_nonsense_is_refused_by_name(body: bytes) -> None:
     with pytest.raises(ProtocolError, match="can't be read"):
         decode(COMMANDS, body)
-
-
-def test_an_event_survives_the_pipe() -> None:
-    event = Generated(request=3, answer="a\u2028b", reasoning="", ids=(1, 2))
-    assert decode(EVENTS, read_frame(io.BytesIO(encode(event))) or b"") == event

@@ -164,7 +164,6 @@ class Asked:
                 request=self.request.id,
                 reason=reason,
                 reply=AssistantMessage(text=words, reasoning=reasoning, ids=ids),
-                prompt_ids=(),
                 reply_ids=tuple(range(count)),
                 stats=stats or RequestStats(prompt_tokens=10, evaluated_tokens=10),
             )

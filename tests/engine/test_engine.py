@@ -275,7 +275,7 @@ def test_tokens_are_counted_as_a_message_is_read(engine: Engine) -> None:
     assert engine.loaded is not None
     text = "A red circle, and <|im_end|> as it is spelled."
     counted = engine.count_tokens(CountTokens(text=text))
-    assert counted.tokens == len(engine.loaded.text._kit.encoder.ids(text))
+    assert counted.tokens == len(engine.loaded.text._kit.tokenizer.ids(text))
     assert engine.count_tokens(CountTokens(text="")).tokens == 0
     engine.unload()
     with pytest.raises(NoModelError):

@@ -16,7 +16,6 @@ from core.client.codec import decode, read_frame
 from core.engine import engine as engine_module
 from core.engine import loaded as loaded_module
 from core.engine.loaded import LoadedModel
-from core.engine.quiet import QuietTime
 from core.weights.memory import HEADROOM_BYTES
 from core.worker.inbox import Entry
 from core.worker.worker import Outbox, Worker
@@ -42,7 +41,7 @@ def test_the_present_model_goes_only_where_the_new_one_fits_alone(
     monkeypatch.setattr(engine_module, "load", no_memory)
     monkeypatch.setattr(loaded_module, "available_bytes", lambda device: free)
     events = io.BytesIO()
-    worker = Worker(io.BytesIO(), Outbox(events), machine.engine, QuietTime(machine.engine))
+    worker = Worker(io.BytesIO(), Outbox(events), machine.engine)
     settings: dict[str, Any] = {"path": machine.base.settings.path, "precision": "float32"}
     worker._inbox.put(LoadModel(request=3, settings=ModelSettings(device="cpu", **settings)))
     entry = worker._inbox.take()

@@ -12,7 +12,7 @@ from core.api.events import Generated
 from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
-from core.engine.writing import loops, reply
+from core.engine.writing import reply
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import Answer, Machine, user
 
@@ -31,8 +31,8 @@ def low(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """24 tokens with a period of at most 8 are a loop."""
-    periods = loops._PERIODS
-    monkeypatch.setattr(loops, "_ENOUGH", np.where(periods <= 8, 24, 10**9) - periods)
+    periods = reply._PERIODS
+    monkeypatch.setattr(reply, "_ENOUGH", np.where(periods <= 8, 24, 10**9) - periods)
 
 
 def ask(loaded: LoadedModel, said: list[int], **more: Any) -> Answer:

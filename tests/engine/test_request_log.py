@@ -11,7 +11,7 @@ from core.api.chat import AssistantMessage, Conversation, ImagePart, TextPart, U
 from core.api.commands import Command, Flush, Generate, LoadModel, ReadAhead, Settle, UnloadModel
 from core.api.errors import MissingFileError
 from core.api.events import Done, Event, Failed, Finished, Prepared
-from core.api.params import ModelSettings, SamplingParams
+from core.api.params import ModelSettings, Probe, SamplingParams
 from core.api.stats import CacheBytes, Miss, Place, RequestStats
 from core.engine.request_log import KEYS, log_line
 
@@ -57,7 +57,7 @@ def test_W1_a_reply_s_line_has_the_numbers_and_no_word_of_it() -> None:
         chat="k1",
         side=True,
         sampling=SamplingParams(stop=(SECRET,)),
-        logits_file=f"/{SECRET}",
+        probe=Probe(logits_file=f"/{SECRET}"),
     )
     last = Finished(
         request=5,

@@ -245,7 +245,7 @@ def test_a_pattern_is_compiled_once_for_all_strings(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(schemas, "matcher", counted)
     names = {"patternProperties": {"^a": {}}, "additionalProperties": False}
     schema = json.dumps({"items": {"pattern": "^[a-z]+[0-9]$", **names}})
-    ask = SchemaTasks().handlers()["schema.violation"]
+    ask = SchemaTasks().violation
     for text, found in (
         ([f"a{number % 10}" for number in range(2_000)], ""),
         (["a1", "b", "a2"], "violation"),
@@ -265,5 +265,5 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     form = of_schema({"$schema": "https://example.com/s", "$ref": "https://example.com/x"})
     assert "only the schema itself is read" in refusal(form)
-    ask = SchemaTasks().handlers()["schema.violation"]
+    ask = SchemaTasks().violation
     assert ask({"schema": form.text}, b"1")[0]["found"] == "reference"

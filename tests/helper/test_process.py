@@ -14,11 +14,10 @@ import psutil
 import pytest
 
 from core.api.errors import TemplateError
-from core.client.codec import frame
+from core.client.codec import Fields, frame
 from core.client.programs import clean_environment, program
 from core.helper import process
 from core.helper.process import Helper, HelperFailedError
-from core.helper.wire import Fields
 
 MEMORY = 400 * 2**20
 ENDLESS = b"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
@@ -184,7 +183,7 @@ def test_H6_a_helper_at_work_ends_with_its_parent() -> None:
 def test_a_helper_can_write_no_file(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("written") / "file"
     tries = (
-        "from core.helper.limits import limit_process\n"
+        "from core.helper.__main__ import limit_process\n"
         "limit_process(2**30)\n"
         f"file = open({str(path)!r}, 'wb')\n"
         "try:\n    file.write(b'x'); file.flush()\n"

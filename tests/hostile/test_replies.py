@@ -27,6 +27,7 @@ from tests.hostile.replies import reply
 FULL = 1_000
 # Replies in one test: enough for a failure to name a few.
 BATCH = 10
+slow = pytest.mark.slow
 pytestmark = pytest.mark.qt_log_ignore(
     *HARMLESS,
     # This machine may have no font for an alphabet.
@@ -95,7 +96,16 @@ def look_around(view: TranscriptView, qtbot: QtBot) -> None:
     rest(qtbot)
 
 
-@pytest.mark.parametrize("first", range(0, mutants(FULL), BATCH))
+@pytest.mark.parametrize(
+    "first",
+    [
+        0,
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in range(BATCH, mutants(FULL), BATCH)
+        ),
+    ],
+)
 def test_hostile_replies(view: TranscriptView, qtbot: QtBot, bait: Bait, first: int) -> None:
     texts = {seed: reply(seed, str(bait.path)) for seed in range(first, first + BATCH)}
     rest(qtbot)

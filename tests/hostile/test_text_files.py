@@ -11,16 +11,19 @@ import pytest
 
 from core.api.errors import BrokenTokenizerError, TemplateError
 from core.helper.process import Helper
-from core.text.template import chat_template as template_module
-from core.text.template.chat_template import ChatTemplate
-from core.text.tokenizer import tokenizer as tokenizer_module
-from core.text.tokenizer.tokenizer import Tokenizer
+from core.text import template as template_module
+from core.text import tokenizer as tokenizer_module
+from core.text.template import ChatTemplate
+from core.text.tokenizer import Tokenizer
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes, mutated_text
 from tests.text.tiny_tokenizer import FAMILIES, TEMPLATES, tokenizer_json
 
 KINDS = ("chatml", "llama3", "instruct", "gemma")
 MEMORY = 400 * 2**20
+SEEDS = pytest.mark.parametrize(
+    "seeds", [range(25), pytest.param(range(25, mutants(1_000)), marks=pytest.mark.slow)]
+)
 GROWTH_BYTES = 200 * 2**20
 WORDS = "Hello, \u4f60\u597d \U0001f600 <|im_end|>\n\n  1234 \ufffd " * 20
 QUESTION = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "yes"}]
@@ -78,12 +81,13 @@ def tokenizer_mutant(seed: int) -> bytes:
     return json.dumps(mutant).encode()
 
 
+@SEEDS
 def test_mutants_of_tokenizers_cost_their_helper_at_most(
-    helper_of: Callable[[int], Helper],
+    seeds: range, helper_of: Callable[[int], Helper]
 ) -> None:
     helper, worked = helper_of(MEMORY), 0
     ended: list[str] = []
-    for seed in range(mutants(1_000)):
+    for seed in seeds:
         data = tokenizer_mutant(seed)
         try:
             tokenizer = Tokenizer(lambda data=data: data, helper)  # type: ignore[misc]
@@ -161,12 +165,13 @@ def template_mutant(seed: int) -> str:
     return "".join(statement(random_, random_.randrange(4)) for _ in range(3))
 
 
+@SEEDS
 def test_mutants_of_templates_cost_their_helper_at_most(
-    helper_of: Callable[[int], Helper],
+    seeds: range, helper_of: Callable[[int], Helper]
 ) -> None:
     helper, worked = helper_of(MEMORY), 0
     ended: list[str] = []
-    for seed in range(mutants(1_000)):
+    for seed in seeds:
         try:
             template = ChatTemplate(template_mutant(seed), {"bos_token": "<s>"}, helper)
             assert isinstance(template.render(QUESTION, None, 0.0), str)

@@ -23,8 +23,8 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 def main() -> None:
     from core.helper import __main__ as helper
 
-    for area in ("picture", "template", "tokenizer"):
-        helper._tasks_of(area)
+    for name in ("picture.open", "template.render", "tokenizer.build"):
+        helper.Tasks()[name]
     sys.addaudithook(watch)
     helper.main()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.cache.host_copies import HostCopies, SideStream
-from core.cache.state import Checkpoint, RecurrentState
+from core.cache.state import Checkpoint, HostCopies, RecurrentState, SideStream
 
 pytestmark = pytest.mark.gpu
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from core.api.prompt import Image, Prompt
 from core.cache.context import ContextCache
-from core.engine.drafting.controller import StepCosts
+from core.engine.drafting.costs import StepCosts
 from core.engine.drafting.head import HeadDrafter
-from core.engine.passes.head_steps import HeadSteps
+from core.engine.passes.mtp import HeadSteps
 from core.engine.passes.prefill import Prefill
 from core.loading.model import read_model
 from core.loading.plan import ModelPlan

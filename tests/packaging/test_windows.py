@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from core.client.running import MARK
+from core.client.programs import MARK
 from desktop.store.folders import DATA_VARIABLE, Folders
 from tests.packaging.scripts import INSTALLERS
 

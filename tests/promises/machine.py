@@ -26,7 +26,7 @@ from core.api.chat import (
 )
 from core.api.commands import Forget, Generate, LoadModel, ReadAhead, Settle
 from core.api.events import Event, Finished, Prepared
-from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe, SamplingParams
 from core.api.prompt import Prompt
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
@@ -47,6 +47,14 @@ from tests.storage.disks import PLENTY, FailingFiles
 GREEDY = SamplingParams(temperature=0, max_tokens=4)
 PENALTIES = (0.3, 0.4, 0.2, 0.5, 0.6, 0.1)
 DEFAULT = CacheSettings(count=32, interval=1)
+DRAFTED = DraftSettings()
+
+
+class Drafts(DraftSettings):
+    """Draft settings, with the fields of a `Probe` that spoil drafts."""
+
+    draft_noise: float = 0.0
+    skip_rollback: bool = False
 
 
 class CountingModel:
@@ -234,19 +242,25 @@ class Machine:
         cache: CacheSettings = DEFAULT,
         sampling: SamplingParams = GREEDY,
         flag: CancelFlag | None = None,
+        draft: DraftSettings = DRAFTED,
         before_forward: Callable[[int], None] | None = None,
         say: Sequence[int] = (),
         **more: Any,
     ) -> Answer:
         """Answer, and check that the numbers told are those of what was computed.
 
-        `say` are ids that the model is made to say first.
+        `say` are ids that the model is made to say first; fields of a `Probe` are among `more`.
         """
+        probe = {name: more.pop(name) for name in Probe.model_fields if name in more}
+        if isinstance(draft, Drafts):
+            probe |= {"draft_noise": draft.draft_noise, "skip_rollback": draft.skip_rollback}
         command = Generate(
             request=7,
             conversation=Conversation(messages=tuple(messages)),
             cache=cache,
             sampling=sampling,
+            draft=DraftSettings(mode=draft.mode, tokens=draft.tokens),
+            probe=Probe(**probe),
             **more,
         )
         events: list[Event] = []

@@ -253,7 +253,7 @@ def test_T3_a_reply_that_ends_by_itself_after_a_pause_keeps_the_pause(loaded_of:
     machine = Machine(loaded_of("hybrid"))
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)
-    end = next(iter(machine.base.text.stop_ids))
+    end = next(iter(machine.base.text.end_of_turn_ids))
     whole = machine.ask([*chat, first.paused], say=[65, 66, end])
     assert whole.finished.reason == "stop"
     ids = whole.finished.reply.ids

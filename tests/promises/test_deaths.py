@@ -19,7 +19,7 @@ import torch
 from core.api.chat import Conversation, ImagePart, Message
 from core.api.commands import Command, Flush, Generate, LoadModel, Settle
 from core.api.events import EVENTS, Done, Event, Failed, Finished, Hello, Loaded, Prepared
-from core.api.params import CacheSettings, ModelSettings
+from core.api.params import CacheSettings, ModelSettings, Probe
 from core.client.codec import decode, encode, read_frame
 from core.client.transport import worker_environment
 from core.engine.loaded import LoadedModel
@@ -121,7 +121,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
                     conversation=Conversation(messages=tuple(chat)),
                     chat="chat",
                     sampling=GREEDY,
-                    logits_file=str(logits),
+                    probe=Probe(logits_file=str(logits)),
                 )
             )
             assert isinstance(answer, Finished)

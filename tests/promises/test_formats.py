@@ -15,12 +15,12 @@ from core.api.chat import Message
 from core.api.errors import ReplyFormatError
 from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
+from core.client.codec import Fields
 from core.engine.loaded import LoadedModel
 from core.formats import check
 from core.formats.check import fault
 from core.helper.grammars import GrammarTasks
 from core.helper.schemas import SchemaTasks
-from core.helper.wire import Fields
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import Answer, Machine, same, user, words

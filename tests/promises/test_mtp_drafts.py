@@ -18,9 +18,9 @@ from core.api.reply_format import ReplyFormat
 from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.drafting import head
-from core.engine.drafting.controller import StepCosts
+from core.engine.drafting.costs import StepCosts
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.offer import Offer
+from core.engine.drafting.speculation import Offer
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import MOST_TOKENS
@@ -30,6 +30,7 @@ from tests.promises.machine import (
     Answer,
     CountdownFlag,
     CountingModel,
+    Drafts,
     Machine,
     same,
     system,
@@ -67,11 +68,8 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug, "check", uncounted)
 
 
-def drafts(
-    mode: str = "mtp", tokens: int | None = None, noise: float = 0.0, **more: bool
-) -> DraftSettings:
-    values = {"mode": mode, "tokens": tokens, "noise": noise, **more}
-    return DraftSettings.model_validate(values)
+def drafts(mode: str = "mtp", tokens: int | None = None, noise: float = 0.0) -> Drafts:
+    return Drafts.model_validate({"mode": mode, "tokens": tokens, "draft_noise": noise})
 
 
 def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:

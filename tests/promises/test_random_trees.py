@@ -40,17 +40,17 @@ from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
-from tests.promises.machine import CountdownFlag, Machine, same, system, user, words
+from tests.promises.machine import CountdownFlag, Drafts, Machine, same, system, user, words
 
 HOT = SamplingParams(temperature=1.5, max_tokens=5)
 OFF = DraftSettings(mode="off")
 DRAFTS = (
     OFF,
     DraftSettings(),
-    DraftSettings(mode="both", tokens=4, noise=0.5),
+    Drafts(mode="both", tokens=4, draft_noise=0.5),
     DraftSettings(mode="mtp", tokens=2),
-    DraftSettings(mode="mtp", tokens=7, noise=0.2),
-    DraftSettings(mode="lookup", tokens=3, noise=1.0),
+    Drafts(mode="mtp", tokens=7, draft_noise=0.2),
+    Drafts(mode="lookup", tokens=3, draft_noise=1.0),
 )
 FORMS = (
     *(None, None, None),

@@ -313,7 +313,7 @@ def test_M2_the_engine_forgets_what_it_remembers_of_texts(
     machine.ask([user(words(30))])
     assert machine.engine.loaded is not None
     text = machine.engine.loaded.text
-    remembered = text._kit.encoder.remembered, text._kit.tokenizer.found
+    remembered = text._kit.tokenizer.cached_ids, text._kit.tokenizer.cached_places
     assert all(each.num_bytes > 0 for each in remembered)
     machine.forget("chat")
     assert [each.num_bytes for each in remembered] == [0, 0]

@@ -12,13 +12,13 @@ import pytest
 from core.api.chat import ImagePart, Message
 from core.api.params import DraftSettings, SamplingParams
 from core.engine import debug
-from core.engine.drafting import drafters
-from core.engine.drafting.controller import StepCosts
+from core.engine.drafting import lookup
+from core.engine.drafting.costs import StepCosts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import PURE, RECURRENT
-from tests.promises.machine import Answer, CountdownFlag, Machine, same, user, words
+from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
 
 pytestmark = NEEDS_COMPILER
 
@@ -41,8 +41,8 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug, "check", lambda *_: None)
 
 
-def drafts(tokens: int | None = None, noise: float = 0.0) -> DraftSettings:
-    return DraftSettings(mode="lookup", tokens=tokens, noise=noise)
+def drafts(tokens: int | None = None, noise: float = 0.0) -> Drafts:
+    return Drafts(mode="lookup", tokens=tokens, draft_noise=noise)
 
 
 DRAFTS = [drafts(), drafts(1), drafts(3, 0.5), drafts(7), drafts(4, 1.0)]
@@ -66,7 +66,7 @@ class Knowing:
 
 def knows(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     """From now on drafts are right, but for what noise there is."""
-    monkeypatch.setattr(drafters, "PromptLookup", lambda _: Knowing(plain.ids))
+    monkeypatch.setattr(lookup, "PromptLookup", lambda _: Knowing(plain.ids))
 
 
 def alike(answer: Answer, plain: Answer) -> None:
@@ -154,11 +154,7 @@ def test_P2_a_rollback_that_leaves_something_shows(
     def forgets(decode: Decode, count: int) -> None:
         places, slab = list(decode.places), decode._slab
         if fault == "states":
-            captured = decode._captured
-            decode._captured = decode._computed = None
-            keep(decode, count)
-            decode._captured = captured
-            return
+            monkeypatch.setattr(type(decode._steps), "keep", lambda *_: None)
         with monkeypatch.context() as context:
             if fault == "rows":
                 context.setattr(type(slab), "clear", lambda *_: None)

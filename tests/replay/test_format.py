@@ -8,8 +8,7 @@ import pytest
 from core.api.chat import AssistantMessage, TextPart, UserMessage
 from core.api.errors import InvalidRequestError
 from core.api.params import CacheSettings
-from core.replay.chats import Chat
-from core.replay.format import read_script
+from core.replay.chats import Chat, read_script
 from core.replay.steps import Script, SettingsStep
 
 

@@ -14,8 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from core.api.chat import ImagePart
-from core.replay.lines import EMPTY_LINE
-from core.replay.player import chat_key
+from core.replay.player import EMPTY_LINE, chat_key
 from tests.promises.fixtures import folder_of, picture
 from tests.promises.machine import last_end, words
 from tests.replays import Run, play

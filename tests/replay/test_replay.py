@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from core.api.chat import ImagePart
 from core.client.lock import DataFolderLock
-from core.replay.lines import EMPTY_LINE
+from core.replay.player import EMPTY_LINE
 from tests.oracle.checkpoints import VOCABULARY
 from tests.promises.fixtures import folder_of, picture
 from tests.promises.machine import last_end, words

@@ -55,7 +55,7 @@ def sampled(
 
 def plain_ids(text: ChatText, words: str) -> list[int]:
     """The ids of words, as a model could have sampled them."""
-    return text._kit.encoder.ids(words)
+    return text._kit.tokenizer.ids(words)
 
 
 def added_id(text: ChatText, spelling: str) -> int:

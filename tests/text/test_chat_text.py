@@ -18,8 +18,7 @@ from core.api.errors import (
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, TextRun
 from core.text.chat_text import ChatText
-from core.text.history import spliced_pieces
-from core.text.splicing import Sampled
+from core.text.history import Sampled, spliced_pieces
 from tests.text.chats import (
     GRID,
     IMAGE,
@@ -59,7 +58,6 @@ def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(
     gemma = text_of("gemma")
     named, written = added_id(gemma, "<eos>"), added_id(gemma, "<end_of_turn>")
     assert gemma.end_of_turn_ids == {named, written}
-    assert gemma.stop_ids == gemma.end_of_turn_ids
 
 
 @pytest.mark.parametrize(
@@ -131,20 +129,14 @@ def test_an_open_thought_at_the_prompts_end_is_noticed(
     assert (rendered.opens_reasoning, rendered.closes_reasoning) == (opens, not opens)
 
 
-def test_a_thought_in_history_is_none_that_the_template_closes_before_the_reply(
+def test_a_thought_in_history_is_not_one_before_the_reply(
     text_of: Callable[[str], ChatText],
 ) -> None:
     text = text_of("chatml_keeps_thoughts")
     asked = chat("a", sampled(text, plain_ids(text, "hm"), in_thought=True), "b")
     assert not render(text, asked, thinking=None).closes_reasoning
+    assert not render(text, asked, thinking=False).opens_reasoning
     assert not render(text_of("llama3"), chat("hi"), None).closes_reasoning
-
-
-def test_a_thought_kept_in_history_opens_nothing(text_of: Callable[[str], ChatText]) -> None:
-    text = text_of("chatml_keeps_thoughts")
-    unfinished = sampled(text, plain_ids(text, "hm"), in_thought=True)
-    rendered = render(text, chat("a", unfinished, "b"), thinking=False)
-    assert not rendered.opens_reasoning
 
 
 def test_pictures_keep_their_places_between_texts(thinking_text: ChatText) -> None:
@@ -286,10 +278,15 @@ def test_a_closed_thought_without_an_answer_is_closed_once(
     assert _contains(rendered, [*reply, added_id(text, "<|im_end|>")])
 
 
-def test_a_thought_that_never_closed_leaves_an_empty_answer(thinking_text: ChatText) -> None:
-    text = thinking_text
-    cut_off = sampled(text, plain_ids(text, "hm hm"), in_thought=True)
-    assert "assistant\n<|im_end|>" in words(text, ids(render(text, chat("a", cut_off, "b"))))
+@pytest.mark.parametrize("after", [None, "\n\n"])
+def test_a_thought_without_an_answer_leaves_an_empty_one(
+    thinking_text: ChatText, after: str | None
+) -> None:
+    text, reply = thinking_text, plain_ids(thinking_text, "hm")
+    if after is not None:
+        reply += [added_id(text, "</think>"), *plain_ids(text, after)]
+    rendered = render(text, chat("a", sampled(text, reply, in_thought=True), "b"))
+    assert "assistant\n<|im_end|>" in words(text, ids(rendered))
 
 
 def test_a_thought_that_never_closed_is_closed_by_a_template_that_keeps_it(
@@ -299,13 +296,6 @@ def test_a_thought_that_never_closed_is_closed_by_a_template_that_keeps_it(
     cut_off = sampled(text, plain_ids(text, "hm"), in_thought=True)
     shown = words(text, ids(render(text, chat("a", cut_off, "b"))))
     assert "<think>\nhm\n</think>\n\n<|im_end|>" in shown
-
-
-def test_an_answer_of_nothing_but_space_after_a_thought_is_empty(thinking_text: ChatText) -> None:
-    text = thinking_text
-    reply = [*plain_ids(text, "hm"), added_id(text, "</think>"), *plain_ids(text, "\n\n")]
-    rendered = render(text, chat("a", sampled(text, reply, in_thought=True), "b"))
-    assert "assistant\n<|im_end|>" in words(text, ids(rendered))
 
 
 @pytest.mark.parametrize("defect", ["tokenizer", "range", "bytes", "absent"])
@@ -388,16 +378,31 @@ def test_a_system_prompt_of_the_templates_own_is_no_message(
 # ---------------------------------------------------------------- refusals
 
 
-def test_there_must_be_something_to_answer(chat_text: ChatText) -> None:
-    for conversation in (
-        Conversation(messages=()),
-        chat(system("brief")),
-        chat(user()),
-        chat(" \n"),
-        chat("a", AssistantMessage(text="b"), user("", " ")),
-    ):
-        with pytest.raises(EmptyConversationError):
-            render(chat_text, conversation)
+@pytest.mark.parametrize(
+    ("conversation", "error"),
+    [
+        (Conversation(messages=()), EmptyConversationError),
+        (chat(system("brief")), EmptyConversationError),
+        (chat(user()), EmptyConversationError),
+        (chat(" \n"), EmptyConversationError),
+        (chat("a", AssistantMessage(text="b"), user("", " ")), EmptyConversationError),
+        (chat(AssistantMessage(text="b")), EmptyConversationError),
+        (chat("a", *[AssistantMessage(text="b")] * 2), InvalidRequestError),
+        (chat("a", system("late"), "b"), InvalidRequestError),
+    ],
+)
+def test_a_conversation_that_cannot_be_answered_is_refused(
+    chat_text: ChatText, conversation: Conversation, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        render(chat_text, conversation)
+
+
+def test_a_model_without_a_place_for_pictures_refuses_them(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    with pytest.raises(NoVisionError):
+        render(text_of("instruct"), chat(user(PICTURE, "what is this?")))
 
 
 def test_T3_a_reply_goes_on_from_the_prompt_it_answered(chat_text: ChatText) -> None:
@@ -445,7 +450,11 @@ def test_T3_an_answer_of_another_tokenizer_does_not_go_on_as_a_thought(
 
 def test_T3_no_stop_in_what_a_reply_has_already_ends_it(chat_text: ChatText) -> None:
     """It was begun under other settings, and nothing of it may be lost."""
-    begun = [*plain_ids(chat_text, "b stop c"), min(chat_text.stop_ids), *plain_ids(chat_text, "d")]
+    begun = [
+        *plain_ids(chat_text, "b stop c"),
+        min(chat_text.end_of_turn_ids),
+        *plain_ids(chat_text, "d"),
+    ]
     reply = sampled(chat_text, begun, render(chat_text, chat("a")).opens_reasoning)
     reader = chat_text.reply_reader(render(chat_text, chat("a", reply)), ("stop", "e f"))
     assert (reader.finished, reader.reply_ids()) == (False, begun)
@@ -456,32 +465,10 @@ def test_T3_no_stop_in_what_a_reply_has_already_ends_it(chat_text: ChatText) -> 
     assert reader.finished and (reader.answer + reader.reasoning).strip() == before.strip()
 
 
-def test_a_reply_without_a_question_is_refused(chat_text: ChatText) -> None:
-    with pytest.raises(EmptyConversationError):
-        render(chat_text, chat(AssistantMessage(text="b")))
-    with pytest.raises(InvalidRequestError):
-        render(chat_text, chat("a", AssistantMessage(text="b"), AssistantMessage(text="c")))
-
-
-def test_the_system_speaks_first_or_not_at_all(chat_text: ChatText) -> None:
-    with pytest.raises(InvalidRequestError):
-        render(chat_text, chat("a", system("late"), "b"))
-
-
 def test_every_picture_needs_its_place(thinking_text: ChatText) -> None:
     for images in ([], [IMAGE, IMAGE]):
         with pytest.raises(InvalidRequestError):
             thinking_text.render(chat(user(PICTURE, "a")), images, None, GRID)
-
-
-def test_a_model_without_eyes_says_so(text_of: Callable[[str], ChatText]) -> None:
-    with pytest.raises(NoVisionError):
-        render(text_of("instruct"), chat(user(PICTURE, "what is this?")))
-
-
-def test_a_template_speaks_for_itself(text_of: Callable[[str], ChatText]) -> None:
-    with pytest.raises(TemplateError, match="take turns"):
-        render(text_of("instruct"), chat("one", "two"))
 
 
 # ---------------------------------------------------------------- the fallback

@@ -21,16 +21,15 @@ from core.api.errors import (
 )
 from core.api.params import SamplingParams
 from core.helper.tokenizer import SpellingFinder
-from core.text.chat_text import ChatText
-from core.text.files import read_text_files
-from core.text.sampling_defaults import sampling_defaults
-from core.text.template.picture_frame import PictureFrame
-from core.text.tokenizer.added_tokens import (
+from core.text.added_tokens import (
     WHITE_SPACE,
     AddedToken,
     AddedTokens,
     without_swallowed,
 )
+from core.text.chat_text import ChatText
+from core.text.files import read_text_files, sampling_defaults
+from core.text.template import PictureFrame
 from tests.text.chats import chat, library_tokenizer, render
 from tests.text.tiny_tokenizer import write_text_folder
 
@@ -169,7 +168,7 @@ def test_an_id_that_the_model_has_no_row_for_is_refused_before_the_model_sees_it
         "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
     )
     text = ChatText.open(folder)
-    with pytest.raises(BrokenTokenizerError, match="the model has 300 of them"):
+    with pytest.raises(BrokenTokenizerError, match="only 300 tokens"):
         render(text, chat("a"))
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from core.api.chat import AssistantMessage, TextPart, UserMessage
+from core.text.added_tokens import AddedToken
 from core.text.chat_text import ChatText
 from core.text.history import joined_texts
-from core.text.tokenizer.added_tokens import AddedToken
 from tests.text.chats import added_id, chat, plain_ids, render, user
 from tests.text.test_chat_text import REPEATS_TEXT
 from tests.text.tiny_tokenizer import write_text_folder
 
+slow = pytest.mark.slow
 # What a busy machine may add to either time.
 FLOOR_S = 0.4
 ATTEMPTS = 3
@@ -95,7 +96,9 @@ TYPED: dict[str, tuple[Callable[[int], str], int]] = {
 
 
 @pytest.mark.parametrize("way", ["spliced", "plain"])
-@pytest.mark.parametrize("case", TYPED)
+@pytest.mark.parametrize(
+    "case", ["mixed", *(pytest.param(each, marks=slow) for each in TYPED if each != "mixed")]
+)
 def test_what_is_typed_is_rendered_in_linear_time(
     case: str, way: str, request: pytest.FixtureRequest
 ) -> None:
@@ -140,6 +143,7 @@ def test_many_messages_find_their_places_in_linear_time(tmp_path: Path) -> None:
     assert_linear(work, 1_200)
 
 
+@slow
 def test_a_templates_own_text_is_split_in_linear_time(plain: ChatText) -> None:
     """Each place where a token for whole words was no whole word copied the text."""
 
@@ -150,8 +154,8 @@ def test_a_templates_own_text_is_split_in_linear_time(plain: ChatText) -> None:
     assert_linear(work, 120_000)
 
 
-@pytest.mark.parametrize("unit", [" ", "\n", "a", " a"])
-@pytest.mark.parametrize("in_thought", [True, False])
+@pytest.mark.parametrize("unit", [" ", *(pytest.param(each, marks=slow) for each in ("\n", "a"))])
+@pytest.mark.parametrize("in_thought", [True, pytest.param(False, marks=slow)])
 def test_a_reply_is_read_in_linear_time(
     unit: str, in_thought: bool, thinking_text: ChatText
 ) -> None:

@@ -15,8 +15,7 @@ from core.helper.process import Helper
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.tokenizer.plain_encoder import PlainEncoder
-from core.text.tokenizer.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer
 from tests.text.chats import (
     PICTURE,
     chat,
@@ -117,13 +116,13 @@ def test_a_text_reads_as_it_was_typed(
     if tokenizer.decoder is None or not family.startswith("chatml"):
         return
     normal = tokenizer.normalizer.normalize_str(typed)
-    encoded = text._kit.encoder.ids(typed)
+    encoded = text._kit.tokenizer.ids(typed)
     assert tokenizer.decode(encoded, skip_special_tokens=False) == normal
 
 
 def test_lone_surrogates_become_replacement_characters(chat_text: ChatText) -> None:
-    encoder = chat_text._kit.encoder
-    assert encoder.ids("a\ud800b\udfff") == encoder.ids("a\ufffdb\ufffd")
+    tokenizer = chat_text._kit.tokenizer
+    assert tokenizer.ids("a\ud800b\udfff") == tokenizer.ids("a\ufffdb\ufffd")
 
 
 def test_a_long_text_is_one_piece_and_costs_no_more_than_its_length(chat_text: ChatText) -> None:
@@ -152,8 +151,8 @@ def test_I5_a_vocabulary_that_spells_a_control_token_is_cleaned() -> None:
         "model": {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": False},
     }
     data = json.dumps(description).encode()
-    encoder = PlainEncoder(Tokenizer(lambda: data, Helper(TEXT_MEMORY_BYTES)))
-    assert encoder.ids("a<s>b</s>") == [7, 3, 4, 5, 8, 3, 6, 4, 5]
+    tokenizer = Tokenizer(lambda: data, Helper(TEXT_MEMORY_BYTES))
+    assert tokenizer.ids("a<s>b</s>") == [7, 3, 4, 5, 8, 3, 6, 4, 5]
 
 
 def test_a_reply_of_another_tokenizer_may_spell_anything(thinking_text: ChatText) -> None:
@@ -173,23 +172,3 @@ def test_blank_added_tokens_stay_what_the_model_was_taught(
     assert double.spelling == "\n\n"
     assert double.id in ids(render(text, chat("a\n\nb")))
     assert read_text_files(folder_of("gemma")).fingerprint == text.tokenizer_fingerprint
-
-
-def test_what_was_encoded_once_is_not_encoded_again(
-    thinking_text: ChatText, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A conversation is sent whole with every turn."""
-    encoder = thinking_text._kit.encoder
-    first = render(thinking_text, chat("Once upon a time", "there was"))
-    before = encoder.num_encoded
-    assert render(thinking_text, chat("Once upon a time", "there was")).prompt == first.prompt
-    assert encoder.num_encoded == before
-    render(thinking_text, chat("Once upon a time", "there will be"))
-    assert 0 < encoder.num_encoded - before < len("there will be") + 40
-    monkeypatch.setattr(encoder.remembered, "most_bytes", 400 + 12 * 8)
-    for text in ("a" * 12, "b" * 12, "a" * 12):
-        before = encoder.num_encoded
-        encoder.ids(text)
-        assert encoder.num_encoded == before + 12
-    encoder.ids("a" * 12)
-    assert encoder.num_encoded == before + 12

@@ -222,8 +222,8 @@ def test_every_error_has_words_for_a_dialog(tmp_path: Path) -> None:
     with pytest.raises(WaymarkError) as caught:
         ModelFolder.open(tmp_path)
     info = caught.value.info()
-    assert info.title == "A model file is missing"
-    assert info.message.startswith("config.json is missing in ")
+    assert info.title == "This folder holds no model"
+    assert info.message.endswith(" has no config.json.")
 
 
 def test_a_folder_of_gguf_files_is_named_as_such(tmp_path: Path) -> None:

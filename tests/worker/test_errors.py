@@ -15,7 +15,6 @@ from core.api.events import EVENTS, Answer, Done, Failed, Finished, Generated
 from core.client.codec import MAX_FRAME_BYTES, decode, read_frame
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.engine.quiet import QuietTime
 from core.worker.worker import Outbox, Worker
 
 SECRET = "what somebody wrote"
@@ -56,7 +55,7 @@ def test_every_error_has_a_name_and_quotes_nothing(
     action: Callable[[], Answer], name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     engine = Engine()
-    worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), engine, QuietTime(engine))
+    worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), engine)
     worker._handlers[ClearCache] = lambda command, flag: action()
     event = worker._last_event(ClearCache(request=5), CancelFlag())
     assert isinstance(event, Failed) and event.request == 5

@@ -10,8 +10,9 @@ from core.api.errors import RequestCancelled
 from core.api.events import Done, Event, Failed, Prepared, Queued
 from core.api.stats import CacheBytes
 from core.engine.cancel import CancelFlag
-from core.engine.quiet import QuietTime
+from core.engine.engine import Engine
 from core.worker.inbox import Entry, Inbox
+from core.worker.worker import IdleWriter
 
 NOTHING = Conversation(messages=())
 STOPPED = RequestCancelled("stopped").info()
@@ -138,10 +139,11 @@ def test_nobody_s_idle_work_is_nobody_s_to_forget() -> None:
     assert [box.take(), box.take()] == [2, 1]
 
 
-class Disk:
+class Disk(Engine):
     """An engine with so many segments to write, one of which may fail."""
 
     def __init__(self, segments: int, broken: bool = False) -> None:
+        super().__init__()
         self.segments = segments
         self.broken = broken
         self.written = self.checked = 0
@@ -160,12 +162,12 @@ class Disk:
 
 def test_D2_one_segment_at_a_time_is_written_once_it_is_quiet() -> None:
     disk = Disk(segments=2)
-    quiet = QuietTime(disk, quiet_s=7)
+    quiet = IdleWriter(disk, idle_s=7)
     quiet.request_ended()
-    seen = [(quiet.patience_s, disk.written)]
+    seen = [(quiet.wait_s, disk.written)]
     for _ in range(2):
         quiet.step()
-        seen.append((quiet.patience_s, disk.written))
+        seen.append((quiet.wait_s, disk.written))
     # The inbox is looked at before each; in the end there is nothing to wait for.
     assert seen == [(7, 0), (0, 1), (None, 2)] and disk.checked == 0
 
@@ -173,17 +175,17 @@ def test_D2_one_segment_at_a_time_is_written_once_it_is_quiet() -> None:
 def test_what_fails_while_it_is_quiet_is_logged_and_waits_for_the_next_request(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    quiet = QuietTime(Disk(segments=1, broken=True), quiet_s=7)
+    quiet = IdleWriter(Disk(segments=1, broken=True), idle_s=7)
     quiet.request_ended()
     quiet.step()
-    assert quiet.patience_s is None and "OSError, raised at" in capsys.readouterr().err
+    assert quiet.wait_s is None and "OSError, raised at" in capsys.readouterr().err
     quiet.request_ended()
-    assert quiet.patience_s == 7
+    assert quiet.wait_s == 7
 
 
 def test_integrity_is_checked_when_all_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     disk = Disk(segments=2)
-    quiet = QuietTime(disk, checks=True)
+    quiet = IdleWriter(disk, checks=True)
     quiet.step()
     assert disk.checked == 0
     quiet.step()

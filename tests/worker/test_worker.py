@@ -16,6 +16,7 @@ from typing import BinaryIO, TypeVar, cast
 import psutil
 import pytest
 
+from core import watchdog
 from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.commands import ClearCache, CountTokens, DescribeImage, Generate, LoadModel
 from core.api.errors import EngineDiedError
@@ -34,12 +35,12 @@ from core.api.events import (
     Queued,
 )
 from core.api.params import ModelSettings, SamplingParams
-from core.client import life, vigil
+from core.client import life
 from core.client.client import EngineClient, EngineState
 from core.client.codec import HEADER, decode, encode, read_frame
 from core.client.requests import EngineError, Request
 from core.client.transport import default_command, worker_environment
-from core.client.vigil import Vigil
+from core.watchdog import Watchdog
 from tests.noisy_worker import NOISE
 from tests.promises.fixtures import folder_of, picture
 from tests.promises.machine import user, words
@@ -379,7 +380,7 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
     monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
     # Beats come every two seconds, so a tick can't be much shorter than one.
     monkeypatch.setattr(life, "TICK_S", 0.7)
-    monkeypatch.setattr(vigil, "TICK_S", 10.0)
+    monkeypatch.setattr(watchdog, "TICK_S", 10.0)
     scene = Scene([sys.executable, "-m", "tests.stuck_worker", kind])
 
     async def hangs(client: EngineClient) -> None:
@@ -401,10 +402,10 @@ def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene)
     """Beats come while it computes, and say that it moves."""
     client, chat = shared.client, talk(user("Hello"))
     busy: list[int] = []
-    hear = Vigil.heard
+    hear = Watchdog.heard
 
-    def listen(self: Vigil, beat: Beat | None = None) -> None:
-        busy.extend([beat.signs] if beat is not None and beat.busy else [])
+    def listen(self: Watchdog, beat: Beat | None = None) -> None:
+        busy.extend([beat.progress] if beat is not None and beat.busy else [])
         hear(self, beat)
 
     async def scene() -> None:
@@ -412,7 +413,7 @@ def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene)
             await client.ask(reply_to(chat, ENDLESS)).last()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Vigil, "heard", listen)
+        patch.setattr(Watchdog, "heard", listen)
         shared.play(scene())
     assert busy == sorted(set(busy))
 

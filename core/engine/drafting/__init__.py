@@ -1,1 +1,1 @@
-"""Tokens that may come next, to be checked several in one step."""
+"""Speculative decoding: drafted tokens, checked several in one step."""

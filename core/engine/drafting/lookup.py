@@ -1,31 +1,57 @@
-"""Prompt lookup: what followed the last time that the chat's last tokens stood somewhere.
-
-Of the places where the last two tokens stand the newest are looked at, and that with the longest
-match before it is taken. An index of pairs costs a third of the time of a suffix automaton and half
-its memory. It is of one chat, and gone when the reply is.
-"""
+"""Prompt lookup: drafts what followed the last time that the last tokens occurred. The newest
+places of the last pair are compared; an index of pairs costs a third of the time of a suffix
+automaton and half its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-# Places that are looked at, and tokens before them.
+from torch import Tensor
+
+from core.api.prompt import Image, Prompt
+from core.engine.drafting.costs import Acceptance
+from core.engine.drafting.speculation import Offer
+
+# Places that are compared, and tokens before them.
 MOST_PLACES = 32
 LONGEST_MATCH = 64
+# Expected acceptance by the length of a match.
+_PRIORS = ((8, 0.85), (4, 0.7), (0, 0.5))
+
+
+class LookupDrafter:
+    def __init__(self, prompt: Prompt) -> None:
+        self._lookup = PromptLookup(_text_ids(prompt))
+        self._acceptance = [(least, Acceptance(prior)) for least, prior in _PRIORS]
+
+    def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
+        self._lookup.follow(ids)
+
+    def offer(self, most: int) -> Offer:
+        found, match = self._lookup.propose(most)
+        acceptance = next(each for least, each in self._acceptance if match >= least)
+        return Offer(len(found), acceptance, lambda depth: found[:depth])
+
+
+def _text_ids(prompt: Prompt) -> list[int]:
+    """A picture becomes one negative number of its own."""
+    ids: list[int] = []
+    for number, segment in enumerate(prompt.segments, start=1):
+        ids += [-number] if isinstance(segment, Image) else segment.ids
+    return ids
 
 
 class PromptLookup:
-    """Over the ids of a prompt and of its reply so far. What is no text is a number below 0."""
+    """An index over the ids of a prompt and of its reply so far; a negative id is no text."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids: list[int] = []
-        # For every pair where it ended last, and for every place where its pair ended before that.
+        # For each pair its last place, and for each place the one before with the same pair.
         self._last: dict[tuple[int, int], int] = {}
         self._before: list[int] = []
         self.follow(ids)
 
     def follow(self, ids: Iterable[int]) -> None:
-        """These come next."""
         for token_id in ids:
             self._ids.append(token_id)
             place = -1
@@ -36,7 +62,7 @@ class PromptLookup:
             self._before.append(place)
 
     def propose(self, most: int) -> tuple[list[int], int]:
-        """Tokens that may come next, as many as match at most, and how many match."""
+        """Tokens that may come next, at most as many as match, and how many match."""
         best, longest = -1, 0
         place = self._before[-1] if self._before else -1
         for _ in range(MOST_PLACES):
@@ -51,7 +77,6 @@ class PromptLookup:
         return found[:ends], longest
 
     def _match(self, place: int) -> int:
-        """How many tokens up to `place` are the last ones."""
         ids, length = self._ids, 0
         last = len(ids) - 1
         most = min(place + 1, LONGEST_MATCH)

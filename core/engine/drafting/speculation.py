@@ -1,30 +1,49 @@
-"""The drafts of one reply: who makes them, how long they are, and what became of them.
-
-A draft is checked, never believed: each of its tokens counts only if the sampler draws it by
-itself. So a reply has the same tokens with any draft, and with none.
-"""
+"""Speculative decoding of one reply. A drafted token counts only if the sampler samples it by
+itself, so drafts change no token."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
 from core.api.params import DraftSettings
 from core.api.stats import DraftCounts
-from core.engine.drafting.controller import Acceptance, StepCosts, best_depth
-from core.engine.drafting.offer import Drafter, Offer
+from core.engine.drafting.costs import Acceptance, StepCosts, best_depth
 from core.engine.passes.decode import MOST_TOKENS
 
 MOST_DRAFTED = MOST_TOKENS - 1
-# What a format forces is wrong only where the model spells it by other tokens.
+# Tokens forced by a format are wrong only where the model spells the text by other tokens.
 _FORCED_PRIOR = 0.9
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A draft of up to `most` tokens; `take(depth)` makes it, at `seconds` a token."""
+
+    most: int
+    acceptance: Acceptance
+    take: Callable[[int], list[int]]
+    seconds: float = 0.0
+
+
+class Drafter(Protocol):
+    """Drafts tokens of one reply."""
+
+    def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
+        """Take sampled ids, each from a row of `hidden` [n or more, hidden_size], which the next
+        step overwrites."""
+        ...
+
+    def offer(self, most: int) -> Offer: ...
+
+
 class Speculation:
-    """Drafts for a reply, from a vocabulary of `vocab_size`; `drafters` come in order of choice."""
+    """`noise` is the share of drafted tokens replaced by random ones, for tests."""
 
     def __init__(
         self,
@@ -32,33 +51,33 @@ class Speculation:
         drafters: Sequence[Drafter],
         vocab_size: int,
         costs: StepCosts,
+        noise: float = 0.0,
     ) -> None:
-        self._settings, self._vocab_size, self._costs = settings, vocab_size, costs
+        self._fixed = settings.tokens
         self._on = settings.mode != "off"
-        self._drafters = drafters
+        self._drafters, self._costs = drafters, costs
         self._forced = Acceptance(_FORCED_PRIOR)
         self._used: Acceptance | None = None
-        self._noise = random.Random(0)
+        self._vocab_size, self._noise, self._random = vocab_size, noise, random.Random(0)
         self._began, self._offered = 0.0, 0
         self._cycles = self._drafted = self._accepted = self._empty = self._rejected = 0
 
     def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
-        """As `Drafter`."""
         for drafter in self._drafters:
             drafter.follow(ids, hidden)
 
     def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
-        """Ids that may come next, `most` of them at most: first of all what the reply's format
-        has `forced`. The step that checks them begins."""
+        """Up to `most` ids that may come next, the format's `forced` ones first; starts the step's
+        clock."""
         found = self._proposed(most, forced) if self._on else []
         self._offered = len(found)
         self._began = time.perf_counter()
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """The step has checked so many drafted tokens, of which so many were right; what was
-        wrong is taken back. Those left out of the draft could not be drawn, so the first was
-        wrong. One that was captured is not `is_usual`: no other takes as long."""
+        """A step checked `drafted` tokens, of which the first `accepted` were right. Offered tokens
+        left out of the draft don't fit the format, so the first of them was wrong. A step that was
+        captured is not `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1
@@ -70,7 +89,6 @@ class Speculation:
             self._used.note(self._offered, accepted)
 
     def counts(self) -> DraftCounts | None:
-        """What became of the drafts; None where there are none by wish."""
         if not self._on:
             return None
         return DraftCounts(
@@ -82,14 +100,12 @@ class Speculation:
         )
 
     def _proposed(self, most: int, forced: Sequence[int]) -> list[int]:
-        """The draft that is expected to gain the most, or the first one of a fixed length."""
-        fixed = self._settings.tokens
-        wanted = min(most, fixed or MOST_DRAFTED)
-        offers = self._offers(wanted, forced)
+        """The draft with the largest expected gain, or the first one of a fixed length."""
+        offers = self._offers(min(most, self._fixed or MOST_DRAFTED), forced)
         best, depth, fastest = None, 0, 0.0
         for offer in offers:
             found, speed = offer.most, 0.0
-            if fixed is None:
+            if self._fixed is None:
                 found, speed = best_depth(
                     offer.most, offer.acceptance.rate, self._costs, offer.seconds
                 )
@@ -104,16 +120,13 @@ class Speculation:
         return self._noisy(best.take(depth)) if best is not None else []
 
     def _offers(self, most: int, forced: Sequence[int]) -> list[Offer]:
-        """Those of some token: what a format forces is more certain than any guess."""
         known = list(forced[:most])
         if known:
             return [Offer(len(known), self._forced, lambda depth: known[:depth])]
         return [offer for each in self._drafters if (offer := each.offer(most)).most]
 
     def _noisy(self, ids: Sequence[int]) -> list[int]:
-        """Each token is replaced by any other as often as the settings ask for."""
-        wrong = self._settings.noise
+        chance, size = self._random.random, self._vocab_size
         return [
-            self._noise.randrange(self._vocab_size) if self._noise.random() < wrong else token_id
-            for token_id in ids
+            self._random.randrange(size) if chance() < self._noise else token_id for token_id in ids
         ]

@@ -1,1 +1,1 @@
-"""Passes through the model: a prompt run by run, and a reply token by token."""
+"""Forwards through the model: a prompt run by run, a reply token by token."""

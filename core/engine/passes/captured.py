@@ -1,7 +1,5 @@
-"""Steps that are captured when the first is computed, and replayed from then on.
-
-For each number of tokens there is a trace (`step_trace`), over one slab.
-"""
+"""Decode steps that are captured when first computed, and replayed from then on: a trace per number
+of tokens, over one slab, whose rows never move."""
 
 from __future__ import annotations
 
@@ -9,6 +7,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -16,58 +17,93 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.passes.computed import Advances, advance
-from core.engine.passes.head_steps import HeadSteps
-from core.engine.passes.run_memory import StepMemory
-from core.engine.passes.step_trace import StepPlaces, StepTrace
+from core.engine.passes.memory import Advances, StepMemory, replay_advances
+from core.engine.passes.mtp import HeadSteps
+from core.layers.memory import Advance
+from core.layers.rope import Rotations, copy_rotations
 from core.models.model import Model
-from kernels.common.trace import Capture, NotCapturableError
+from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
-# To capture a step takes as long as so many steps more; each step of several tokens earns so many
-# seconds for it. What Python takes beside a large model's steps is not worth that at once.
+# Capturing takes as long as this many more steps; each step of several tokens earns this many
+# seconds for it. For a large model, Python's share of a step isn't worth capturing at once.
 MORE_STEPS, EARNED_S = 3, 0.25
 
 _LOG = logging.getLogger(__name__)
 
 
-class CapturedSteps:
-    """What one model computes for a step over one slab. For one reply at a time.
+class StepCapture:
+    """The captured steps of a loaded model and its MTP head, if its kernels can be captured.
 
-    Holds two sets of states and what steps compute in between, as long as it is there.
+    They are kept with their slab until steps over another slab are asked for.
+    """
+
+    def __init__(self, capture: Capture | None) -> None:
+        self._capture = capture
+        self._steps: CapturedSteps | None = None
+        self._head: HeadSteps | None = None
+
+    def head(self, model: Model, slab: KVSlab) -> HeadSteps:
+        """Steps of the MTP head over `slab`, computed each time where none can be captured."""
+        if self.step(model, slab) is None:
+            return HeadSteps(model, slab, None)
+        if self._head is None:
+            self._head = HeadSteps(model, slab, self._capture)
+        return self._head
+
+    def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
+        if self._capture is None:
+            return None
+        if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
+            self._steps = self._head = None  # frees their memory first
+            self._steps = CapturedSteps(model, slab, self._capture)
+        return self._steps
+
+    @property
+    def num_captured(self) -> int:
+        return self._steps.num_captured if self._steps is not None else 0
+
+    def separate(self) -> StepCapture:
+        """Another capture, for a slab that lives as long as one request."""
+        return StepCapture(self._capture)
+
+    def give_up(self, reason: NotCapturableError) -> None:
+        _LOG.info("Steps are not captured: %s", reason)
+        self._capture = self._steps = self._head = None
+
+
+class CapturedSteps:
+    """The steps of one model over one slab, for one reply at a time.
+
+    Holds two sets of states and the buffers of its traces. `state` is that after the last step.
     """
 
     def __init__(self, model: Model, slab: KVSlab, capture: Capture) -> None:
         self.model, self.slab, self._capture = model, slab, capture
-        state = RecurrentState.zeros(model.layer_specs, model.device).copy()
-        self._places = StepPlaces(model, slab, state)
-        self.replies = 0
+        self.state = RecurrentState.zeros(model.layer_specs, model.device).copy()
         self._traces: dict[int, StepTrace] = {}
         self._uses: Counter[int] = Counter()
         self._step_s = 0.0  # of one token
-        # The last step: its trace, or what it did to the states if it was not captured.
+        # The last step: its trace, or how it advanced the states if it wasn't captured.
         self._last: StepTrace | None = None
         self._advances: Advances = ()
 
-    @property
-    def state(self) -> RecurrentState:
-        """After the last step; the next one updates it."""
-        return self._places.state
+    @cached_property
+    def _before(self) -> RecurrentState:
+        return self.state.room()
 
     @torch.inference_mode()
-    def begin(self, state: RecurrentState) -> CapturedReply:
-        """A reply begins behind `state`, which stays as it is."""
+    def begin(self, state: RecurrentState) -> None:
+        """Begin a reply after `state`, which stays as it is."""
         self.state.copy_from(state)
-        self.replies += 1
-        return CapturedReply(self, self.replies)
 
     @torch.inference_mode()
     def forward(
-        self, embeddings: Tensor, positions: Tensor, token: int, check: Callable[[], None]
+        self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """As `Model.forward` of token number `token` and those behind it; the next call with as
-        many tokens writes there again."""
+        """Like `Model.forward` from `token` on; the next call overwrites the result. Raises
+        NotCapturableError, with the states from before."""
         num_tokens = embeddings.shape[0]
-        self.slab.reserve(token + num_tokens)
+        self.slab.reserve(token.value + num_tokens)
         began = time.perf_counter()
         self._last = self._traces.get(num_tokens)
         if self._last is None:
@@ -79,30 +115,31 @@ class CapturedSteps:
         return self._last.result
 
     def _first(
-        self, embeddings: Tensor, positions: Tensor, token: int, check: Callable[[], None]
+        self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """A step of as many tokens as none that was captured."""
+        """A step for whose number of tokens there is no trace."""
         num_tokens = embeddings.shape[0]
         self._uses[num_tokens] += 1
         if num_tokens > 1 and self._uses[num_tokens] * EARNED_S < MORE_STEPS * self._step_s:
-            self._places.before.copy_from(self.state)
-            memory = StepMemory(self.slab, self.state, TokenIndex(token), check, num_tokens)
+            self._before.copy_from(self.state)
+            memory = StepMemory(self.slab, self.state, token, check, num_tokens)
             self._advances = memory.advances
             return self.model.forward(embeddings, positions, memory)
-        trace = StepTrace(self._places, self._capture, num_tokens)
+        before = self._before if num_tokens > 1 else None
+        trace = StepTrace(self.model, self.slab, self._capture, self.state, before, num_tokens)
         trace.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
-        trace.note(token, check)
+        trace.record(token, check)
         self._traces[num_tokens] = self._last = trace
         return trace.result
 
     @torch.inference_mode()
     def keep(self, count: int) -> None:
-        """Of the tokens of the last step, which were several, only the first `count` happened."""
+        """Keep the first `count` tokens of the last step, which had several."""
         if self._last is not None:
             self._last.keep(count)
         else:
-            self.state.copy_from(self._places.before)
-            advance(self.state, self._advances, count)
+            self.state.copy_from(self._before)
+            replay_advances(self.state, self._advances, count)
 
     @property
     def num_traces(self) -> int:
@@ -110,78 +147,151 @@ class CapturedSteps:
 
     @property
     def num_captured(self) -> int:
-        """Whole steps, and what is kept of them."""
         return sum(1 + trace.num_shorter for trace in self._traces.values())
 
 
-class CapturedReply:
-    """The steps of one reply, as `ComputedSteps` has them."""
+class StepTrace:
+    """A step of `num_tokens` tokens: its inputs, its trace, and traces of its parts. `before` holds
+    the state from before a step of several."""
 
-    def __init__(self, steps: CapturedSteps, number: int) -> None:
-        self._steps, self._number = steps, number
+    def __init__(
+        self,
+        model: Model,
+        slab: KVSlab,
+        capture: Capture,
+        state: RecurrentState,
+        before: RecurrentState | None,
+        num_tokens: int,
+    ) -> None:
+        self._model, self._slab, self._capture = model, slab, capture
+        self._state, self._before, self._num_tokens = state, before, num_tokens
+        # Allocated before the capture: a graph reuses its own memory.
+        self._hidden = torch.empty(
+            num_tokens, model.hidden_size, dtype=model.dtype, device=model.device
+        )
+        positions = torch.zeros(3, num_tokens, dtype=torch.int64, device=model.device)
+        self._rotations = model.rotations(positions, (1,) * num_tokens)
+        self.result = self._hidden
+        self._trace: Trace
+        self._advances: list[tuple[int, Advance]] = []
+        self._shorter: dict[int, Trace] = {}
 
     @property
-    def state(self) -> RecurrentState:
-        """After the last step; the next one updates it."""
-        return self._own.state
+    def num_shorter(self) -> int:
+        return len(self._shorter)
 
-    def forward(
-        self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
-    ) -> Tensor:
-        """As `CapturedSteps`. Raises NotCapturableError at the first step of so many tokens, which
-        then did not happen."""
-        return self._own.forward(embeddings, positions, token.value, check)
+    def fill(self, embeddings: Tensor, rotations: Rotations) -> None:
+        self._hidden.copy_(embeddings)
+        copy_rotations(rotations, self._rotations)
+
+    def replay(self, token: TokenIndex, check: Callable[[], None]) -> None:
+        self._trace.replay(token.value, check)
+
+    def record(self, token: TokenIndex, check: Callable[[], None]) -> None:
+        """Compute the step and capture it. Raises NotCapturableError, with the states restored."""
+
+        def step(tracer: Tracer) -> Tensor:
+            memory = _TracedMemory(
+                tracer, self._slab, self._state, self._before, token, check, self._num_tokens
+            )
+            self._advances = memory.advances
+            return self._model.through(self._hidden, self._rotations, memory)
+
+        before = self._state.copy()
+        try:
+            self._trace, self.result = self._capture(token.value, step)
+            self._validate(before, token, check)
+        except BaseException:
+            self._state.copy_from(before)
+            raise
 
     def keep(self, count: int) -> None:
-        """As `CapturedSteps`."""
-        self._own.keep(count)
+        """Advance the states from before the step over its first `count` tokens."""
+        if count in self._shorter:
+            self._shorter[count].replay(0, lambda: None)
+            return
 
-    @property
-    def _own(self) -> CapturedSteps:
-        if self._number != self._steps.replies:
-            raise RuntimeError("another reply has begun")
-        return self._steps
+        def step(tracer: Tracer) -> Tensor:
+            assert self._before is not None
+            for layer, advances in groupby(self._advances, itemgetter(0)):
+                pairs = zip(self._state.layers[layer], self._before.layers[layer], strict=True)
+                for own, given in pairs:
+                    tracer.copy(given, own, soon=True)
+                replay_advances(self._state, advances, count)
+            return self._hidden
+
+        self._shorter[count], _ = self._capture(0, step)
+
+    def _validate(
+        self, before: RecurrentState, token: TokenIndex, check: Callable[[], None]
+    ) -> None:
+        """Replay the next token's step from another row: result, states and rows must have the bits
+        of a computed step. Then replay the first step again.
+
+        A faulty trace raises no error: it shares memory, or contains a number that was no constant,
+        such as a choice of experts.
+        """
+        state, last = self._state, self._slab.capacity - self._num_tokens
+        first, later = self.result.clone(), min(token.value + 1, last)
+        given = self._hidden.clone()
+        self._hidden.copy_(given.roll(1, dims=1))
+        after = state.copy()
+        memory = StepMemory(self._slab, after, TokenIndex(later), check, self._num_tokens)
+        computed = self._model.through(self._hidden, self._rotations, memory)
+        # Without the rows of an MTP head, which no step writes.
+        view = self._slab.view(later, later + self._num_tokens).layers
+        rows = [each for layer in memory.kv_layers for each in view[layer]]
+        expected = [computed, *_tensors(after), *(each.clone() for each in rows)]
+        for each in rows:
+            each.zero_()
+        self._trace.replay(later, check)
+        alike = all(map(torch.equal, (self.result, *_tensors(state), *rows), expected))
+        for each in rows:
+            each.zero_()
+        state.copy_from(before)
+        self._hidden.copy_(given)
+        self.replay(token, check)
+        if not (alike and torch.equal(self.result, first)):
+            raise NotCapturableError("replayed it gives other bits")
 
 
-class StepCapture:
-    """Has the captured steps of a loaded model, if its kernels can capture them.
+def _tensors(state: RecurrentState) -> list[Tensor]:
+    return [tensor for tensors in state.layers.values() for tensor in tensors]
 
-    They stay, with their slab, until those over another slab are asked for; so do those of its MTP
-    head.
+
+class _TracedMemory(StepMemory):
+    """A `LayerMemory` of a step that is captured.
+
+    A step of several tokens copies each state to `before` right before it is read, so that it is
+    read from memory once.
     """
 
-    def __init__(self, capture: Capture | None) -> None:
-        self._capture = capture
-        self._steps: CapturedSteps | None = None
-        self._head: HeadSteps | None = None
+    def __init__(
+        self,
+        tracer: Tracer,
+        slab: KVSlab,
+        state: RecurrentState,
+        before: RecurrentState | None,
+        token: TokenIndex,
+        check: Callable[[], None],
+        num_tokens: int,
+    ) -> None:
+        super().__init__(slab, state, token, check, num_tokens)
+        self._tracer, self._before = tracer, before
+        self._end = token.value + num_tokens
 
-    def head(self, model: Model, slab: KVSlab) -> HeadSteps:
-        """Those of the model's MTP head over `slab`, computed where steps can't be captured."""
-        if self.step(model, slab) is None:
-            return HeadSteps(model, slab, None)
-        if self._head is None:
-            self._head = HeadSteps(model, slab, self._capture)
-        return self._head
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        all_keys, all_values = self._slab.rows(layer)
+        self._tracer.store(keys, all_keys)
+        self._tracer.store(values, all_values)
+        return all_keys[: self._end], all_values[: self._end]
 
-    def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
-        """Those over `slab`, perhaps yet to be captured; None where steps can't be."""
-        if self._capture is None:
-            return None
-        if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
-            self._steps = self._head = None  # their memory first
-            self._steps = CapturedSteps(model, slab, self._capture)
-        return self._steps
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        if self._before is not None and layer not in {other for other, _ in self.advances}:
+            for own, to in zip(self.state(layer), self._before.layers[layer], strict=True):
+                self._tracer.copy(own, to, soon=False)
+        return super().advance(layer, advance)
 
-    @property
-    def num_captured(self) -> int:
-        """As of the steps."""
-        return self._steps.num_captured if self._steps is not None else 0
-
-    def beside(self) -> StepCapture:
-        """Another, for a slab that is not to outlive a request."""
-        return StepCapture(self._capture)
-
-    def give_up(self, reason: NotCapturableError) -> None:
-        """Steps are computed one by one from now on."""
-        _LOG.info("Steps are not captured: %s", reason)
-        self._capture = self._steps = self._head = None
+    def check_cancelled(self) -> None:
+        super().check_cancelled()
+        self._tracer.part()

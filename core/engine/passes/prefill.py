@@ -1,9 +1,6 @@
-"""The prompt pass: from cut to cut, each finished run into the tree.
-
-A forward takes a run, or several short ones where the kernels promise that the bits of a row depend
-on no row beside it: what layers compute across rows keeps to the runs in any case. So a run that is
-restored and a run that is computed leave the same bits behind, whatever else a forward took.
-"""
+"""Prefill: the prompt from cut to cut, each finished run added to the tree. A forward takes one
+run, or several short ones if a row's bits don't depend on other rows; layers never compute across
+runs."""
 
 from __future__ import annotations
 
@@ -13,20 +10,19 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from core import pulse
+from core import watchdog
 from core.api.prompt import Image, Prompt, Run, TextRun
 from core.cache.context import ContextCache
 from core.cache.restore import Restored
 from core.cache.side import Branch
 from core.cache.state import RecurrentState, own
-from core.engine.passes.head_memory import HeadMemory
-from core.engine.passes.run_memory import RunMemory
+from core.engine.passes.memory import RunMemory
+from core.engine.passes.mtp import HeadMemory
 from core.models.model import Model
 
-# Of several runs in one forward; the grid cuts long text into runs of as many.
+# Rows of several runs in one forward; the grid cuts long text into runs of this size.
 MOST_ROWS = 512
-# Of states between these runs, until they are kept or not: like a forward's other activations,
-# which are as large, no budget covers them.
+# States between these runs. No budget covers them, as with a forward's other activations.
 MOST_STATE_BYTES = 128 * 2**20
 
 End = tuple[RecurrentState, Tensor] | None
@@ -34,8 +30,8 @@ End = tuple[RecurrentState, Tensor] | None
 
 
 class Prefill:
-    """Evaluates what `restored` leaves of a prompt. Afterwards `state` and `last_hidden` [hidden]
-    belong to the prompt's end; `images_encoded` counts the tower's calls."""
+    """Evaluates the part of a prompt after `restored`. Afterwards `state` and `last_hidden`
+    [hidden] are those of the prompt's end."""
 
     def __init__(
         self,
@@ -59,11 +55,9 @@ class Prefill:
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
     ) -> Iterator[int]:
-        """Prefill run after run, yielding the tokens in the cache after each.
-
-        Who means to stop at the first cut at or behind token `stop` says so, or more is evaluated.
-        A pass that is cancelled or fails keeps the state at its last finished cut and raises.
-        """
+        """Prefill run after run, yielding the tokens in the cache after each. To stop at the first
+        cut at or after token `stop`, pass it. A pass that fails keeps the state at its last
+        finished cut."""
         self._cache.slab.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None
@@ -80,7 +74,7 @@ class Prefill:
                     yield run.end.token.value
                 runs = runs[len(joined) :]
         except Exception:
-            # A pure transformer resumes from runs whose last hidden row nobody holds.
+            # A pure transformer can resume from runs without a last hidden row.
             known = self._end is self._node and self.last_hidden is not None
             if known and self._node.checkpoint is None and self._node.parent:
                 self._keep()
@@ -89,8 +83,6 @@ class Prefill:
     def _joined(
         self, runs: Sequence[Run], planned: frozenset[Run], stop: int | None
     ) -> Sequence[Run]:
-        """The runs that the next forward takes, which holds a state for each checkpoint between
-        them."""
         num_rows, state_bytes = runs[0].num_tokens, 0
         for count, (before, run) in enumerate(pairwise(runs), start=1):
             texts = isinstance(before.content, TextRun) and isinstance(run.content, TextRun)
@@ -105,8 +97,7 @@ class Prefill:
     def _forward(
         self, runs: Sequence[Run], planned: frozenset[Run], before: Run | None
     ) -> list[tuple[Run, End]]:
-        """Each run with what belongs to its end, if that is wanted or the last; `before` is the run
-        before them."""
+        """Each run with its end, if wanted or the last; `before` is the run before them."""
         first, last = runs[0], runs[-1]
         kept = [run in planned for run in runs[:-1]]
         sizes = tuple(run.num_tokens for run in runs)
@@ -117,7 +108,7 @@ class Prefill:
         positions = torch.cat(ids, dim=1).to(self._model.device)
         image = isinstance(first.content, Image)
         embeddings = torch.cat([self._embeddings(run) for run in runs])
-        with pulse.long_step(pulse.attention_s(sum(sizes), last.end.token.value)):
+        with watchdog.step_limit(watchdog.attention_limit_s(sum(sizes), last.end.token.value)):
             hidden = self._model.forward(embeddings, positions, memory, image=image)
             if self._model.has_mtp:
                 self._predict(embeddings, hidden, positions, sizes, before)
@@ -133,10 +124,9 @@ class Prefill:
         sizes: tuple[int, ...],
         before: Run | None,
     ) -> None:
-        """Give the MTP head its rows of the same tokens."""
         slab, hidden, positions = self._cache.slab, hidden[:-1], positions[:, :-1]
         if before is None:
-            # The first token has no row, and a kept run has the same bytes each time.
+            # Token 0 has no row; zeros, so that a kept run always has the same bytes.
             first, embeddings, sizes = 1, embeddings[1:], (sizes[0] - 1, *sizes[1:])
             for rows in slab.rows(len(self._model.layer_specs) - 1):
                 rows[0].zero_()
@@ -153,7 +143,7 @@ class Prefill:
             self._model.predict(inputs, self._model.rotations(positions, sizes), memory)
 
     def _finish(self, run: Run, end: End) -> None:
-        """A run enters the tree. Whatever may fail came first, but for entering itself."""
+        """Add a run to the tree, after everything that may fail."""
         self._fed += run.num_tokens
         assert self._fed == run.end.token.value, "a token index counts the tokens fed"
         self._node = self._cache.add(self._node, run)

@@ -1,1 +1,1 @@
-"""The reply of a request: drawn token by token, held to a format, read as text and streamed."""
+"""The reply of a request: sampling, format, text, stream."""

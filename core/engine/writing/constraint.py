@@ -1,8 +1,5 @@
-"""What keeps a reply to its format: which tokens may be drawn next.
-
-A grammar follows the drawn tokens and nothing else. A draft is compared with it and leaves no
-trace, so there is nothing to roll back.
-"""
+"""Structured output: which tokens may be sampled next. A grammar follows sampled tokens only, so
+drafts leave nothing to roll back."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ from core.text.chat_text import ChatText, RenderedPrompt
 
 
 class Constraint:
-    """Of one reply; without a format everything may be drawn.
+    """The format of one reply; without one, every token is allowed.
 
-    A thought is free, but does not end the reply. Where the model opens one by itself it may,
-    unless it was told not to think, by the user or by a thought that the template has closed: it
-    was never trained to open another, and would only because the form allows little else.
+    A thought is free, but can't end the reply. A model that opens thoughts itself may do so, unless
+    told not to think: it was never trained to open another, and would only because the format
+    allows little else.
     """
 
     def __init__(
@@ -36,8 +33,8 @@ class Constraint:
         rendered: RenderedPrompt,
         thinking: bool | None,
     ) -> None:
-        """Raises ReplyFormatError where the format can't be used with this model, or the reply
-        that is gone on with is not of it."""
+        """Raises ReplyFormatError if the format can't be used here, or the begun reply doesn't
+        match it."""
         self._on = form is not None
         if form is None:
             return
@@ -50,16 +47,16 @@ class Constraint:
         self._close = tokens.close
         self._in_thought = rendered.opens_reasoning and known
         self._at_start = not self._in_thought
-        self._stop_ids = text.stop_ids
+        self._stop_ids = text.end_of_turn_ids
         self._form, self._spelling = form, text.spelling
         self._begin()
         for token_id in rendered.begun:
             self.accept(token_id)
 
     def limit(self, logits: Tensor) -> Tensor:
-        """`logits` [vocab] with -inf for what may not come next.
+        """`logits` [vocab] with -inf for tokens that are not allowed.
 
-        Raises ReplyFormatError where the grammar has become too large to be followed.
+        Raises ReplyFormatError if the grammar has grown too large to follow.
         """
         if not self._on:
             return logits
@@ -67,7 +64,7 @@ class Constraint:
         return logits.masked_fill(forbidden, -math.inf)
 
     def accept(self, token_id: int) -> None:
-        """This was drawn. What ends the reply is no part of it."""
+        """Follow a sampled token. A stop token is no part of the reply."""
         if not self._on or token_id in self._stop_ids:
             return
         if self._in_thought:
@@ -81,13 +78,12 @@ class Constraint:
             self._check()
 
     def forced(self) -> list[int]:
-        """What comes next whatever the model says, as the tokenizer spells it; often nothing."""
+        """Ids that must come next, as the tokenizer spells them; often none."""
         if not self._on or self._in_thought or self._at_start or self._grammar.is_stopped():
             return []
         return self._grammar.compute_ff_tokens()
 
     def fitting(self, draft: Sequence[int]) -> list[int]:
-        """As much of a draft as could be drawn."""
         free = self._num_free(draft)
         if free == len(draft):
             return list(draft)
@@ -99,7 +95,7 @@ class Constraint:
         self._check()
 
     def _num_free(self, draft: Sequence[int]) -> int:
-        """How many drafted ids the grammar has nothing to say about: those of the thought."""
+        """How many drafted ids belong to a thought, which the grammar doesn't restrict."""
         if not self._on:
             return len(draft)
         if not self._in_thought:
@@ -107,7 +103,6 @@ class Constraint:
         return next((1 + at for at, each in enumerate(draft) if each == self._close), len(draft))
 
     def _forbidden(self, vocab_size: int) -> Tensor:
-        """What may not come next, [vocab_size]."""
         if self._in_thought:
             forbidden = np.zeros(vocab_size, np.uint8)
             forbidden[[each for each in self._stop_ids if each < vocab_size]] = 1
@@ -124,7 +119,6 @@ class Constraint:
         return torch.from_numpy(forbidden).view(torch.bool)
 
     def _check(self) -> None:
-        """A grammar that has refused something stays in error for good."""
         if not self._grammar.is_error():
             return
         why = self._grammar.get_error()

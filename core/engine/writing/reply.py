@@ -1,26 +1,40 @@
-"""One reply as it is written: its tokens drawn, held to a format, read as text and streamed."""
+"""One reply as it is written: sampled tokens, held to a format, decoded to text and streamed."""
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
+import numpy as np
 from torch import Tensor
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
-from core.api.events import Event, FinishReason
-from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
+from core.api.events import Event, FinishReason, Generated
+from core.api.params import (
+    FORMAT_TOKENS,
+    LONGEST_REPLY_BYTES,
+    LOOP_PERIOD,
+    LOOP_TIMES,
+    LOOP_TOKENS,
+    THOUGHT_TOKENS,
+)
+from core.engine.stats import Report
 from core.engine.writing.constraint import Constraint
-from core.engine.writing.loops import LoopDetector
 from core.engine.writing.sampler import Drawing, Sampler, resolve
-from core.engine.writing.stream import Counts, ReplyStream
 from core.text.chat_text import ChatText, RenderedPrompt
+
+# Text is sent in bursts, at most thirty a second.
+FLUSH_S = 1 / 30
+_PERIODS = np.arange(1, LOOP_PERIOD + 1)
+# The first period of a loop has nothing before it to equal.
+_ENOUGH = np.maximum(LOOP_TOKENS, LOOP_TIMES * _PERIODS) - _PERIODS
 
 
 class Reply:
-    """Of one request. It knows drawn tokens alone: drafts leave no trace in it."""
+    """The reply of one request; it sees sampled tokens only, never drafts."""
 
     def __init__(
         self,
@@ -30,9 +44,9 @@ class Reply:
         vocab_size: int,
         drawing: Drawing,
     ) -> None:
-        """Raises ReplyFormatError."""
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
+        self._stop_after = command.probe.stop_after_tokens if command.probe is not None else None
         self._fingerprint = text.tokenizer_fingerprint
         self._sampling = resolve(command.sampling, text.sampling_defaults)
         seed = self._sampling.seed
@@ -44,87 +58,73 @@ class Reply:
         for token_id in rendered.begun:
             self._sampler.accept(token_id)
         form = command.format
-        # Where blanks count, those behind a thought are the answer's.
+        # For these formats, blanks after a thought belong to the answer.
         exact = form is not None and form.kind not in ("json", "json_schema")
         self._reader = text.reply_reader(rendered, self._sampling.stop, exact)
-        self._constraint = Constraint(form, text, rendered, command.thinking)
+        self.constraint = Constraint(form, text, rendered, command.thinking)
         self._loops = LoopDetector()
-        # Of the tokens drawn here, those of a thought; and the bytes of all of the reply.
+        # Sampled tokens of a thought, and bytes of the whole reply.
         self._num_thought = 0
         self._num_bytes = _num_bytes(self._reader.answer) + _num_bytes(self._reader.reasoning)
         self._stream: ReplyStream | None = None
-        self._counts: Counts | None = None
 
-    def begin(self, counts: Counts, emit: Callable[[Event], None]) -> None:
-        """Tokens follow."""
-        self._counts = counts
-        self._stream = ReplyStream(self._command.request, counts, emit)
+    def begin(self, report: Report, emit: Callable[[Event], None]) -> None:
+        self._stream = ReplyStream(self._command.request, report, emit)
 
     def end(self) -> None:
-        """No token follows."""
         assert self._stream is not None
         last = self._reader.close()
-        self._stream.push(last.answer, last.reasoning, [])
+        self._stream.push(last.answer, last.reasoning)
         self._stream.flush()
 
     def most(self, room: int) -> int:
-        """Tokens that the reply has at most, where the context has `room` for so many."""
-        ends = room, self._sampling.max_tokens, self._command.stop_after_tokens
+        """The most tokens the reply can have, with `room` for that many in the context."""
+        ends = room, self._sampling.max_tokens, self._stop_after
         return min(filter(None, ends), default=0)
 
-    def draw(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
-        """Draw from each row of `logits` [n, vocab], as long as what is drawn is what was drafted;
-        says why the reply ends there, if it does."""
+    def sample(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
+        """Sample from each row of `logits` [n, vocab] up to the first token that differs from the
+        draft; returns why the reply ends, if it does."""
         for row, drafted in zip_longest(logits, draft):
-            reason = self._draw(row)
+            reason = self._sample(row)
             if reason is not None or self.ids[-1] != drafted:
                 return reason
         return None
 
-    def forced(self) -> list[int]:
-        """What comes next whatever the model says."""
-        return self._constraint.forced()
-
-    def fitting(self, draft: Sequence[int]) -> list[int]:
-        """As much of a draft as could be drawn."""
-        return self._constraint.fitting(draft)
-
     def message(self, complete: bool) -> AssistantMessage:
-        """The reply so far; one that is not `complete` pauses there."""
+        """The reply so far; one that isn't `complete` pauses there."""
         reader, ids = self._reader, self.packed()
         if not complete:
             ids = ids.paused()
         return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=ids)
 
     def packed(self) -> ReplyIds:
-        """The reply's ids as they are stored: at first those of a reply that is continued."""
+        """The reply's ids as they are stored, beginning with those of a continued reply."""
         rendered = self._rendered
         ids = self._reader.reply_ids()
         return ReplyIds.pack(ids, self._fingerprint, rendered.opens_reasoning, rendered.pauses)
 
-    def _draw(self, logits: Tensor) -> FinishReason | None:
-        assert self._stream is not None and self._counts is not None
+    def _sample(self, logits: Tensor) -> FinishReason | None:
+        assert self._stream is not None
         index = self._start + len(self.ids)
-        token_id = self._sampler.sample(self._constraint.limit(logits), index)
+        token_id = self._sampler.sample(self.constraint.limit(logits), index)
         self._sampler.accept(token_id)
-        self._constraint.accept(token_id)
+        self.constraint.accept(token_id)
         self.ids.append(token_id)
-        self._counts.count_token()
         in_thought = self._reader.in_thought
         delta = self._reader.push(token_id)
-        self._stream.push(delta.answer, delta.reasoning, [token_id])
+        self._stream.push(delta.answer, delta.reasoning, token_id)
         self._num_thought += in_thought
         self._num_bytes += _num_bytes(delta.answer) + _num_bytes(delta.reasoning)
         if self._reader.finished:
             return "stop"
-        if len(self.ids) == self._command.stop_after_tokens:
+        if len(self.ids) == self._stop_after:
             return "cancelled"
         if len(self.ids) == self._sampling.max_tokens:
             return "length"
         return self._beyond_limits(token_id, in_thought)
 
     def _beyond_limits(self, token_id: int, in_thought: bool) -> FinishReason | None:
-        """The default limit at which the reply ends, or None."""
         if self._num_bytes >= LONGEST_REPLY_BYTES:
             return "size"
         if not in_thought and self._command.format is None:
@@ -136,6 +136,57 @@ class Reply:
         if in_thought:
             return "thought_length" if self._num_thought == THOUGHT_TOKENS else None
         return "format_length" if len(self.ids) - self._num_thought == FORMAT_TOKENS else None
+
+
+class ReplyStream:
+    """Sends a reply's text and ids in bursts, the first token at once, and counts its tokens."""
+
+    def __init__(self, request: int, report: Report, emit: Callable[[Event], None]) -> None:
+        self._request = request
+        self._report = report
+        self._emit = emit
+        self._answer = self._reasoning = ""
+        self._ids: list[int] = []
+        self._flushed = 0.0
+
+    def push(self, answer: str, reasoning: str, token_id: int | None = None) -> None:
+        self._answer += answer
+        self._reasoning += reasoning
+        if token_id is not None:
+            self._report.count_token()
+            self._ids.append(token_id)
+        if time.monotonic() - self._flushed >= FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._answer or self._reasoning or self._ids:
+            event = Generated(
+                request=self._request,
+                answer=self._answer,
+                reasoning=self._reasoning,
+                ids=tuple(self._ids),
+                ttft_s=self._report.ttft_s,
+                decode_tokens_per_s=self._report.decode_tokens_per_s,
+            )
+            self._emit(event)
+        self._answer = self._reasoning = ""
+        self._ids = []
+        self._flushed = time.monotonic()
+
+
+class LoopDetector:
+    """Detects a repeating reply in constant time per id: counts, for every period, how many of the
+    last ids equal the one a period before."""
+
+    def __init__(self) -> None:
+        # The newest first; no id is -1.
+        self._last = np.full(LOOP_PERIOD, -1, np.int64)
+        self._equal = np.zeros(LOOP_PERIOD, np.int64)
+
+    def push(self, token_id: int) -> bool:
+        self._equal = np.where(self._last == token_id, self._equal + 1, 0)
+        self._last = np.concatenate(([token_id], self._last[:-1]))
+        return bool((self._equal >= _ENOUGH).any())
 
 
 def _num_bytes(text: str) -> int:

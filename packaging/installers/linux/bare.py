@@ -1,4 +1,4 @@
-"""A bare Debian in a folder, for a package to be installed into."""
+"""A bare Debian in a folder, into which a trial installs a package; and the trial's checks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,43 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
-
-from trial import check, run
+from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIED = ROOT / "build" / "installers" / "tried"
 SUITE = "bookworm"
 HOME = Path("/home/person")
 PICTURE = HOME / "three-shapes.png"
+
+PATIENCE_S = 180.0
+Found = TypeVar("Found")
+
+
+class Failed(Exception):
+    """What was not as it should be."""
+
+
+def until(look: Callable[[], Found], what: str) -> Found:
+    """What is found there once something is. Raises Failed after some minutes."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise Failed(what)
+        time.sleep(0.1)
+    return found
+
+
+def check(holds: bool, what: str) -> None:
+    """Raises Failed unless it holds."""
+    if not holds:
+        raise Failed(what)
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None) -> None:
+    subprocess.run([str(word) for word in command], env=env, check=True)
 
 
 class Bare:
@@ -44,7 +72,6 @@ class Bare:
         shutil.copy(ROOT / "resources" / "samples" / PICTURE.name, self.at(PICTURE))
 
     def has(self, name: str) -> bool:
-        """Whether there is such a program."""
         return any((self.path / folder / name).exists() for folder in ("usr/bin", "usr/local/bin"))
 
     def at(self, inside: Path) -> Path:
@@ -70,7 +97,6 @@ class Bare:
         return [*apart, *inside, *(f"{name}={value}" for name, value in told.items()), *words]
 
     def call(self, *words: str) -> None:
-        """Run something as its root."""
         done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False)
         check(done.returncode == 0, f"{' '.join(words)} succeeds: {done.stdout}{done.stderr}")
 
@@ -83,7 +109,6 @@ class Bare:
         return f"{HOME}/{folder.name}/{archive.name.removesuffix('.tar.zst')}/AppRun"
 
     def files(self) -> set[str]:
-        """All there are."""
         found = set()
         for folder, folders, names in os.walk(self.path):
             inside = Path("/", Path(folder).relative_to(self.path))

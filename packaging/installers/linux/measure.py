@@ -44,7 +44,6 @@ PLAIN = [sys.executable, "-m", "desktop"]
 
 
 def main() -> None:
-    """Print all figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
@@ -99,7 +98,6 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> None:
 
 
 def window_s(shown: Screen, command: list[str], forgotten: Path | None) -> float:
-    """How long until a window is seen."""
     if forgotten is not None:
         forget(forgotten.rglob("*"))
     with tempfile.TemporaryDirectory() as data:
@@ -118,7 +116,6 @@ def window_s(shown: Screen, command: list[str], forgotten: Path | None) -> float
 
 
 def seen(shown: Screen) -> bool:
-    """Whether the window is there."""
     with suppress(subprocess.CalledProcessError):
         return bool(shown("search", "--onlyvisible", "--name", "^Waymark$"))
     return False
@@ -133,14 +130,12 @@ def forget(paths: Iterable[Path]) -> None:
 
 
 def script() -> dict[str, Any]:
-    """A question, and other replies to it."""
     asked = {"op": "send", "chat": "a", "content": "Go on."}
     again = [{"op": "regenerate", "chat": "a"}] * (REPLIES - 1)
     return {"sampling": {"temperature": 1, "max_tokens": TOKENS}, "steps": [asked, *again]}
 
 
 def tokens_per_s(told: dict[str, str], command: list[str], folder: Path, precision: str) -> float:
-    """The median of a replay's replies."""
     options = ["--model", str(folder / "model"), "--context", "1024", "--device", "cpu"]
     words = [*command, "core.replay", str(folder / "script.json"), *options, "--dtype", precision]
     said = subprocess.check_output(words, cwd=ROOT, env={**os.environ, **told}, text=True)
@@ -149,7 +144,6 @@ def tokens_per_s(told: dict[str, str], command: list[str], folder: Path, precisi
 
 
 def size(folder: Path) -> float:
-    """In millions of bytes."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files) / 1e6
 

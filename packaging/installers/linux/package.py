@@ -69,7 +69,6 @@ Description: chat with vision-language models on your own computer
 
 
 def main() -> None:
-    """Leave both files in build/installers."""
     version = subprocess.check_output(
         [sys.executable, HERE.parent / "version.py"], text=True
     ).strip()
@@ -88,7 +87,6 @@ def main() -> None:
 
 
 def lay_out(usr: Path) -> None:
-    """The tree as it lies in /usr."""
     home = usr / "lib" / "waymark"
     # Of the bundle's files, which nobody changes, these are further names.
     shutil.copytree(BUNDLE, home, symlinks=True, copy_function=os.link)
@@ -169,7 +167,6 @@ def newest(symbols: set[str], prefix: str) -> str:
 
 
 def libraries(folder: Path) -> Iterator[Path]:
-    """Every program and library, each once."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
@@ -178,7 +175,6 @@ def libraries(folder: Path) -> Iterator[Path]:
 
 
 def say(target: Path) -> None:
-    """How large a file became."""
     print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bare import HOME, TRIED, Bare
-from trial import Failed, check, run, until
+from bare import HOME, TRIED, Bare, Failed, check, run, until
 
 # From a window that can be seen to one that has its chats, on a machine with other things to do.
 LISTED_S = 5
@@ -31,7 +30,6 @@ class Screen:
         self._taken = 0
 
     def __call__(self, *words: str | int) -> str:
-        """What xdotool says to this."""
         command = ["xdotool", *map(str, words)]
         return subprocess.run(
             command, env=self.environment(), capture_output=True, text=True, check=True
@@ -51,7 +49,6 @@ class Screen:
         return int(until(found, f"a window {name} is seen"))
 
     def picture(self, name: str) -> None:
-        """Take one, if pictures were asked for."""
         if self._pictures is not None:
             self._taken += 1
             self._pictures.mkdir(parents=True, exist_ok=True)
@@ -71,7 +68,6 @@ class Screen:
 
 @contextlib.contextmanager
 def screen(pictures: Path | None) -> Iterator[Screen]:
-    """One that ends with the block."""
     read, write = os.pipe()
     # Left by its last client it would begin anew, and whoever connects meanwhile is thrown out.
     options = ["-screen", "0", "1280x860x24", "-ac", "-noreset"]
@@ -117,7 +113,6 @@ class Session:
         self._shown("key", "Return")
 
     def open_newest(self) -> None:
-        """The first chat of the list."""
         # It is there a moment after the window, and nothing outside tells when.
         time.sleep(LISTED_S)
         self._shown("mousemove", "--window", self._window, 110, 195, "click", 1)

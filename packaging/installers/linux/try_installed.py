@@ -22,9 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bare import HOME, PICTURE, ROOT, Bare
+from bare import HOME, PICTURE, ROOT, Bare, Failed, check
 from session import Screen, Session, screen
-from trial import Failed, check
 
 BUILD = ROOT / "build" / "installers"
 # What it runs, and the Debian package of each.
@@ -49,7 +48,6 @@ PASSING = re.compile(
 
 
 def main() -> int:
-    """Run the trial; returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -145,7 +143,6 @@ def reused_all_but_new(answer: dict[str, Any], earlier: dict[str, Any]) -> None:
 
 
 def say(what: str) -> None:
-    """Where the trial is."""
     print(what, flush=True)
 
 

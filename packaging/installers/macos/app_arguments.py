@@ -26,7 +26,6 @@ def executable_arguments() -> dict[str, Any]:
 
 
 def bundle_arguments(version: str) -> dict[str, Any]:
-    """Of the BUNDLE."""
     info = plistlib.loads((HERE / "Info.plist").read_bytes())
     # PyInstaller would name whichever executable it meets first, and writes no CFBundleVersion.
     info |= {"CFBundleExecutable": "waymark", "CFBundleVersion": version}

@@ -20,7 +20,6 @@ MANIFEST = "manifest.json"
 
 
 def main() -> None:
-    """Sign all libraries of a folder, and the program that tries them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("identity", help="a Developer ID Application in the keychain")

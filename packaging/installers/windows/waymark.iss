@@ -22,7 +22,7 @@ AppVersion={#Version}
 AppVerName=Waymark {#Version}
 AppPublisher=The Waymark authors
 VersionInfoVersion={#Version}
-; As core/client/running.py names it. Window, engine and helpers hold it, so setup and uninstall ask for
+; As core/client/programs.py names it. Window, engine and helpers hold it, so setup and uninstall ask for
 ; all of them to be closed, and wait: the engine writes what it has read before it ends.
 AppMutex=Waymark-5D2B6C1E-0B8A-4E0E-9C53-7A4E3D6F1B92
 ; Whatever else has a file open by the time it is replaced is asked by Windows.

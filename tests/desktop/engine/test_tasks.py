@@ -24,7 +24,7 @@ async def test_an_error_is_said_and_the_rest_goes_on(qloop: Loop) -> None:
     tasks.spawn(named(), "Looking")
     tasks.spawn(unexpected(), "Guessing")
     await until(lambda: len(said) == 2)
-    assert said[0].title == "A model file is missing"
+    assert said[0].title == "This folder holds no model"
     assert "Guessing" in said[1].message
     await tasks.close()
 

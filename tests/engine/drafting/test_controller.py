@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.api.params import DraftSettings
-from core.engine.drafting.controller import (
+from core.engine.drafting.costs import (
     FORGOTTEN_AFTER,
     READINGS,
     Acceptance,

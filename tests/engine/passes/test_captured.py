@@ -113,21 +113,6 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
 
 
 @NEEDS_COMPILER
-def test_a_reply_that_another_follows_is_at_its_end(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
-    place = Place(loaded_of("hybrid", "int8"), 10)
-    tracer = StepCapture(loaded_of("hybrid", "int8").steps._capture)
-    with torch.inference_mode():
-        first = place.decode(tracer)
-        first.step([1])
-        second = place.decode(tracer)
-        with pytest.raises(RuntimeError, match="another reply"):
-            first.step([2])
-        second.step([2])
-
-
-@NEEDS_COMPILER
 def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel]) -> None:
     place = Place(loaded_of("hybrid", "bfloat16"), 10)
     tracer = StepCapture(loaded_of("hybrid", "bfloat16").steps._capture)

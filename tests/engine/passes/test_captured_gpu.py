@@ -152,21 +152,16 @@ def writes_the_same_row_always(token: int, step: Step) -> tuple[Trace, Tensor]:
 def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
     trace, result = graph.capture_step(CPU, captured.capture, token, step)
     cells: Any = step.__closure__
-    (width,) = (cell.cell_contents for cell in cells if _has_places(cell))
-    owner = width._places
+    (owner,) = (cell.cell_contents for cell in cells if hasattr(cell.cell_contents, "_state"))
     replay = trace._replay
 
     def forget() -> None:
-        before = owner.state.copy()
+        before = owner._state.copy()
         replay()
-        owner.state.copy_from(before)
+        owner._state.copy_from(before)
 
     trace._replay = forget
     return trace, result
-
-
-def _has_places(cell: Any) -> bool:
-    return hasattr(cell.cell_contents, "_places")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch import Tensor
 from core.cache.slab import GROWTH
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
-from core.engine.passes.head_steps import HeadSteps
+from core.engine.passes.mtp import HeadSteps
 from kernels.common.trace import NotCapturableError, Trace, Tracer
 from tests.engine.place import Place, go_on
 from tests.kernels.native.here import NEEDS_COMPILER

@@ -12,8 +12,7 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.passes.computed import advance
-from core.engine.passes.run_memory import RunMemory, StepMemory
+from core.engine.passes.memory import RunMemory, StepMemory, replay_advances
 from core.layers.memory import LayerState, RecurrentSpec, StateTensor
 from kernels.common.trace import Watch
 
@@ -84,6 +83,6 @@ def test_steps_are_taken_back_by_the_calls_that_made_them() -> None:
     kept, memory = state.copy(), StepMemory(slab(), state, TokenIndex(0), ignore, 3)
     memory.advance(0, add)
     assert all(tensor.eq(5).all() for tensor in state.layers[0])
-    advance(kept, memory.advances, 2)
+    replay_advances(kept, memory.advances, 2)
     assert all(tensor.eq(4).all() for tensor in kept.layers[0])
     assert calls == [1, 1, 3, 2] and not any(tensor.any() for tensor in before.layers[0])

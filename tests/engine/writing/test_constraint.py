@@ -103,7 +103,7 @@ def test_P2_a_draft_that_does_not_fit_is_cut_off_and_leaves_no_trace(
         assert drawn.allowed() == before
         drawn.draw(before[0])
     # The end is no part of the reply: it is not recorded, and may be asked about again.
-    assert set(drawn.allowed()) == set(drawn.text.stop_ids)
+    assert set(drawn.allowed()) == set(drawn.text.end_of_turn_ids)
     assert drawn.constraint.forced() == []
     assert fault(JSON, drawn.reader.answer) == ""
 
@@ -124,7 +124,7 @@ def test_the_end_comes_when_the_form_is_complete_and_no_sooner(
     text_of: Callable[[str], ChatText],
 ) -> None:
     drawn = Drawn(text_of("chatml"), ReplyFormat(kind="choice", choices=("ab", "abc")), 0)
-    stops = set(drawn.text.stop_ids)
+    stops = set(drawn.text.end_of_turn_ids)
     for token_id, may_end in zip(
         drawn.text.spelling.tokenize_bytes(b"ab"), (False, True), strict=True
     ):

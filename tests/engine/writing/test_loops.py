@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from core.api.limits import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
-from core.engine.writing.loops import LoopDetector
+from core.api.params import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
+from core.engine.writing.reply import LoopDetector
 
 
 def ends_at(ids: Iterable[int]) -> int | None:

@@ -138,7 +138,7 @@ def test_two_that_differ_are_refused() -> None:
 def test_what_is_not_known_is_refused(values: Any, words: str) -> None:
     with pytest.raises(UnsupportedQuantisationError, match=words) as caught:
         scheme(values)
-    assert caught.value.title == "Waymark can't read these quantised weights"
+    assert caught.value.title == "Waymark can't read this quantisation"
     assert len(caught.value.message) < 400
 
 

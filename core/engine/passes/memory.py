@@ -1,0 +1,104 @@
+"""The cache as layers see it during one forward: rows of the KV slab, and recurrent states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from torch import Tensor
+
+from core.api.positions import TokenIndex
+from core.cache.slab import KVSlab
+from core.cache.state import RecurrentState
+from core.layers.memory import Advance, LayerState
+
+Advances = Iterable[tuple[int, Advance]]
+"""The calls by which a step updated the states, in order, each with its layer."""
+
+
+class RunMemory:
+    """A `LayerMemory` for prompt tokens from `start` on; it advances copies of states."""
+
+    is_step = False
+
+    def __init__(
+        self,
+        slab: KVSlab,
+        state: RecurrentState,
+        start: TokenIndex,
+        check: Callable[[], None],
+        runs: tuple[int, ...],
+        kept: Sequence[bool] = (),
+    ) -> None:
+        """`kept` says for each run but the last whether its end state is wanted."""
+        self.runs = runs
+        self._slab = slab
+        self._start = start
+        # Allocated together, before the activations: between them, layer after layer, states would
+        # split the holes into which the next layer's activations fit.
+        self._states = [state, state.room()]
+        for wanted in kept:
+            self._states.append(state.room() if wanted else self._states[-1])
+        self._asked: set[int] = set()
+        self.check_cancelled = check
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        return self._slab.write(layer, self._start.value, keys, values)
+
+    def state(self, layer: int, run: int = 0) -> LayerState:
+        """A copy: the state before may be a checkpoint's, and is used again if this run fails."""
+        self._asked.add(layer)
+        before, after = (each.layers[layer] for each in self._states[run : run + 2])
+        if before is not after:
+            for own, given in zip(after, before, strict=True):
+                own.copy_(given)
+        return after
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        raise AssertionError("a prompt is no step")
+
+    def new_states(self) -> list[RecurrentState]:
+        """The state after each run; for a run whose state isn't wanted, that of a later run."""
+        assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
+        return self._states[1:]
+
+
+class StepMemory:
+    """A `LayerMemory` for a decode step from `token` on; it updates `state` in place and notes
+    `advances`, and the layers that wrote rows."""
+
+    is_step = True
+
+    def __init__(
+        self,
+        slab: KVSlab,
+        state: RecurrentState,
+        token: TokenIndex,
+        check: Callable[[], None],
+        num_tokens: int = 1,
+    ) -> None:
+        self.runs = (1,) * num_tokens
+        self.kv_layers: list[int] = []
+        self.advances: list[tuple[int, Advance]] = []
+        self._slab, self._state, self._token = slab, state, token
+        self._check = check
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        self.kv_layers.append(layer)
+        return self._slab.write(layer, self._token.value, keys, values)
+
+    def state(self, layer: int, run: int = 0) -> LayerState:
+        return self._state.layers[layer]
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        self.advances.append((layer, advance))
+        return advance(self.state(layer), len(self.runs))
+
+    def check_cancelled(self) -> None:
+        self._check()
+
+
+def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
+    """Advance `state` from before a step over its first `count` tokens by the step's own calls, so
+    to the same bits."""
+    for layer, update in advances:
+        update(state.layers[layer], count)

@@ -1,0 +1,128 @@
+"""Forwards of an MTP head: its rows in the slab, and its steps, captured when first computed.
+
+Nothing validates these traces, since no reply depends on them: a wrong row makes a wrong draft.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.cache.slab import KVSlab
+from core.layers.memory import Advance, LayerState
+from core.layers.rope import Rotations, copy_rotations
+from core.models.model import Model
+from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
+
+_LOG = logging.getLogger(__name__)
+
+
+class HeadMemory:
+    """A `LayerMemory` for the head's rows from token `start` on, at least 1: token 0 has no row,
+    since each row is computed from the token before it."""
+
+    def __init__(
+        self,
+        slab: KVSlab,
+        start: int,
+        runs: tuple[int, ...],
+        check: Callable[[], None],
+        *,
+        is_step: bool,
+    ) -> None:
+        assert start >= 1
+        self.runs, self.is_step = runs, is_step
+        self._slab, self.start, self.check_cancelled = slab, start, check
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        all_keys, all_values = self._slab.write(layer, self.start, keys, values)
+        return all_keys[1:], all_values[1:]
+
+    def state(self, layer: int, run: int = 0) -> LayerState:
+        raise AssertionError("a head attends")
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        raise AssertionError("a head attends")
+
+
+class HeadSteps:
+    """Steps of up to eight tokens of one model's head over one slab, for one reply at a time."""
+
+    def __init__(self, model: Model, slab: KVSlab, capture: Capture | None) -> None:
+        self._model, self._slab, self._capture = model, slab, capture
+        self._traces: dict[int, _HeadTrace] = {}
+
+    @property
+    def num_traces(self) -> int:
+        return len(self._traces)
+
+    @torch.inference_mode()
+    def forward(
+        self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
+    ) -> Tensor:
+        """The head's rows [n, hidden_size] from token `token` on, with the bits of each alone; the
+        next call may overwrite them. A new trace takes ownership of `inputs` and `rotations`."""
+        num_tokens = inputs.shape[0]
+        self._slab.reserve(token + num_tokens)
+        trace = self._traces.get(num_tokens)
+        if trace is not None:
+            return trace.replay(token, inputs, rotations, check)
+        memory = HeadMemory(self._slab, token, (1,) * num_tokens, check, is_step=True)
+        if self._capture is None:
+            return self._model.predict(inputs, rotations, memory)
+
+        def step(tracer: Tracer) -> Tensor:
+            return self._model.predict(inputs, rotations, _TracedMemory(memory, tracer, self._slab))
+
+        try:
+            # The head's rows begin with token 1.
+            captured, result = self._capture(token - 1, step)
+        except NotCapturableError as reason:
+            _LOG.info("Drafts of the head are not captured: %s", reason)
+            self._capture = None
+            return self._model.predict(inputs, rotations, memory)
+        self._traces[num_tokens] = _HeadTrace(captured, inputs, rotations, result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadTrace:
+    """A trace, with the tensors that it reads and writes."""
+
+    trace: Trace
+    inputs: Tensor
+    rotations: Rotations
+    result: Tensor
+
+    def replay(
+        self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
+    ) -> Tensor:
+        self.inputs.copy_(inputs)
+        copy_rotations(rotations, self.rotations)
+        self.trace.replay(token - 1, check)
+        return self.result
+
+
+class _TracedMemory:
+    """A `LayerMemory` of tokens that are captured."""
+
+    is_step = True
+
+    def __init__(self, memory: HeadMemory, tracer: Tracer, slab: KVSlab) -> None:
+        self.runs, self.state, self.advance = memory.runs, memory.state, memory.advance
+        self._memory, self._tracer, self._slab = memory, tracer, slab
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        all_keys, all_values = (rows[1:] for rows in self._slab.rows(layer))
+        self._tracer.store(keys, all_keys)
+        self._tracer.store(values, all_values)
+        end = self._memory.start - 1 + len(self.runs)
+        return all_keys[:end], all_values[:end]
+
+    def check_cancelled(self) -> None:
+        self._memory.check_cancelled()
+        self._tracer.part()

@@ -1,0 +1,170 @@
+"""A conversation as a template gets it: a mark of private-use characters in place of every text.
+
+Templates are arbitrary code; what they do with a mark (keep, drop, repeat) shows what they do with
+a text, and the text itself never passes through them. Only the whitespace around a text is passed
+on, so that a template trims exactly what it would trim. `history` reads the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart
+from core.api.errors import TemplateError
+from core.text.reply_parts import SampledReply
+
+SlotKind = Literal["text", "thought", "answer"]
+TemplateMessage = dict[str, Any]
+
+_MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The text of one mark, in message number `message`; with a `reply` its sampled ids instead."""
+
+    message: int
+    kind: SlotKind
+    text: str
+    reply: SampledReply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Two characters that occur nowhere else. A mark is a number between them."""
+
+    left: str
+    right: str
+
+    @classmethod
+    def absent_from(cls, texts: Iterable[str]) -> Marks:
+        """The first pair of private-use characters that none of `texts` contains."""
+        used = set().union(*texts)
+        free = (chr(code) for code in _private_codes() if chr(code) not in used)
+        left, right = next(free, None), next(free, None)
+        if left is None or right is None:
+            raise TemplateError(
+                "The conversation and the template use every character of Unicode's private use "
+                "areas, and two of them must be free."
+            )
+        return cls(left, right)
+
+    def write(self, number: int) -> str:
+        return f"{self.left}{number}{self.right}"
+
+    def split(self, text: str) -> tuple[list[str | int], bool]:
+        numbers: list[int] = []
+        texts: list[list[str]] = [[]]
+        torn = False
+        for index, part in enumerate(text.split(self.left)):
+            rest = part
+            if index:
+                number, right, after = part.partition(self.right)
+                if right and _is_number(number):
+                    numbers.append(int(number))
+                    texts.append([])
+                    rest = after
+                else:
+                    torn = True
+            torn = torn or self.right in rest
+            texts[-1].append(rest.replace(self.right, ""))
+        pieces: list[str | int] = ["".join(texts[0])]
+        for mark, following in zip(numbers, texts[1:], strict=True):
+            pieces += (mark, "".join(following))
+        return pieces, torn
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
+
+
+def _private_codes() -> Iterable[int]:
+    yield from range(0xE000, 0xF900)
+    yield from range(0xF0000, 0xFFFFE)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentStyle:
+    """How a template takes contents: always as lists of parts; lists of several parts at all."""
+
+    always_lists: bool = False
+    takes_lists: bool = True
+
+
+TextWriter = Callable[[int, str, SlotKind], str]
+SampledOf = Callable[[AssistantMessage], SampledReply | None]
+
+
+@dataclass
+class Masks:
+    marks: Marks
+    slots: list[Slot] = field(default_factory=list)
+
+    def text(self, message: int, text: str, kind: SlotKind) -> str:
+        core = text.strip()
+        if not core:
+            return text
+        start = len(text) - len(text.lstrip())
+        return text[:start] + self.mark(Slot(message, kind, core)) + text[start + len(core) :]
+
+    def reply(self, message: int, reply: SampledReply) -> tuple[str, str]:
+        thought = self.mark(Slot(message, "thought", "", reply)) if reply.thinks else ""
+        answer = self.mark(Slot(message, "answer", "", reply)) if reply.answer else ""
+        return thought, answer
+
+    def mark(self, slot: Slot) -> str:
+        self.slots.append(slot)
+        return self.marks.write(len(self.slots) - 1)
+
+
+def mask(
+    messages: Sequence[Message], style: ContentStyle, masks: Masks, sampled: SampledOf
+) -> list[TemplateMessage]:
+    masked = []
+    for index, message in enumerate(messages):
+        reply = sampled(message) if isinstance(message, AssistantMessage) else None
+        if reply is None:
+            masked.append(template_message(index, message, style, masks.text))
+        else:
+            masked.append(_assistant(*masks.reply(index, reply), style))
+    return masked
+
+
+def template_message(
+    index: int, message: Message, style: ContentStyle, write: TextWriter
+) -> TemplateMessage:
+    if isinstance(message, AssistantMessage):
+        thought = write(index, message.reasoning, "thought")
+        return _assistant(thought, write(index, message.text, "answer"), style)
+    if isinstance(message, SystemMessage):
+        text = write(index, message.text, "text")
+        return {"role": "system", "content": _content([{"type": "text", "text": text}], style)}
+    parts = [
+        {"type": "text", "text": write(index, part.text, "text")}
+        if isinstance(part, TextPart)
+        else {"type": "image"}
+        for part in message.content
+    ]
+    return {"role": "user", "content": _content(parts, style)}
+
+
+def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessage:
+    content = _content([{"type": "text", "text": answer}], style)
+    message: TemplateMessage = {"role": "assistant", "content": content}
+    if thought:
+        message |= {"reasoning_content": thought, "thinking": thought}
+    return message
+
+
+def _content(parts: list[dict[str, str]], style: ContentStyle) -> str | list[dict[str, str]]:
+    if not all("text" in part for part in parts) or (style.takes_lists and len(parts) > 1):
+        return parts
+    text = "".join(part["text"] for part in parts)
+    return [{"type": "text", "text": text}] if style.always_lists else text
+
+
+def num_images(message: Message) -> int:
+    parts = getattr(message, "content", ())
+    return sum(isinstance(part, ImagePart) for part in parts)

@@ -1,0 +1,201 @@
+"""What a chat template does, found by rendering small conversations when a model is loaded.
+
+`probe_traits` asks what a template accepts and writes. `splicing_obstacle` renders each of some
+conversations twice, with marks and spliced ids, and plainly as in training: where the ids differ,
+or the template loses a text, replies can't be reused token for token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from core.api.chat import (
+    AssistantMessage,
+    ContentPart,
+    Conversation,
+    ImagePart,
+    Message,
+    ReplyIds,
+    SystemMessage,
+    TextPart,
+    UserMessage,
+)
+from core.api.errors import TemplateError
+from core.api.prompt import Image, TextRun
+from core.text.added_tokens import AddedToken
+from core.text.assembly import assemble
+from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
+from core.text.kit import TextKit
+from core.text.masking import ContentStyle, Slot
+
+# A picture that is never opened: probing only asks what the template writes for one.
+_PICTURE = ImagePart(digest="0" * 64, path="")
+
+# Each shows a template that escapes, cuts, re-wraps or translates what it is given.
+_QUESTION = "  What \"does\" this <b>say</b> & why?\n\n\\n stays. 'So' it's 1 {{ x }}\t"
+_FOLLOW_UP = "And\n  then, \u00e9 \u4f60\u597d? "
+_SYSTEM = '\nBe brief: answer in "one" line.\nNever two. '
+_ANSWER = "It says hello, twice.\n\n- one\n- two"
+_THOUGHT = "The picture shows a sign.\nSo I read it."
+
+LOST = "its chat template changes or drops parts of the conversation"
+DIFFERENT = "its chat template joins messages in a way that changes their tokens"
+
+
+def probe_traits(kit: TextKit) -> Traits:
+    style = ContentStyle(always_lists=_wants_lists(kit))
+    style = ContentStyle(style.always_lists, takes_lists=_takes_lists(kit, style))
+    return Traits(
+        style=style,
+        takes_images=_takes_images(kit, style),
+        reply_space=_reply_space(kit, style),
+        closing_id=_closing_id(kit, style),
+        has_thinking_switch=_has_thinking_switch(kit, style),
+        takes_questions_in_a_row=_items(kit, style, [_user("a"), _user("b")]) is not None,
+    )
+
+
+def _user(*parts: ContentPart | str) -> UserMessage:
+    content = (TextPart(text=part) if isinstance(part, str) else part for part in parts)
+    return UserMessage(content=tuple(content))
+
+
+def _chat(*messages: Message) -> Conversation:
+    return Conversation(messages=messages)
+
+
+def _items(
+    kit: TextKit, style: ContentStyle, messages: Sequence[Message], thinking: bool | None = None
+) -> list[Item] | None:
+    try:
+        return masked_items(kit, style, _chat(*messages), thinking)
+    except TemplateError:
+        return None
+
+
+def _wants_lists(kit: TextKit) -> bool:
+    """True if contents must be lists of parts even for a single text."""
+    try:
+        plain = masked_items(kit, ContentStyle(), _chat(_user("a")))
+    except TemplateError as error:
+        if _items(kit, ContentStyle(always_lists=True), [_user("a")]) is None:
+            raise error from None
+        return True
+    return plain is None and _items(kit, ContentStyle(always_lists=True), [_user("a")]) is not None
+
+
+def _takes_lists(kit: TextKit, style: ContentStyle) -> bool:
+    one, two = _items(kit, style, [_user("a")]), _items(kit, style, [_user("a", "b")])
+    return one is not None and two is not None and (one[0], one[-1]) == (two[0], two[-1])
+
+
+def _takes_images(kit: TextKit, style: ContentStyle) -> bool:
+    items = _items(kit, style, [_user(_PICTURE, "a")]) if style.takes_lists else None
+    if items is None:
+        return False
+    glue = [token for item in items if isinstance(item, str) for token in kit.added.split(item)]
+    found = [token for token in glue if isinstance(token, AddedToken)]
+    return sum(token.id == kit.image_token_id for token in found) == 1
+
+
+def _reply_space(kit: TextKit, style: ContentStyle) -> str:
+    asked = _items(kit, style, [_user("a")])
+    history = _items(kit, style, [_user("a"), AssistantMessage(text="b"), _user("c")])
+    if asked is None or history is None:
+        return ""
+    opening, header = asked[-1], history[2]
+    if not (isinstance(opening, str) and isinstance(header, str) and header.startswith(opening)):
+        return ""
+    space = header[len(opening) :]
+    return space if space.isspace() else ""
+
+
+def _closing_id(kit: TextKit, style: ContentStyle) -> int | None:
+    items = _items(kit, style, [_user("a"), AssistantMessage(text="b"), _user("c")])
+    if items is None:
+        return None
+    place = next(
+        index
+        for index, item in enumerate(items)
+        if isinstance(item, Slot) and item.kind == "answer"
+    )
+    glue = items[place + 1]
+    assert isinstance(glue, str)
+    first = next(kit.added.split(glue.lstrip()), None)
+    return first.id if isinstance(first, AddedToken) else None
+
+
+def _has_thinking_switch(kit: TextKit, style: ContentStyle) -> bool:
+    on, off = (_items(kit, style, [_user("a")], thinking) for thinking in (True, False))
+    return on != off
+
+
+def splicing_obstacle(kit: TextKit, traits: Traits) -> str:
+    """Why replies can't be reused token for token, as half a sentence; empty where they can."""
+    switches: tuple[bool | None, ...] = (None,)
+    if traits.has_thinking_switch:
+        switches = (None, True, False)
+    checked = 0
+    for conversation in _conversations(kit, traits):
+        for thinking in switches:
+            try:
+                expected = _plain_ids(kit, traits, conversation, thinking)
+            except TemplateError:
+                continue  # the template refuses such a conversation, and will tell the user so
+            spliced = _spliced_ids(kit, traits, conversation, thinking)
+            if spliced != expected:
+                return LOST if spliced is None else DIFFERENT
+            checked += 1
+    return "" if checked else LOST
+
+
+def _conversations(kit: TextKit, traits: Traits) -> Iterator[Conversation]:
+    first, second, system = _user(_QUESTION), _user(_FOLLOW_UP), SystemMessage(text=_SYSTEM)
+    # As the model would have sampled it, directly after the generation prompt.
+    ids = kit.tokenizer.ids(traits.reply_space + _ANSWER)
+    packed = ReplyIds.pack(ids, kit.fingerprint, starts_in_reasoning=False)
+    reply = AssistantMessage(text=_ANSWER, ids=packed)
+    yield _chat(first)
+    yield _chat(system, first)
+    yield _chat(first, reply, second)
+    yield _chat(system, first, reply, second, reply, first)
+    if kit.thinking.known:
+        yield _chat(first, _thinking_reply(kit), second)
+    if traits.takes_images:
+        pictured = _user(_PICTURE, _QUESTION)
+        yield _chat(system, pictured, reply, _user(_FOLLOW_UP, _PICTURE))
+
+
+def _thinking_reply(kit: TextKit) -> AssistantMessage:
+    assert kit.thinking.close is not None
+    thought, answer = kit.tokenizer.ids(_THOUGHT + "\n"), kit.tokenizer.ids("\n\n" + _ANSWER)
+    ids = [*thought, kit.thinking.close, *answer]
+    packed = ReplyIds.pack(ids, kit.fingerprint, starts_in_reasoning=True)
+    return AssistantMessage(text=_ANSWER, reasoning=_THOUGHT, ids=packed)
+
+
+def _plain_ids(
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+) -> list[int]:
+    """The reference: everything rendered as text and encoded by the tokenizer as published."""
+    messages = plain_messages(conversation.messages, traits.style, lambda text: text)
+    rendered = kit.render(messages, thinking, conversation.created)
+    return kit.tokenizer.encode_published(rendered)
+
+
+def _spliced_ids(
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+) -> list[int] | None:
+    """The same conversation with spliced replies, each picture as one placeholder id."""
+    try:
+        pieces = spliced_pieces(kit, traits, conversation, thinking)
+    except TemplateError:
+        return None
+    if pieces is None:
+        return None
+    picture = Image(key=bytes(16), rows=1, columns=1, num_positions=1)
+    assembly, _ = assemble(pieces, (), kit.tokenizer, [picture] * 2)
+    ids: list[int] = []
+    for segment in assembly.segments:
+        ids.extend(segment.ids if isinstance(segment, TextRun) else [kit.image_token_id or 0])
+    return ids

@@ -1,1 +1,0 @@
-"""A reply as it is sampled: its channels, its stop strings, the ids that are stored."""

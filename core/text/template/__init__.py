@@ -1,1 +1,0 @@
-"""Chat templates: rendered in the helper, asked what they do, with marks in place of texts."""

@@ -1,0 +1,128 @@
+"""Watchdog of the engine's process: progress, heartbeats, and when to replace the process.
+
+The thread that computes counts what it finishes. A heartbeat thread in the worker sends that count
+every two seconds; it runs while kernels compute, since they release the interpreter lock. The
+client replaces a worker that is silent, or busy without progress for longer than it announced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import threading
+from collections.abc import Callable, Iterator
+
+from core.api.events import Beat, Event
+
+# The longest usual step of a request is one product of a run with one matrix: seconds, on a slow
+# machine with a large model.
+STEP_LIMIT_S = 20.0
+# Attention of a layer reports no progress within. Multiplications for a pair of tokens are at most
+# four times the width of a large model; a slow machine does this many a second.
+_PAIR_FLOPS, _SLOW_FLOPS = 4.0 * 8192, 2e10
+BEAT_S = 2.0
+TICK_S = 2.0
+# Torch may take long to import before the first heartbeat.
+SILENT_AT_START_TICKS = 60
+# After 8 s of silence the worker is asked for a sign; it has as long again to answer. One that
+# beats without progress has the limit it announced, and half of this again.
+NOTICED_TICKS = 4
+
+_count = [0]
+_limits = [STEP_LIMIT_S]
+
+
+def report_progress() -> None:
+    """Count one finished piece of work; costs one function call."""
+    _count[0] += 1
+
+
+def progress() -> int:
+    return _count[0]
+
+
+def step_limit_s() -> float:
+    """Seconds that may pass at present without progress."""
+    return _limits[-1]
+
+
+def attention_limit_s(rows: int, keys: int) -> float:
+    """Seconds that a layer's attention of `rows` tokens over `keys` tokens may take."""
+    return STEP_LIMIT_S + rows * keys * _PAIR_FLOPS / _SLOW_FLOPS
+
+
+@contextlib.contextmanager
+def step_limit(seconds: float) -> Iterator[None]:
+    """Allow `seconds` without progress inside: for a compiler, a driver, a slow disk."""
+    _limits.append(max(seconds, _limits[-1]))
+    try:
+        yield
+    finally:
+        _limits.pop()
+        report_progress()
+
+
+class Heartbeat:
+    """Sends a Beat every two seconds. `emit` and `busy` are called from its thread too."""
+
+    def __init__(self, emit: Callable[[Event], None], busy: Callable[[], bool]) -> None:
+        self._emit = emit
+        self._busy = busy
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
+
+    def beat(self) -> None:
+        """Send one now."""
+        self._emit(Beat(busy=self._busy(), progress=progress(), step_limit_s=step_limit_s()))
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        # The thread that reads commands notices a window that is gone, and ends the process.
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                self.beat()
+                pause.wait(BEAT_S)
+
+
+class Health(enum.Enum):
+    """LOST: the worker won't recover by itself."""
+
+    ALIVE = "alive"
+    SILENT = "silent"
+    LOST = "lost"
+
+
+class Watchdog:
+    """Watches one worker from its start, on the client's side.
+
+    It counts ticks rather than time, so that suspend and resume don't trigger a restart.
+    """
+
+    def __init__(self) -> None:
+        self._silent_ticks = 0
+        self._stuck_ticks = 0
+        self._last: Beat | None = None
+
+    def heard(self, beat: Beat | None = None) -> None:
+        """The worker sent something; pass it if it is a heartbeat."""
+        self._silent_ticks = 0
+        if beat is None:
+            return
+        moved = self._last is None or self._last.progress != beat.progress
+        if moved or not beat.busy:
+            self._stuck_ticks = 0
+        self._last = beat
+
+    def tick(self) -> Health:
+        """Another TICK_S have passed."""
+        self._silent_ticks += 1
+        if self._last is None:
+            return Health.LOST if self._silent_ticks >= SILENT_AT_START_TICKS else Health.ALIVE
+        self._stuck_ticks += self._last.busy
+        lost_after = self._last.step_limit_s / TICK_S + NOTICED_TICKS / 2
+        if self._silent_ticks >= 2 * NOTICED_TICKS or self._stuck_ticks >= lost_after:
+            return Health.LOST
+        noticed_after = max(lost_after - 2 * NOTICED_TICKS, min(NOTICED_TICKS, lost_after - 1))
+        noticed = self._silent_ticks >= NOTICED_TICKS or self._stuck_ticks >= noticed_after
+        return Health.SILENT if noticed else Health.ALIVE
