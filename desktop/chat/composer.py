@@ -1,7 +1,4 @@
-"""Where a message is written: text, pictures, and the one button that sends, or stops the reply.
-
-Knows the draft it shows and never the transcript, so that typing costs the same in a long chat.
-"""
+"""Where a message is written."""
 
 from __future__ import annotations
 
@@ -14,11 +11,13 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop import theme
 from desktop.chat.chat import ChatController
-from desktop.chat.composer_format import ComposerFormat
-from desktop.chat.composer_text import ComposerText
-from desktop.chat.draft_size import DraftSize
+from desktop.chat.chat_options import ComposerFormat
+from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.drafts import STORED_AFTER_MS
-from desktop.chat.queued_messages import QueuedMessages
+from desktop.chat.message_editor import ComposerText
+from desktop.chat.message_queue import QueuedMessages
+from desktop.i18n import tr
+from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.pictures.draft import Draft
 from desktop.pictures.given_data import take_data
 from desktop.pictures.picture_files import Refusal, not_added
@@ -26,34 +25,17 @@ from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
-from desktop.words.conversation import (
-    ADD_PICTURES,
-    INSTRUCTIONS_IN_USE,
-    QUEUE,
-    QUEUE_TIP,
-    SEND,
-    SEND_SPOKEN,
-    SEND_TIP,
-    STOP,
-    STOP_SPOKEN,
-    STOP_TIP,
-)
-from desktop.words.limit import DRAFT_TIP, draft_words
 
-# Who types on, only stops to think.
+# A shorter pause is for thinking.
 PAUSE_MS = 1_000
-# From the first key that was not counted, so that it goes on while one types.
+# From the first key that isn't counted, so that the count is updated while typing.
 COUNTED_AFTER_MS = 250
 
 
 class Composer(QFrame):
-    """The draft of the shown chat.
+    """The draft of the shown chat, and the button that sends it or stops the reply.
 
-    Signals:
-        choose_pictures_asked(): the button for pictures was pressed.
-        open_picture_asked(str): a thumbnail was clicked; the digest of its picture.
-        instructions_asked(): show the instructions that go with the message, or hide them.
-        schema_asked(): a schema for the replies is to be written.
+    Knows nothing of the transcript, so that typing costs the same in a long chat.
     """
 
     instructions_asked = Signal()
@@ -77,20 +59,26 @@ class Composer(QFrame):
         self.strip.setObjectName("composerPictures")
         self.notice = Label(name="composerNotice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("picture", ADD_PICTURES, name="addPictures")
+        self._add = IconButton("picture", tr("Add pictures"), name="addPictures")
         self._format = ComposerFormat(chat)
         self._format.schema_asked.connect(self.schema_asked)
-        self._instructions = IconButton("chat", INSTRUCTIONS_IN_USE, name="composerInstructions")
+        in_use = tr("Instructions are in use: show or hide them")
+        self._instructions = IconButton("chat", in_use, name="composerInstructions")
         self._instructions.clicked.connect(self.instructions_asked)
         self._instructions.hide()
-        self._queue = Button(QUEUE, name="queueButton", spoken=QUEUE_TIP, tip=QUEUE_TIP)
+        tip = tr("Send this when the reply is complete (Enter)")
+        self._queue = Button(tr("Queue"), name="queueButton", spoken=tip, tip=tip)
         self._send = Button(name="sendButton")
         self._waiting = QueuedMessages()
         self._kept = QTimer(self, singleShot=True, interval=STORED_AFTER_MS)
         self._kept.timeout.connect(self.keep)
         self._tokens = Label(name="composerTokens", style="muted small")
         self._tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
-        set_tip(self._tokens, DRAFT_TIP)
+        tip = tr(
+            "Tokens of the message, counted by the model's tokenizer, and what the context has "
+            "left for the reply"
+        )
+        set_tip(self._tokens, tip)
         self._counted = QTimer(self, singleShot=True, interval=COUNTED_AFTER_MS)
         self._counted.timeout.connect(lambda: self._draft_size.count(self.text.toPlainText()))
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
@@ -101,7 +89,7 @@ class Composer(QFrame):
         self._take_draft()
 
     def take_data(self, data: QMimeData) -> None:
-        """Take in what was dropped or pasted."""
+        """Add what was dropped or pasted."""
         self.say("")
         refused = take_data(data, self._draft, self._pictures, self.text)
         if refused:
@@ -109,15 +97,13 @@ class Composer(QFrame):
         self.text.setFocus()
 
     def add_files(self, paths: list[Path]) -> None:
-        """Take picture files into the draft."""
         self.say("")
         self._pictures.add_files(self._draft, paths)
 
     def suggest(self, text: str, instead_of: Container[str]) -> None:
-        """Put a question into the field, selected, so that typing takes its place.
+        """Put a question into the field, selected so that typing replaces it.
 
-        It also takes the place of the last suggestion, whose pictures have these names. Words of
-        the user's stay.
+        It replaces the last suggestion, whose pictures have these names, but no text of the user's.
         """
         typed = self.text.toPlainText()
         self.text.setFocus()
@@ -132,31 +118,30 @@ class Composer(QFrame):
         self.text.selectAll()
 
     def say(self, words: str) -> None:
-        """Say beside the field what was not done, and why; '' takes it away.
+        """Show what was not done and why, or nothing for ''.
 
-        Pictures that were not taken are said until the message is sent.
+        Refused pictures are listed until the message is sent.
         """
         said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
 
     def keep(self) -> None:
-        """Have what is typed stored."""
+        """Store what is typed."""
         self._kept.stop()
         self._draft.text = self.text.toPlainText()
         self._chat.keep_draft(self._draft)
 
     def mark_instructions(self, given: bool) -> None:
-        """Show that the model is told more than the message."""
         self._instructions.setVisible(given)
 
     def set_active(self, active: bool) -> None:
-        """Show that a drop would be taken."""
+        """Highlight the frame while a drop would be accepted."""
         self.setProperty("active", "true" if active else "false")
         theme.restyle(self)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        # The frame looks like one field, so all of it is one.
+        # The frame looks like one field.
         self.text.setFocus()
         super().mousePressEvent(event)
 
@@ -206,7 +191,7 @@ class Composer(QFrame):
     def _on_typed(self) -> None:
         if not self._counted.isActive():
             self._counted.start()
-        # From the first key that is not stored: who types steadily never stops.
+        # From the first key that isn't stored: a steady typist never pauses.
         if not self._kept.isActive():
             self._kept.start()
         self._pause.start()
@@ -235,7 +220,7 @@ class Composer(QFrame):
         self._waiting.show_messages(self._draft.queued)
 
     def _take_draft(self) -> None:
-        """Show the draft of the chat on screen, keeping what was typed into the last one."""
+        """Show the draft of the shown chat, storing what was typed into the previous one."""
         draft = self._chat.draft
         if draft is self._draft:
             return
@@ -266,11 +251,11 @@ class Composer(QFrame):
             self._show_tokens()
 
     def _show_tokens(self) -> None:
-        """How long the message is; what was counted last stays until more is known."""
+        """Show the last known size until a new one is counted."""
         size = self._draft_size.size
         if size is None:
             return
-        self._tokens.setText(draft_words(size.tokens, size.left))
+        self._tokens.setText(size_text(size))
         style = "muted small" if size.left >= 0 else "warning small"
         if self._tokens.property("class") != style:
             self._tokens.setProperty("class", style)
@@ -278,9 +263,9 @@ class Composer(QFrame):
 
     def _draw(self) -> None:
         stops = self._chat.running is not None
-        self._send.set_words(STOP if stops else SEND)
-        self._send.setAccessibleName(STOP_SPOKEN if stops else SEND_SPOKEN)
-        set_tip(self._send, STOP_TIP if stops else SEND_TIP)
+        self._send.set_words(tr("Stop") if stops else tr("Send"))
+        self._send.setAccessibleName(tr("Stop the reply") if stops else tr("Send the message"))
+        set_tip(self._send, tr("Stop the reply (Esc)") if stops else tr("Send (Enter)"))
         self._send.setProperty("class", "" if stops else "primary")
         colour = "text" if stops else "on_accent"
         self._send.setIcon(theme.icon("stop" if stops else "send", colour))
@@ -291,3 +276,14 @@ class Composer(QFrame):
         empty = self.text.document().isEmpty() and not self._draft.pictures
         self._send.setEnabled(self._chat.running is not None or not empty)
         self._queue.setVisible(self._chat.running is not None and not empty)
+
+
+def size_text(size: DraftTokens) -> str:
+    """How many tokens the message takes, if there is one, and what the context has left."""
+    tokens = count_of(size.tokens, "token")
+    if size.left < 0:
+        text = tr("{tokens}, {over} more than the context has left")
+        return text.format(tokens=tokens, over=format_count(-size.left))
+    if not size.tokens:
+        return tr("{tokens} left").format(tokens=count_of(size.left, "token"))
+    return tokens + BETWEEN + tr("{tokens} left").format(tokens=format_count(size.left))

@@ -1,42 +1,48 @@
-"""How full a chat makes the context, what could be left out of it, and the words for both.
+"""How full a chat and its draft make the context, and which turns could be left out.
 
-Counts what the engine counted, message by message, and estimates what it has not seen yet. Pure
-functions of a chat's path; leaving out is done by a controller.
+Uses the engine's counts for messages that a request has had, and estimates the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from core.api.errors import PromptTooLongError
+from PySide6.QtCore import QObject, Signal
+
+from core.api.commands import CountTokens
+from core.api.errors import PromptTooLongError, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.stats import RequestStats
+from desktop.chat.shown_chat import ShownChat
+from desktop.i18n import tr
+from desktop.numbers import context_used, format_count
+from desktop.services import Services
 from desktop.store.tables.records import ChatPath, Message
-from desktop.words.limit import alone_words, full_words, near_words, refused_words
 
-# From here on the chat says so; a little earlier, what would be left is read in idle time.
+# Shares of the context: from NEAR on the chat says so; from PREPARE on, what would remain is
+# prefilled when idle.
 NEAR = 0.75
 PREPARE = 0.70
-# What is left fills at most a half, so that it happens rarely; chosen anew it is less, so that the
-# same choice still holds some turns later and what was read of it in advance stays good.
+# Leaving out turns leaves at most MOST_LEFT, so that it happens rarely. A new choice aims at less,
+# so that it, and what was prefilled for it, still holds some turns later.
 MOST_LEFT = 1 / 2
 AIM = 3 / 8
-# For messages that no request has counted yet.
+# Estimates for messages that no request has counted.
 BYTES_PER_TOKEN = 3
 GLUE_TOKENS = 8
-# A longer context is offered with room for a reply of this length.
+# Room for a reply in a longer context that is offered.
 REPLY_TOKENS = 1_024
 PICTURE_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFill:
-    """Tokens of the messages in the prompt, in order (`costs`), and of what stands before them.
+    """Tokens of the messages in the prompt (`costs`) and of what is before them (`system`).
 
-    `turns` are the places among them where a user's message begins a turn. `refused` says that the
-    engine did not answer, `cut_off` that the last reply ended because the context did.
+    `turns`: places of the user messages among them. `refused`: the last request did not fit.
+    `cut_off`: the last reply filled the context.
     """
 
     limit: int
@@ -64,20 +70,20 @@ class ContextFill:
 
     @property
     def alone(self) -> bool:
-        """Whether the last turn finds no room by itself, whatever is left out before it."""
+        """Whether the last turn alone is too long."""
         return self.refused and self.left_from(self.turns[-1] if self.turns else 0) >= self.limit
 
     @property
     def can_drop(self) -> bool:
-        """Whether there is an older turn than the last, and leaving it out would help."""
+        """Whether leaving out older turns would help."""
         return len(self.turns) > 1 and not self.alone
 
     def left_from(self, place: int) -> int:
-        """The tokens left when the messages before `place` are left out."""
+        """The tokens that remain without the messages before `place`."""
         return self.system + sum(self.costs[place:])
 
     def cut(self, most: float) -> int | None:
-        """The first turn from which on at most `most` tokens are left, or else the last one."""
+        """The first turn from which on at most `most` tokens remain, else the last turn."""
         for place in self.turns[1:]:
             if self.left_from(place) <= most or place == self.turns[-1]:
                 return place
@@ -85,7 +91,6 @@ class ContextFill:
 
 
 def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
-    """How full the context of `limit` tokens would be with this chat."""
     counted, system = _counted(chat_path)
     messages = chat_path.in_prompt
     last = messages[-1].reply if messages else None
@@ -93,7 +98,7 @@ def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
     refused = error is not None and error.name == PromptTooLongError.__name__
     costs = [counted.get(message.id) or _estimate(message) for message in messages]
     if refused and error and error.tokens and len(costs) > 1 and not messages[-1].text:
-        # What was refused was counted whole; the last message is what was not known of it.
+        # The refused prompt was counted whole; the last message is the rest of it.
         costs[-2:] = max(1, error.tokens - system - sum(costs[:-2])), 0
     return ContextFill(
         limit=limit,
@@ -106,16 +111,13 @@ def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
 
 
 def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
-    """A context, in tokens, with room for all of the chat and a reply; None if the model has none.
-
-    It is a multiple of the grid, as a context that is loaded is.
-    """
+    """A context length (a multiple of the grid) for the chat and a reply; None if too long."""
     wanted = -(-(fill.tokens + REPLY_TOKENS) // model.grid) * model.grid
     return wanted if fill.limit < wanted <= model.model_context_length else None
 
 
 def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | None:
-    """The last message to leave out; `before` is what was chosen last, kept while it will do."""
+    """The last message to leave out; the previous choice `before` is kept while it suffices."""
     messages = chat_path.in_prompt
     places = {messages[place - 1].id: place for place in fill.turns[1:]}
     if before in places and fill.left_from(places[before]) <= MOST_LEFT * fill.limit:
@@ -125,20 +127,50 @@ def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | No
 
 
 def fill_words(fill: ContextFill, model: ModelInfo) -> str:
-    """What the chat says of it; '' while there is room enough."""
+    """What the chat says of it; '' while there is enough room."""
     if fill.alone:
         fits = longer_context(fill, model) is not None
         alone = fill.left_from(fill.turns[-1]) - fill.system
-        return alone_words(alone, fill.limit, None if fits else model.model_context_length)
+        return _alone_text(alone, fill.limit, None if fits else model.model_context_length)
+    ways_on = tr(
+        "Everything is kept. To go on, begin a new chat from a summary, or leave out the oldest "
+        "turns: they stay here for you to read."
+    )
     if fill.refused:
-        return refused_words(fill.limit)
+        text = tr("There is no room for the last message in the context of {limit} tokens.")
+        return f"{text.format(limit=format_count(fill.limit))} {ways_on}"
+    values = {
+        "tokens": format_count(fill.tokens),
+        "limit": format_count(fill.limit),
+        "percent": round(100 * fill.tokens / fill.limit),
+    }
     if fill.full:
-        return full_words(fill.tokens, fill.limit)
-    return near_words(fill.tokens, fill.limit) if fill.near else ""
+        text = tr("The context is full ({tokens} of {limit} tokens).")
+        return f"{text.format(**values)} {ways_on}"
+    text = tr("This chat fills {percent} % of the context ({tokens} of {limit} tokens).")
+    return text.format(**values) if fill.near else ""
+
+
+def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
+    """A message too long by itself; `longest` is the model's longest context if too short too."""
+    text = (
+        tr(
+            "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
+            "was cut off: edit it, or load the model with a longer context."
+        )
+        if longest is None
+        else tr(
+            "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
+            "was cut off: edit it. This model's longest context is {longest} tokens."
+        )
+    )
+    return text.format(
+        tokens=format_count(tokens), limit=format_count(limit), longest=format_count(longest or 0)
+    )
 
 
 def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
-    """Tokens by message as the last answered request counted them, and those before the first."""
+    """Tokens by message from the last answered request, and tokens before the first message."""
     for place in range(len(chat_path.path) - 1, -1, -1):
         reply = chat_path.path[place].reply
         if reply is not None and reply.stats is not None and reply.stats.message_starts:
@@ -147,10 +179,10 @@ def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
 
 
 def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int, int]:
-    """What the request for the reply at `place` counted.
+    """Tokens by message from the request for the reply at `place`.
 
-    What it was given began with a user's message. So an even number of messages means that it ended
-    in the beginning of the reply itself, which was gone on with.
+    A prompt begins with a user message, so an even number of messages means that it ended with the
+    first part of the reply, which was continued.
     """
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
@@ -172,5 +204,94 @@ def _estimate(message: Message) -> int:
 
 
 def estimate(text: str) -> int:
-    """About how many tokens a message of this text takes, rather too many than too few."""
+    """About how many tokens a text takes; rather too many than too few."""
     return len(text.encode()) // BYTES_PER_TOKEN + GLUE_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTokens:
+    """Tokens of the draft, and what the context has left after it; negative if too little."""
+
+    tokens: int
+    left: int
+
+
+class DraftSize(QObject):
+    """Counts the draft's tokens with the model's tokenizer, one text at a time while one types.
+
+    `changed()`: `size` has changed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, services: Services, chat: ShownChat) -> None:
+        super().__init__()
+        self._chat = chat
+        self._engine = services.engine
+        self._tasks = services.tasks
+        self._wanted = ""
+        # The counted text, the tokenizer, and the count.
+        self._counted = ("", "", 0)
+        self._counting = False
+        for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
+            signal.connect(self.changed)
+        services.engine.changed.connect(self._on_engine)
+
+    @property
+    def size(self) -> DraftTokens | None:
+        """None while unknown."""
+        model = self._engine.model
+        text, tokenizer, tokens = self._counted
+        if model is None or text != self._wanted or (text and tokenizer != model.tokenizer):
+            return None
+        pictures = self._chat.draft.ready_pictures()
+        tokens += sum(each.tokens or PICTURE_TOKENS for each in pictures)
+        glue = GLUE_TOKENS if tokens else 0
+        return DraftTokens(tokens, model.context_length - self._used() - tokens - glue)
+
+    def count(self, text: str) -> None:
+        self._wanted = text if text.strip() else ""
+        if not self._wanted:
+            self._counted = ("", "", 0)
+        self.changed.emit()
+        self._begin()
+
+    def _used(self) -> int:
+        """Tokens of the chat without the draft."""
+        live, model = self._chat.running, self._engine.model
+        if live is not None and live.stats is not None:
+            return context_used(live.stats)
+        assert model is not None
+        path = self._chat.shown_path
+        if not path.path:
+            path = replace(path, system=self._chat.instructions)
+        return fill_of(path, model.context_length).tokens
+
+    def _on_engine(self) -> None:
+        self.changed.emit()
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._counting and self._is_new():
+            self._counting = True
+            self._tasks.spawn(self._count(), "Counting tokens")
+
+    def _is_new(self) -> bool:
+        model = self._engine.model
+        known = self._counted[:2]
+        return bool(model and self._wanted and known != (self._wanted, model.tokenizer))
+
+    async def _count(self) -> None:
+        try:
+            while self._is_new():
+                model, text = self._engine.model, self._wanted
+                assert model is not None
+                counted = await self._engine.client.ask(CountTokens(text=text)).last()
+                if text == self._wanted:
+                    self._counted = (text, model.tokenizer, counted.tokens)
+                    self.changed.emit()
+        except WaymarkError:
+            # An engine that can't count reports that with the next reply.
+            pass
+        finally:
+            self._counting = False

@@ -1,102 +1,89 @@
-"""The drafts of all chats: in memory while they are written, in the store for the next start.
+"""What is typed and not sent: drafts, messages being edited, and instructions.
 
-What a draft holds is `presentation.draft`; taking pictures into one is `pictures`.
+Drafts and instructions are stored for the next start; edits are in memory alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
+
+from PySide6.QtCore import QTimer
 
 from core.api.reply_format import ReplyFormat
 from desktop.engine.tasks import attempted
-from desktop.pictures.draft import Draft
+from desktop.pictures.draft import Draft, DraftPicture
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store.tables import drafts
+from desktop.store.tables import chats, drafts, messages
 from desktop.store.tables.drafts import StoredDraft
-from desktop.store.tables.records import Picture
+from desktop.store.tables.records import Message, Picture
 
-# Writing to the disk at every key would be felt; losing more than half a second of typing too.
+# Storing at every key would be felt; so would losing more than half a second of typing.
 STORED_AFTER_MS = 500
 Stored = tuple[str, str, tuple[Picture, ...], ReplyFormat | None]
 NOTHING: Stored = ("", "", (), None)
 
 
 class Drafts:
-    """One draft per chat, and one (of None) for the page on which a new chat begins."""
+    """One draft per chat, one (of None) for a new chat, and one per message being edited."""
 
     def __init__(self, services: Services, pictures: PictureController) -> None:
-        self._pictures = pictures
+        self.pictures = pictures
         self._database = services.database
         self._tasks = services.tasks
         self._drafts = {
             row.chat: self._read(row) for row in services.database.run_now(drafts.stored)
         }
         self._stored: dict[int | None, object] = {
-            chat: (draft.text, draft.system, draft.ready_pictures(), draft.format)
-            for chat, draft in self._drafts.items()
+            chat: _content(draft) for chat, draft in self._drafts.items()
         }
+        # By message: its chat, and the draft of what replaces it.
+        self._edits: dict[int, tuple[int, Draft]] = {}
+        # Instructions typed since the start, by chat; the others are in the store.
+        self._typed: dict[int, str] = {}
+        self._unstored: set[int] = set()
+        self._timer = QTimer(singleShot=True, interval=STORED_AFTER_MS)
+        self._timer.timeout.connect(self._store_typed)
         pictures.changed.connect(self.save)
         pictures.outdated.connect(lambda: pictures.look_again(self._all()))
+
+    # Drafts.
 
     def of(self, chat: int | None) -> Draft:
         return self._drafts.setdefault(chat, Draft())
 
     def put(self, chat: int | None, draft: Draft) -> None:
-        """Another draft from now on; the one stored is that of a message sent, and is gone."""
+        """Replace a draft whose stored copy went with the message that was sent."""
         self._drafts[chat] = draft
         self._stored.pop(chat, None)
 
     def left(self, chat: int | None) -> StoredDraft | None:
-        """What stands in a draft, and waits beside it, as it is stored; None if that is nothing."""
+        """The draft with its queued messages as a record; None if it is empty."""
         draft = self.of(chat)
         left = StoredDraft(chat, draft.all_text(), draft.system, draft.key, draft.all_pictures())
         return left if left.text or left.pictures else None
 
     def begin(self, chat: int, text: str, shown: Sequence[Picture]) -> None:
-        """A draft for a chat that was made with one."""
-        pictures = [self._pictures.draft_picture(picture) for picture in shown]
-        draft = Draft(text, pictures)
-        self._drafts[chat] = draft
+        """The draft of a chat that was created with one."""
+        draft = self._drafts[chat] = Draft(text, self._pictures_of(shown))
         self.save(draft)
 
-    def forget(self, chat: int) -> None:
-        """A chat is gone for good, and its draft with it."""
-        self._drafts.pop(chat, None)
-        self._stored.pop(chat, None)
-
-    def clear(self) -> None:
-        """Forget all of them; what is stored goes another way."""
-        self._drafts.clear()
-        self._stored.clear()
-
-    def digests(self) -> set[str]:
-        """The pictures of all drafts."""
-        return {each.digest for draft in self._drafts.values() for each in draft.all_pictures()}
-
     def save(self, draft: Draft) -> None:
-        """Store a draft as it is, in the background; one that was sent is none any more."""
+        """Store a draft in the background, unless it was sent."""
         for chat, known in self._drafts.items():
             if known is draft or draft in known.queued:
                 self._tasks.spawn(self._save(chat), "Keeping a draft")
 
-    async def store_at_closing(self) -> None:
-        """Store all of them; call when no task runs."""
-        for chat in list(self._drafts):
-            await attempted("storing a draft", partial(self._save, chat))
-
     async def _save(self, chat: int | None) -> None:
         draft = self._drafts.get(chat, Draft())
-        # At the next start what was queued stands in the composer.
-        now: Stored = (draft.all_text(), draft.system, draft.all_pictures(), draft.format)
+        now = _content(draft)
         if self._stored.get(chat, NOTHING) == now:
             return
-        # Whether this reaches the file is known at its end only: closing cancels what is on its
-        # way to the store, and then stores everything of which that is not known.
+        # Closing cancels a write that is under way, and then stores everything not known as stored.
         begun = self._stored[chat] = object()
         text, system, pictures, form = now
-        # An empty page keeps its key: what was read ahead on it belongs to the chat to come.
+        # A new chat keeps its key: what was prefilled for its draft belongs to it.
         if now == NOTHING and chat is not None:
             await self._database.run(drafts.remove, chat)
         else:
@@ -105,8 +92,88 @@ class Drafts:
             self._stored[chat] = now
 
     def _all(self) -> list[Draft]:
-        return [each for draft in self._drafts.values() for each in (*draft.queued, draft)]
+        unsent = [each for draft in self._drafts.values() for each in (*draft.queued, draft)]
+        return [*unsent, *(draft for _, draft in self._edits.values())]
 
     def _read(self, row: StoredDraft) -> Draft:
-        shown = [self._pictures.draft_picture(picture) for picture in row.pictures]
-        return Draft(row.text, shown, row.key, row.system, row.format)
+        return Draft(row.text, self._pictures_of(row.pictures), row.key, row.system, row.format)
+
+    def _pictures_of(self, shown: Sequence[Picture]) -> list[DraftPicture]:
+        return [self.pictures.draft_picture(picture) for picture in shown]
+
+    # Messages being edited.
+
+    def edit(self, message: Message) -> Draft:
+        """The draft that replaces a message; at first its own text and pictures."""
+        if message.id not in self._edits:
+            draft = Draft(message.text, self._pictures_of(message.pictures))
+            self._edits[message.id] = (message.chat, draft)
+        return self._edits[message.id][1]
+
+    def edited(self, message: int) -> Draft | None:
+        return self._edits[message][1] if message in self._edits else None
+
+    def end_edit(self, message: int) -> None:
+        self._edits.pop(message, None)
+
+    def edited_pictures(self) -> list[Picture]:
+        return [each for _, draft in self._edits.values() for each in draft.ready_pictures()]
+
+    # Instructions.
+
+    def instruct(self, chat: int | None, system: str) -> None:
+        """Keep instructions as they are typed; of None, those of a new chat."""
+        if chat is None:
+            self.of(None).system = system
+        else:
+            self._typed[chat] = system
+            self._unstored.add(chat)
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def instructions(self, chat: int) -> str | None:
+        """The instructions of a chat if they were typed since the start."""
+        return self._typed.get(chat)
+
+    async def store_instructions(self) -> None:
+        """Store those not stored yet, before a request reads them. Raises StoreError."""
+        for chat in list(self._unstored):
+            system = self._typed[chat]
+            await self._database.run(chats.instruct, chat, messages.storable(system))
+            # More may have been typed meanwhile.
+            if self._typed.get(chat) == system:
+                self._unstored.discard(chat)
+
+    def _store_typed(self) -> None:
+        self.save(self.of(None))
+        self._tasks.spawn(self.store_instructions(), "Keeping instructions")
+
+    # All of these.
+
+    def digests(self) -> set[str]:
+        """The picture files that are needed."""
+        unsent = [each for draft in self._drafts.values() for each in draft.all_pictures()]
+        return {each.digest for each in (*unsent, *self.edited_pictures())}
+
+    def forget(self, gone: Collection[int]) -> None:
+        """These chats are deleted for good."""
+        for chat in gone:
+            for known in (self._drafts, self._stored, self._typed):
+                known.pop(chat, None)
+            self._unstored.discard(chat)
+        self._edits = {key: edit for key, edit in self._edits.items() if edit[0] not in gone}
+
+    def clear(self) -> None:
+        """All chats are deleted; what is stored is deleted elsewhere."""
+        for known in (self._drafts, self._stored, self._edits, self._typed, self._unstored):
+            known.clear()
+
+    async def store_at_closing(self) -> None:
+        """Store all drafts; call when no task runs."""
+        for chat in list(self._drafts):
+            await attempted("storing a draft", partial(self._save, chat))
+
+
+def _content(draft: Draft) -> Stored:
+    """What is stored of a draft; at the next start its queued messages are part of its text."""
+    return draft.all_text(), draft.system, draft.all_pictures(), draft.format

@@ -1,4 +1,4 @@
-"""The page before a conversation: two lines on what to do, and samples to try it with."""
+"""The page before a conversation: what to do, and samples to try."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.i18n import tr
 from desktop.widgets.plain import Button, Label, ToolButton
-from desktop.words import frame as words
 
 GAP_PX = 8
 SIDES_PX = 12
 MOST_COLUMNS = 3
 ICON_PX = 64
-# Of the few that are shown for other models than the demo model.
+# For models other than the demo model, which get only the first few samples.
 LARGE_ICON_PX = 112
+FEW_SAMPLES = 3
 
 
 class EmptyPage(QWidget):
-    """Shown while the chat on screen has no message.
-
-    Signals:
-        sample_asked(object, str): take this picture (a Path, or None) and this question into the
-            composer.
-        model_asked(): the user wants to choose a model.
-    """
+    """Shown while the chat has no message."""
 
     sample_asked = Signal(object, str)
     model_asked = Signal()
@@ -39,11 +34,14 @@ class EmptyPage(QWidget):
         self._mark = Label()
         self._offered = True
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._about = self._label(words.DEMO_WORDS, "emptyModel", "muted")
+        about = tr(
+            "This is the demo model: it describes simple pictures of shapes and remembers what you "
+            "tell it."
+        )
+        self._about = self._label(about, "emptyModel", "muted")
         self._about.hide()
         self._samples = [
-            self._make_sample(folder, number, *sample)
-            for number, sample in enumerate(words.SAMPLES, 1)
+            self._make_sample(folder, number, *sample) for number, sample in enumerate(samples(), 1)
         ]
         self._shown: list[ToolButton] = []
         self._columns = 0
@@ -54,8 +52,17 @@ class EmptyPage(QWidget):
         layout.addStretch(2)
         for label in (
             self._mark,
-            self._label(words.EMPTY_TITLE, "emptyTitle", "title"),
-            self._label(words.EMPTY_WORDS, "emptyWords", "muted"),
+            # No-break spaces keep the last words of a sentence on one line.
+            self._label(tr("What would you like to look\u00a0at?"), "emptyTitle", "title"),
+            self._label(
+                tr(
+                    "Ask a question below, or drop a picture and ask\u00a0about\u00a0it.\n"
+                    "Everything stays on this computer. What was read is reused where it can be: "
+                    "Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
+                ),
+                "emptyWords",
+                "muted",
+            ),
             self._about,
         ):
             layout.addWidget(label)
@@ -68,23 +75,23 @@ class EmptyPage(QWidget):
         self.show_samples(demo=False)
 
     def show_samples(self, demo: bool) -> None:
-        """Offer what the demo model can do, or, for another model, a few pictures."""
+        """Offer what the demo model can do or, for another model, a few pictures."""
         self._demo = demo
-        self._shown = self._samples if demo else self._samples[: words.FEW_SAMPLES]
-        for sample, (_, question) in zip(self._samples, words.SAMPLES, strict=True):
+        self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
+        for sample, (_, question) in zip(self._samples, samples(), strict=True):
             side = ICON_PX if demo else LARGE_ICON_PX
             sample.setIconSize(QSize(side, side))
-            sample.set_words(question if demo else words.TRY_SAMPLE)
+            sample.set_words(question if demo else tr("Try this one"))
         self._show_offered()
         self._columns = 0
         self._lay_out()
 
     def show_status(self, status: EngineStatus) -> None:
-        """With no model, say so and why, beside a button to choose one."""
+        """Without a model, show why, and a button to choose one."""
         missing = status.phase is Phase.EMPTY
         self._missing.setVisible(missing)
         self._offered = not missing
-        self._reason.setText(status.trouble or words.NO_MODEL_YET)
+        self._reason.setText(status.trouble or tr("No model is loaded. Choose one to begin."))
         self._show_offered()
 
     def _show_offered(self) -> None:
@@ -95,7 +102,8 @@ class EmptyPage(QWidget):
     def _make_missing(self) -> QWidget:
         self._missing = QWidget()
         self._reason = self._label("", "emptyReason", "warning")
-        choose = Button(words.CHOOSE_FOLDER, name="emptyChoose", spoken=words.MODEL_TIP)
+        text = tr("Choose a folder\N{HORIZONTAL ELLIPSIS}")
+        choose = Button(text, name="emptyChoose", spoken=tr("Choose a model"))
         choose.clicked.connect(self.model_asked)
         layout = QVBoxLayout(self._missing)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -109,9 +117,10 @@ class EmptyPage(QWidget):
     ) -> ToolButton:
         button = ToolButton(self)
         button.setObjectName(f"sample{number}")
-        button.setAccessibleName(words.sample_spoken(number, question))
+        spoken = tr("Try sample {number}: {question}")
+        button.setAccessibleName(spoken.format(number=number, question=question))
         path = folder / picture if picture is not None else None
-        # These files come with the app; all others are decoded in the engine's process.
+        # These files are part of the app; all others are decoded in the engine's process.
         button.setIcon(QIcon(str(path)) if path is not None else theme.icon("chat", "muted"))
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -124,7 +133,6 @@ class EmptyPage(QWidget):
         return label
 
     def _lay_out(self) -> None:
-        """Lay out as many samples in a row as there is room for."""
         widest = max(sample.sizeHint().width() for sample in self._shown)
         for sample in self._shown:
             sample.setMinimumWidth(widest)
@@ -134,13 +142,13 @@ class EmptyPage(QWidget):
             return
         self._columns = columns
         for at, sample in enumerate(self._shown):
-            # The outer columns hold the others together in the middle.
+            # Outer columns of stretch centre the others.
             self._grid.addWidget(sample, at // columns, 1 + at % columns)
         for column in range(MOST_COLUMNS + 2):
             self._grid.setColumnStretch(column, int(column in (0, columns + 1)))
 
     def minimumSizeHint(self) -> QSize:
-        # With less room for samples they go on in the next line.
+        # Narrower, the samples wrap to the next line.
         return QSize(0, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -149,6 +157,21 @@ class EmptyPage(QWidget):
 
     def _draw(self) -> None:
         self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(40, 40))
-        for sample, (picture, _) in zip(self._samples, words.SAMPLES, strict=True):
+        for sample, (picture, _) in zip(self._samples, samples(), strict=True):
             if picture is None:
                 sample.setIcon(theme.icon("chat", "muted"))
+
+
+def samples() -> tuple[tuple[str | None, str], ...]:
+    """Sample pictures, with questions that the demo model can answer.
+
+    Other models get the first few pictures, each with the first question.
+    """
+    return (
+        ("three-shapes.png", tr("What is in the picture?")),
+        ("four-shapes.png", tr("What colour is the star?")),
+        ("two-crosses.png", tr("Count the crosses.")),
+        ("four-shapes.png", tr("Where is the diamond?")),
+        ("three-shapes.png", tr("How big is the star?")),
+        (None, tr("What can you do?")),
+    )

@@ -1,9 +1,4 @@
-"""Finds words in the shown chat: from message to message, and from match to match within one.
-
-Matches are counted in the text that was written, and from then on in what is drawn of a message
-that was visited. A message in which the words are not drawn, like the address of a link, is shown
-without a mark and counts as one match.
-"""
+"""Find in the shown chat, from match to match and message to message."""
 
 from __future__ import annotations
 
@@ -16,9 +11,10 @@ from desktop import theme
 from desktop.chat.markdown.text_selection import TextField
 from desktop.chat.transcript import Transcript
 from desktop.chat.transcript_view import TranscriptView
+from desktop.i18n import tr
+from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Label
-from desktop.words import find as words
 
 # Looking through a long chat at every key would be felt.
 LOOKED_AFTER_MS = 120
@@ -32,18 +28,13 @@ Match = tuple[TextField, QTextCursor]
 
 
 class FindField(QLineEdit):
-    """What is looked for.
-
-    Signals:
-        stepped(int): go to the next match (1) or the one before (-1).
-        left(): Esc was pressed.
-    """
+    """The search text. `stepped(1)`: next match; `stepped(-1)`: previous. `left()`: Esc."""
 
     stepped = Signal(int)
     left = Signal()
 
     def event(self, event: QEvent) -> bool:
-        # Else the window's own Esc, which stops a reply, would have it.
+        # Otherwise the window's Esc, which stops a reply, would take it.
         if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
             event.accept()
             if event.type() == QEvent.Type.KeyPress:
@@ -60,10 +51,10 @@ class FindField(QLineEdit):
 
 
 class FindBar(QFrame):
-    """A field over the conversation, folded away until asked for.
+    """A search field over the conversation. `closed()`: the user has closed it.
 
-    Signals:
-        closed(): the user has done with it.
+    Matches are counted in the source of messages; of visited ones, in what is drawn. A match that
+    isn't drawn, like the address of a link, counts as one and is shown without a mark.
     """
 
     closed = Signal()
@@ -82,8 +73,8 @@ class FindBar(QFrame):
         self._marked: list[TextField] = []
         self._field = FindField()
         self._field.setObjectName("findText")
-        self._field.setAccessibleName(words.NAME)
-        self._field.setPlaceholderText(words.PLACEHOLDER)
+        self._field.setAccessibleName(tr("Find in this chat"))
+        self._field.setPlaceholderText(tr("Find in this chat"))
         self._field.setMaxLength(LONGEST)
         self._count = Label(name="findCount", style="muted small")
         self._later = QTimer(self, singleShot=True, interval=LOOKED_AFTER_MS)
@@ -99,20 +90,17 @@ class FindBar(QFrame):
         self.hide()
 
     def begin(self) -> None:
-        """Show the field, with the keyboard in it."""
         self.show()
         self._field.setFocus()
         self._field.selectAll()
 
     def leave(self) -> None:
-        """Fold it away, and mark nothing any more."""
         self._later.stop()
         self._forget()
         self.hide()
         self.closed.emit()
 
     def step(self, step: int) -> None:
-        """Go to the next match (1) or the one before (-1); from the last, to the first again."""
         if self._later.isActive():
             self._later.stop()
             self._look()
@@ -128,7 +116,7 @@ class FindBar(QFrame):
             self._go_to(self._next_place(list(counts), step), step)
 
     def _look(self) -> None:
-        """The words are others: show the first message that holds them, from what is seen on."""
+        """After a new text: show the first message with a match, from the visible ones on."""
         self._forget()
         counts = self._counts()
         if not counts:
@@ -138,7 +126,6 @@ class FindBar(QFrame):
         self._go_to(next((place for place in counts if place >= seen), next(iter(counts))), 1)
 
     def _go_to(self, place: int, step: int) -> None:
-        """Show a message, and the first or the last of its matches."""
         self._place, self._step = place, step
         self._view.show_message(place)
         self._view.messages.show_words(place)
@@ -146,7 +133,7 @@ class FindBar(QFrame):
         self._seek()
 
     def _seek(self) -> None:
-        """Show the match that is meant; wait where it is not drawn yet, or is not shown."""
+        """Show the current match; try again later while it is not drawn yet."""
         self._again.stop()
         place = self._place
         if place is None:
@@ -159,24 +146,25 @@ class FindBar(QFrame):
             self._drawn[place] = max(1, len(matches))
         counts = self._counts()
         if self._nth >= counts.get(place, 1):
-            # There are fewer than were counted in what was written.
+            # Fewer are drawn than were counted in the source.
             if self._step > 0:
                 self._go_to(self._next_place(list(counts), 1), 1)
                 return
             self._nth = counts[place] - 1
         self._mark(matches)
         before = sum(count for at, count in counts.items() if at < place)
-        most = any(count == MOST_MATCHES for count in counts.values())
-        said = words.place_words(before + self._nth, sum(counts.values()), more=most)
-        self._count.setText(said)
+        total = format_count(sum(counts.values()))
+        if MOST_MATCHES in counts.values():
+            total += "+"
+        number = format_count(before + self._nth + 1)
+        self._count.setText(tr("{number} of {total}").format(number=number, total=total))
 
     def _next_place(self, places: list[int], step: int) -> int:
-        """The message with a match after or before the one shown; from the last, the first."""
         at = places.index(self._place) + step if self._place in places else 0
         return places[at % len(places)]
 
     def _counts(self) -> dict[int, int]:
-        """How many matches there are, by the places of the messages that hold any."""
+        """Matches by the places of their messages."""
         wanted = self._field.text().casefold()
         counts: dict[int, int] = {}
         for at, row in enumerate(self._transcript.rows if wanted else ()):
@@ -186,7 +174,7 @@ class FindBar(QFrame):
         return counts
 
     def _matches(self) -> list[Match]:
-        """Where the words stand in the message shown now, in order."""
+        """The drawn matches of the current message, in order."""
         found: list[Match] = []
         fields = self._view.messages.fields_at(self._place) if self._place is not None else []
         for field in fields:
@@ -197,7 +185,7 @@ class FindBar(QFrame):
         return found
 
     def _mark(self, matches: list[Match]) -> None:
-        """Mark all matches of a message, and bring the one that is meant into view."""
+        """Mark all matches of the message, and scroll to the current one."""
         self._unmark()
         table = theme.colours()
         for field in dict.fromkeys(field for field, _ in matches):
@@ -230,7 +218,7 @@ class FindBar(QFrame):
         self._count.setText("")
 
     def _say_nothing(self) -> None:
-        self._count.setText(words.NOTHING if self._field.text() else "")
+        self._count.setText(tr("No match") if self._field.text() else "")
 
     def _build(self) -> None:
         row = QHBoxLayout(self)
@@ -238,9 +226,14 @@ class FindBar(QFrame):
         row.addWidget(self._field, 1)
         row.addWidget(self._count)
         for icon, says, name, act in (
-            ("chevron_left", words.BEFORE, "findBefore", lambda: self.step(-1)),
-            ("chevron_right", words.NEXT, "findNext", lambda: self.step(1)),
-            ("close", words.CLOSE, "findClose", self.leave),
+            (
+                "chevron_left",
+                tr("Previous match (Shift+Enter)"),
+                "findBefore",
+                lambda: self.step(-1),
+            ),
+            ("chevron_right", tr("Next match (Enter)"), "findNext", lambda: self.step(1)),
+            ("close", tr("Close (Esc)"), "findClose", self.leave),
         ):
             button = IconButton(icon, says, name=name)
             button.clicked.connect(act)

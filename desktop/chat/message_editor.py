@@ -1,35 +1,119 @@
-"""A message of the user's while it is edited: its words and pictures, as in the composer."""
+"""The fields messages are written in: the composer's, and the editor of a sent message."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QMimeData, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from desktop.chat.composer_text import ComposerText
+from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.pictures.given_data import accept_copy, may_take, take_data
+from desktop.pictures.given_data import FILE_TYPES, accept_copy, may_take, take_data
 from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
-from desktop.words import pictures as words
+
+MOST_LINES_SEEN = 8
+
+
+class ComposerText(LongText):
+    """A text field that grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+
+    `data_given(QMimeData)`: pictures or files were pasted.
+    """
+
+    send_asked = Signal()
+    left = Signal()
+    data_given = Signal(object)
+
+    def __init__(self, can_be_left: bool = False) -> None:
+        super().__init__()
+        self._can_be_left = can_be_left
+        self.setObjectName("composerText")
+        self.setAccessibleName(tr("Message"))
+        self._placeholder = tr("Ask, or drop a picture")
+        self.setPlaceholderText(self._placeholder)
+        self.setTabChangesFocus(True)
+        # The column around it takes drops.
+        self.setAcceptDrops(False)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self.verticalScrollBar().rangeChanged.connect(self._fit)
+
+    def event(self, event: QEvent) -> bool:
+        # Else the window's own Esc, which stops a reply, would have it.
+        if self._can_be_left and event.type() == QEvent.Type.ShortcutOverride:
+            assert isinstance(event, QKeyEvent)
+            if event.key() == Qt.Key.Key_Escape:
+                event.accept()
+                return True
+        return super().event(event)
+
+    def _lines(self) -> int:
+        # A plain document's height is counted in lines.
+        return max(1, int(self.document().size().height()))
+
+    def _fit(self) -> None:
+        """Grow with the text, without scrolling while all of it is visible."""
+        self.updateGeometry()
+        bar = self.verticalScrollBar()
+        # Qt scrolls to the cursor before the field has grown, and counts one line too few.
+        if self._lines() <= MOST_LINES_SEEN and bar.maximum() > 0:
+            bar.setRange(0, 0)
+
+    def sizeHint(self) -> QSize:
+        shown = min(self._lines(), MOST_LINES_SEEN)
+        margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
+        return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(80, self.sizeHint().height())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        breaks = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        if enter and not breaks:
+            self.send_asked.emit()
+            event.accept()
+            return
+        if self._can_be_left and event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        room = self.viewport().width() - 2 * int(self.document().documentMargin())
+        elided = self.fontMetrics().elidedText(self._placeholder, Qt.TextElideMode.ElideRight, room)
+        self.setPlaceholderText(elided)
+        self._fit()
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return has_files(source) or super().canInsertFromMimeData(source)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        if has_files(source):
+            self.data_given.emit(source)
+        else:
+            super().insertFromMimeData(source)
+
+
+def has_files(data: QMimeData) -> bool:
+    """Whether this is a picture or files rather than text; a copied web address is text."""
+    # Pictures copied by this process have an encoded form only.
+    pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
+    return pictured or any(url.isLocalFile() for url in data.urls())
 
 
 class MessageEditor(QWidget):
-    """Edits a draft; the message it came from stays as it is.
-
-    Signals:
-        send_asked(str): send it in these words.
-        left(): the message is to stay as it was.
-        open_picture_asked(str): a thumbnail was clicked.
-        choose_pictures_asked(object): pictures are to be chosen; called with their paths.
-        filled(): it is another size now.
-    """
+    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
 
     send_asked = Signal(str)
     left = Signal()
@@ -46,16 +130,15 @@ class MessageEditor(QWidget):
         self.strip.setObjectName("editPictures")
         self.text = ComposerText(can_be_left=True)
         self.text.setObjectName("editText")
-        self.text.setAccessibleName(words.EDIT)
+        self.text.setAccessibleName(tr("Edit your message"))
         self.text.setProperty("class", "field")
         self.text.setPlainText(draft.text)
         self._notice = Label(name="editNotice", style="warning small", wraps=True)
         self._notice.hide()
-        self._add = IconButton("picture", words.ADD, name="editAddPictures")
-        self._cancel = Button(words.CANCEL, name="editCancel", spoken=words.CANCEL)
-        self._send = Button(
-            words.SEND_AGAIN, name="editSend", style="primary", spoken=words.SEND_AGAIN
-        )
+        self._add = IconButton("picture", tr("Add pictures"), name="editAddPictures")
+        cancel, send = tr("Cancel"), tr("Send again")
+        self._cancel = Button(cancel, name="editCancel", spoken=cancel)
+        self._send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
         self._build()
         self._connect()
@@ -81,7 +164,7 @@ class MessageEditor(QWidget):
         self.text.refused.connect(self._say)
         self._send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
-        # The dialog may outlive these widgets.
+        # The file dialog may outlive these widgets.
         add = partial(self._pictures.add_files, self._draft)
         self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.open_asked.connect(self.open_picture_asked)
@@ -91,7 +174,7 @@ class MessageEditor(QWidget):
         self._pictures.refused.connect(self._on_refused)
 
     def _on_typed(self) -> None:
-        # A long text comes in steps; looking at all of it at each would take long.
+        # A long text arrives in steps; reading all of it at each would take long.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
         self._enable()
@@ -102,7 +185,7 @@ class MessageEditor(QWidget):
             self._enable()
 
     def _remove(self, number: int) -> None:
-        # The picture may have the keyboard, and goes.
+        # The removed picture may have the keyboard focus.
         self.text.setFocus()
         self._pictures.remove(self._draft, number)
 
@@ -127,7 +210,7 @@ class MessageEditor(QWidget):
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:
-            self._say(words.STILL_LOOKING)
+            self._say(tr("It can be sent as soon as the picture has been looked at."))
         elif self.text.toPlainText().strip() or self._draft.pictures:
             self.send_asked.emit(self.text.toPlainText())
 

@@ -1,57 +1,48 @@
-"""Messages that wait for the reply before them: sent one by one as replies end, or given back.
-
-A queued message is a draft that is done. It is stored with the draft it waits beside, so that
-nothing is lost when the app ends; sending it is its owner's business.
-"""
+"""Messages that wait for a reply to end, and the lines that show them in the composer."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import CUT_SHORT
 from desktop.chat.drafts import Drafts
-from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
+from desktop.chat.transcript import LiveReply
 from desktop.engine.tasks import Tasks
+from desktop.i18n import tr
+from desktop.numbers import count_of
 from desktop.pictures.draft import Draft
-from desktop.pictures.pictures import PictureController
 from desktop.store.tables.records import Reply, ReplyState
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import ElidedLabel
 
+LONGEST_SHOWN = 200
 Send = Callable[[int, Draft], Awaitable[bool]]
 
 
 class MessageQueue(QObject):
-    """The queued messages of all chats.
+    """Sends queued messages one by one as replies end, or gives them back.
 
-    Signals:
-        changed(): there are others.
-        typed_wanted(): what stands in the composer must be in its draft now.
-        given_back(Draft): this draft holds what was queued.
+    `typed_wanted()`: the composer must copy its text into its draft now. `given_back(draft)`: this
+    draft has a queued message back.
     """
 
     changed = Signal()
     typed_wanted = Signal()
     given_back = Signal(object)
 
-    def __init__(
-        self,
-        drafts: Drafts,
-        pictures: PictureController,
-        replies: Replies,
-        tasks: Tasks,
-        send: Send,
-    ) -> None:
+    def __init__(self, drafts: Drafts, replies: Replies, tasks: Tasks, send: Send) -> None:
         super().__init__()
         self._drafts = drafts
-        self._pictures = pictures
         self._tasks = tasks
         self._send = send
         replies.ended.connect(self._on_end)
 
     def add(self, chat: int | None) -> None:
-        """What stands in the composer of a chat waits from now on."""
+        """Queue the draft of a chat."""
         draft = self._drafts.of(chat)
         fresh = Draft(queued=[*draft.queued, draft])
         draft.queued = []
@@ -60,11 +51,11 @@ class MessageQueue(QObject):
         self.changed.emit()
 
     def take_back(self, chat: int | None, message: Draft) -> None:
-        """Put a queued message back into the composer, before what stands there."""
+        """Put a queued message back into the composer, before its text."""
         self._tasks.spawn(self._take_back(chat, message), "Taking back a queued message")
 
     def take_all_back(self, chat: int | None) -> None:
-        """The same with all of a chat: the reply they waited for did not come."""
+        """Take back all of a chat, whose reply did not come."""
         for message in reversed(self._drafts.of(chat).queued):
             self.take_back(chat, message)
 
@@ -83,15 +74,15 @@ class MessageQueue(QObject):
         message = queued.pop(0)
         self.changed.emit()
         if await self._send(chat, message):
-            # The store has what was left of the draft then; there may be more by now.
+            # Sending stored what was left of the draft; there may be more by now.
             self._drafts.save(self._drafts.of(chat))
         else:
             self._drafts.of(chat).queued.insert(0, message)
             self.take_all_back(chat)
 
     async def _take_back(self, chat: int | None, message: Draft) -> None:
-        # A picture that is being looked at belongs to the draft it was dropped into.
-        await self._pictures.settled(message)
+        # Until it is decoded, a picture belongs to the draft it was dropped into.
+        await self._drafts.pictures.settled(message)
         draft = self._drafts.of(chat)
         if message not in draft.queued:
             return
@@ -105,3 +96,52 @@ class MessageQueue(QObject):
         self._drafts.save(draft)
         self.given_back.emit(draft)
         self.changed.emit()
+
+
+class QueuedMessages(QWidget):
+    """One line a queued message, in order. `take_back_asked(draft)`: take this one back."""
+
+    take_back_asked = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("queuedMessages")
+        self.setAccessibleName(tr("Queued messages"))
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(6, 0, 0, 0)
+        self._layout.setSpacing(0)
+        self._lines: list[QWidget] = []
+        self._shown: list[Draft] = []
+        self.hide()
+
+    def show_messages(self, messages: Sequence[Draft]) -> None:
+        if self._shown == list(messages):
+            return
+        for line in self._lines:
+            self._layout.removeWidget(line)
+            line.hide()
+            line.deleteLater()
+        self._shown = list(messages)
+        self._lines = [self._line(message) for message in messages]
+        for line in self._lines:
+            self._layout.addWidget(line)
+        self.setVisible(bool(messages))
+
+    def _line(self, message: Draft) -> QWidget:
+        line = QWidget()
+        words = ElidedLabel(name="queuedWords", style="muted small")
+        words.set_words(queued_text(message))
+        back = IconButton("close", tr("Move it back into the message field"), name="queuedTakeBack")
+        back.clicked.connect(lambda: self.take_back_asked.emit(message))
+        row = QHBoxLayout(line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(words, 1)
+        row.addWidget(back)
+        return line
+
+
+def queued_text(message: Draft) -> str:
+    text = " ".join(message.text[:LONGEST_SHOWN].split())
+    pictures = count_of(len(message.pictures), "image") if message.pictures else ""
+    content = ", ".join(each for each in (text, pictures) if each)
+    return tr("Queued: {content}").format(content=content)

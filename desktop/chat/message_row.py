@@ -1,73 +1,89 @@
-"""What every message of the transcript has: its row, its small buttons, copying, and turning."""
+"""What user messages and replies share in the transcript: the row, its buttons, its actions."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QAction, QContextMenuEvent, QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QApplication,
     QGraphicsOpacityEffect,
+    QHBoxLayout,
     QMenu,
     QWidget,
 )
 
+from desktop import theme
 from desktop.chat.markdown.text_selection import TextOwner, text_selection
-from desktop.chat.message_bar import MessageBar
-from desktop.chat.messages import Row
-from desktop.words.conversation import REPLY, YOUR_MESSAGE
+from desktop.chat.transcript import Row
+from desktop.i18n import tr
+from desktop.widgets.icon_button import CopyButton, IconButton
+from desktop.widgets.plain import Button, Label, action, set_tip
 
-# How many parts of a message that is not shown again are given up at a step.
+# How many widgets of a row that has left the transcript are deleted at a step.
 SHED_AT_ONCE = 16
 
 
-class MessageRow(TextOwner):
-    """One message; `bar` is for the subclass to place.
+class RowActions(QObject):
+    """What the user asks of messages; an int is a message's id.
 
-    Signals:
-        choose_asked(int): show this alternative.
-        fork_asked(int): begin a new chat with the messages up to this one.
+    `choose_asked`: show this version. `tell_all_asked`: undo leaving out turns.
+    `choose_pictures_asked(take)`: choose picture files and call `take` with them.
     """
 
+    edit_asked = Signal(int, str)
+    regenerate_asked = Signal(int)
+    go_on_asked = Signal(int)
     choose_asked = Signal(int)
     fork_asked = Signal(int)
+    tell_all_asked = Signal()
+    choose_pictures_asked = Signal(object)
+    open_picture_asked = Signal(str)
+    link_asked = Signal(str)
 
-    def __init__(self, row: Row, role: Literal["user", "assistant"]) -> None:
+
+class MessageRow(TextOwner):
+    """One message; subclasses place `bar`."""
+
+    def __init__(self, row: Row, role: Literal["user", "assistant"], actions: RowActions) -> None:
         super().__init__()
         is_reply = role == "assistant"
         self.setObjectName("replyRow" if is_reply else "userRow")
-        self.setAccessibleName(REPLY if is_reply else YOUR_MESSAGE)
+        self.setAccessibleName(tr("Reply") if is_reply else tr("Your message"))
         self.setProperty("class", "messageRow")
         self.setProperty("role", role)
         self.row = row
+        self._asked = actions
         self.bar = MessageBar(is_reply)
-        self.bar.copy_asked.connect(self._copy)
-        self.bar.turn_asked.connect(self._turn)
-        self.bar.fork_asked.connect(lambda: self.fork_asked.emit(self.row.id))
+        self.bar.copy.clicked.connect(self._copy)
+        self.bar.before.clicked.connect(lambda: self._turn(-1))
+        self.bar.after.clicked.connect(lambda: self._turn(1))
+        self.bar.fork.clicked.connect(lambda: actions.fork_asked.emit(self.row.id))
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
-        """Whether the user is at work in it, so that it must stay as it is."""
+        """Whether the user works in it, so that it must keep its widgets."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self.isAncestorOf(focused)
         return has_focus or text_selection().is_in(self)
 
     def notice(self) -> None:
-        """Show its buttons while the reader is here: with the pointer, with the keyboard."""
+        """Show the buttons while the pointer or the keyboard is on the message."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self.isAncestorOf(focused)
         if self._hidden is not None:
             self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
 
     def shows_always(self) -> bool:
-        """True if its buttons are seen wherever the reader is: where there are versions."""
+        """Whether the buttons are always seen, as where there are versions."""
         return len(self.row.message.siblings) > 1
 
     def hides(self, buttons: QWidget) -> None:
-        """Have these seen only while the reader is here; they keep their room, and Tab finds them.
+        """Show these only while the pointer or the keyboard is on the message.
 
-        What appears under the pointer must not move what the pointer is on.
+        They keep their room, so that nothing moves under the pointer, and Tab finds them.
         """
         self._hidden = QGraphicsOpacityEffect(buttons)
         self._hidden.setOpacity(0.0)
@@ -76,6 +92,10 @@ class MessageRow(TextOwner):
 
     def enterEvent(self, event: QEnterEvent) -> None:
         super().enterEvent(event)
+        self.notice()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
         self.notice()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
@@ -91,31 +111,103 @@ class MessageRow(TextOwner):
             menu.addSeparator()
         menu.addActions(entries)
 
-    def leaveEvent(self, event: QEvent) -> None:
-        super().leaveEvent(event)
-        self.notice()
-
     def unfolded(self) -> object:
-        """What was opened in it by hand; None if nothing was."""
+        """What the user has opened in it, for `unfold` of its next widget; None for nothing."""
         return None
 
     def unfold(self, unfolded: object) -> None:
-        """Open what `unfolded` says of the same message."""
+        pass
 
     def is_drawn(self) -> bool:
-        """True if all of it is drawn that will be until more is asked for."""
+        """Whether everything is drawn that will be until more is asked for."""
         return True
 
     def shed(self) -> bool:
-        """Give up a few parts of a message that is not shown again; says whether any are left."""
+        """Delete a few widgets of a row that has left the transcript; False once none is left."""
         return False
 
     def _copy(self) -> None:
-        # Always what was written, never what Markdown made of it.
+        # The source, not what Markdown makes of it.
         QGuiApplication.clipboard().setText(self.row.text)
-        self.bar.say_copied()
+        self.bar.copy.say_copied()
 
     def _turn(self, step: int) -> None:
         sibling = self.row.sibling(step)
         if sibling is not None:
-            self.choose_asked.emit(sibling)
+            self._asked.choose_asked.emit(sibling)
+
+
+class MessageBar(QWidget):
+    """The small buttons under a message. `again` edits a message, or regenerates a reply."""
+
+    def __init__(self, is_reply: bool) -> None:
+        super().__init__()
+        self.before = IconButton("chevron_left", tr("Show the previous version"), name="turnBack")
+        self._place = Label(name="alternativePlace", style="muted small")
+        self.after = IconButton("chevron_right", tr("Show the next version"), name="turnOn")
+        self.copy = CopyButton(tr("Copy the reply") if is_reply else tr("Copy the message"))
+        self.copy.setObjectName("copyMessage")
+        self.copy_json = CopyButton(tr("Copy as JSON, indented"), icon="braces")
+        self.copy_json.setObjectName("copyJson")
+        self.copy_json.hide()
+        self.again = (
+            IconButton("regenerate", tr("Write another reply"), name="regenerate")
+            if is_reply
+            else IconButton("edit", tr("Edit the message and send it again"), name="editMessage")
+        )
+        self.fork = IconButton("fork", tr("Fork into a new chat"), name="forkChat")
+        # With its word: what to do about an incomplete reply should be seen at once.
+        tip = tr("Continue the reply from where it ends")
+        self.go_on = Button(tr("Continue"), name="continueReply", style="flat", spoken=tip, tip=tip)
+        self.go_on.hide()
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+        self._lay_out(is_reply)
+
+    def _lay_out(self, is_reply: bool) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        # Buttons that come and go are at the open end, so that the others keep their places.
+        steady, versions = (
+            (self.copy, self.again, self.fork),
+            (self.before, self._place, self.after),
+        )
+        widgets: tuple[QWidget, ...] = (*versions, *steady)
+        if is_reply:
+            widgets = (*steady, self.copy_json, self.go_on, *versions)
+        else:
+            layout.addStretch(1)
+        for widget in widgets:
+            layout.addWidget(widget)
+        if is_reply:
+            # Without numbers next to them the buttons stay together at the left.
+            layout.addStretch(1)
+
+    def entries(self, parent: QObject) -> list[QAction]:
+        """The buttons as menu entries; none while the bar is hidden."""
+        layout = self.layout()
+        assert layout is not None
+        entries: list[QAction] = []
+        for place in range(layout.count() if not self.isHidden() else 0):
+            item = layout.itemAt(place)
+            button = item.widget() if item is not None else None
+            if isinstance(button, QAbstractButton) and not button.isHidden():
+                entries.append(action(button.accessibleName(), parent, button.click))
+                entries[-1].setIcon(button.icon())
+                entries[-1].setEnabled(button.isEnabled())
+        return entries
+
+    def show_row(self, row: Row) -> None:
+        count = len(row.message.siblings)
+        for widget in (self.before, self._place, self.after):
+            widget.setVisible(count > 1)
+        self._place.setText(f"{row.place + 1}/{count}")
+        tip = tr("Version {number} of {count}").format(number=row.place + 1, count=count)
+        set_tip(self._place, tip)
+        self.before.setEnabled(row.sibling(-1) is not None)
+        self.after.setEnabled(row.sibling(1) is not None)
+        self.go_on.setVisible(row.offers_continue)
+
+    def _draw(self) -> None:
+        self.go_on.setIcon(theme.icon("continue"))

@@ -1,7 +1,4 @@
-"""One line of numbers under a reply, beside its buttons, which opens to all of them.
-
-Leaves wording to words.numbers. Every value label keeps its objectName.
-"""
+"""One line of numbers under a reply, next to its buttons, that opens to all of them."""
 
 from __future__ import annotations
 
@@ -17,17 +14,15 @@ from desktop.widgets.plain import Label, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 
 GAP = 4
-# In less the line would stand in a column of single words.
+# With less room each word would be on its own line.
 LEAST_PX = 140
 _ROWS = tuple(Row(*each) for each in numbers.ROWS)
 
 
 class NumbersLine(QWidget):
-    """Shows `numbers.numbers_text`, and on request the complete set."""
-
     def __init__(self, buttons: QWidget | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        # Buttons and numbers, which may stay unseen while the reader is elsewhere.
+        # Buttons and numbers, hidden together while the reader is elsewhere.
         self.line = QWidget(self)
         self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
         self._text.setProperty("class", "muted small")
@@ -40,19 +35,19 @@ class NumbersLine(QWidget):
         self._buttons = buttons
         # Not known before the first layout.
         self._width: int | None = None
-        # Twenty labels for each reply of a long chat would be felt; they are made when asked for.
+        # Twenty labels for each reply of a long chat would be slow; they are made on demand.
         self._details: ValueGrid | None = None
         self._lay_out(buttons)
         self.show_stats(None)
 
     def show_stats(self, stats: RequestStats | None, model: str = "", moment: float = 0.0) -> None:
-        """Show a reply's numbers, if there are any yet, which model wrote it, and when."""
+        """Show the numbers of a reply, if there are any, its model and its time."""
         self._known = stats is not None
         self._stats = stats or RequestStats()
         self._model, self._moment = model, moment
         words = numbers.numbers_text(self._stats) if self._known else ""
         set_tip(self._text, numbers.BETWEEN.join(filter(None, self._origin())))
-        # A label that is told the same again lays out its whole row again.
+        # Setting the same text would lay out the row again.
         if words != self._text.text():
             self._text.setText(words)
         self._toggle.setVisible(self._known)
@@ -62,11 +57,11 @@ class NumbersLine(QWidget):
             self._show_details(self._details)
 
     def fit(self) -> None:
-        """Leave the line out where its buttons leave it no room; one of them opens all numbers."""
+        """Hide the line if its buttons leave it no room."""
         parts = [each for each in (self._buttons, self._toggle) if each and not each.isHidden()]
         beside = sum(each.sizeHint().width() + GAP for each in parts)
         has_room = self._width is None or self._width - beside >= theme.px(LEAST_PX)
-        # The first line is as high as the buttons, and in the middle of them.
+        # Centre the first line on the buttons.
         height = max((each.sizeHint().height() for each in parts), default=0)
         self._toggle.setMinimumHeight(height)
         above = max(0, height - self._text.fontMetrics().height()) // 2
@@ -103,15 +98,12 @@ class NumbersLine(QWidget):
         return self._model, numbers.format_moment(self._moment)
 
     def text(self) -> str:
-        """The line as it is shown."""
         return self._text.text()
 
     def is_open(self) -> bool:
-        """Whether the complete set is shown."""
         return self._toggle.isChecked()
 
     def set_open(self, is_open: bool) -> None:
-        """Show or hide the complete set."""
         self._toggle.setChecked(is_open)
 
     def _on_toggled(self, is_open: bool) -> None:
@@ -124,7 +116,7 @@ class NumbersLine(QWidget):
     def _make_details(self) -> ValueGrid:
         details = ValueGrid(_ROWS, self)
         details.setObjectName("numbersDetails")
-        # The values stand under the words of the line, not under its button.
+        # The values are below the text of the line, not below its button.
         details.setContentsMargins(28, 0, 0, 4)
         self._column.addWidget(details)
         self._show_details(details)
@@ -135,11 +127,9 @@ class NumbersLine(QWidget):
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(GAP)
         if buttons is not None:
-            # The button that opens all numbers stays beside them, with the line or without.
             buttons.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
             line.addWidget(buttons, 0, Qt.AlignmentFlag.AlignTop)
         line.addWidget(self._toggle, 0, Qt.AlignmentFlag.AlignTop)
-        # Of several lines the first one is beside the buttons, which keep their place.
         self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
         line.addWidget(self._text, 1)
         line.addStretch()

@@ -1,36 +1,51 @@
-"""All replies on their way, whatever chat is shown.
-
-The engine decides how often words come. They are shown as they come, and by a window that is behind
-all in one step. One `Replies` serves all chats, so switching chats cancels nothing. It knows
-neither transcript nor widgets; it says what happens through signals.
-"""
+"""Replies in progress: one `ReplyRun` each, from waiting for the model to the stored end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation
-from core.api.events import Generated
-from desktop.chat.messages import LiveReply
-from desktop.chat.reply_run import ReplyRun
+from core.api.commands import Generate
+from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
+from core.api.events import (
+    Answer,
+    Failed,
+    Finished,
+    FinishReason,
+    Generated,
+    Prefilling,
+    Queued,
+)
+from core.client.requests import Request
+from desktop.chat.transcript import Length, LiveReply
+from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.engine.tasks import attempted
+from desktop.i18n import tr
+from desktop.numbers import format_count
 from desktop.services import Services
-from desktop.store.settings import AppSettings
-from desktop.store.tables.records import Reply
+from desktop.store.tables import messages
+from desktop.store.tables.records import Reply, ReplyState
 
-STOP_PATIENCE_S = 5.0
+SAVE_EVERY_S = 1.0
+# A step of a large model may take seconds; the user doesn't wait for a longer one.
+STOP_PATIENCE_S = 10.0
+# How long deleting or editing waits for the replies it stops.
+ALL_STOPPED_PATIENCE_S = 5.0
+STATES: dict[FinishReason, ReplyState] = {
+    "cancelled": ReplyState.STOPPED,
+    "error": ReplyState.FAILED,
+}
 
 
 class Replies(QObject):
-    """Replies on their way by the id of their message.
+    """The replies in progress of all chats; switching chats cancels none.
 
-    Signals:
-        streamed(int): the live reply of this message has grown.
-        progressed(LiveReply): its status or its numbers are new.
-        ended(LiveReply, str, Reply): its last text and how it ended; both are stored.
+    `streamed(message)`: the live reply has more text. `progressed(live)`: new status or numbers.
+    `ended(live, text, reply)`: the final text and record, as stored.
     """
 
     streamed = Signal(int)
@@ -40,67 +55,251 @@ class Replies(QObject):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self.live: dict[int, LiveReply] = {}
-        self._engine = services.engine
-        self._database = services.database
-        self._tasks = services.tasks
+        self._services = services
         self._runs: dict[int, ReplyRun] = {}
-        self._unshown: set[int] = set()
-        self._timer = QTimer(self, singleShot=True, interval=0)
-        self._timer.timeout.connect(self._show)
 
-    def begin(
-        self, live: LiveReply, conversation: Conversation, key: str, settings: AppSettings
-    ) -> None:
-        """Answer a conversation into a stored reply, in the background; `key` is the chat's."""
+    def begin(self, live: LiveReply, conversation: Conversation, key: str) -> None:
+        """Generate a stored reply in the background; `key` is the chat's."""
         message = live.message
-        run = ReplyRun(live, conversation, key, settings, self._engine, self._database, self)
+        live.grown.connect(lambda: self.streamed.emit(message))
+        run = ReplyRun(live, conversation, key, self._services, self)
         self.live[message], self._runs[message] = live, run
-        run.task = self._tasks.spawn(run.run(), f"Reply {message}")
+        run.task = self._services.tasks.spawn(run.run(), f"Reply {message}")
 
     def stop(self, message: int) -> None:
-        """End a reply where it is; one that has ended is left alone."""
         run = self._runs.get(message)
         if run is not None:
             run.stop()
 
     async def stop_chat(self, chat: int) -> None:
-        """End all replies of a chat, and wait until they are stored."""
-        running = [message for message, live in self.live.items() if live.chat == chat]
-        for message in running:
-            self.stop(message)
-        await self._until_ended(running)
+        """Stop all replies of a chat and wait until they are stored."""
+        runs = [self._runs[message] for message, live in self.live.items() if live.chat == chat]
+        for run in runs:
+            run.stop()
+        tasks = [run.task for run in runs if run.task]
+        # Don't wait for an engine that doesn't answer; its reply ends later.
+        if tasks:
+            await asyncio.wait(tasks, timeout=ALL_STOPPED_PATIENCE_S)
 
     async def store_at_closing(self) -> None:
-        """What has arrived of each reply stays as a stopped reply; call when no task runs."""
+        """Store what has arrived as stopped replies; call when no task runs."""
         for run in list(self._runs.values()):
             await attempted("storing a reply", run.store_at_closing)
 
-    async def _until_ended(self, running: Iterable[int]) -> None:
-        runs = [self._runs[message] for message in running if message in self._runs]
-        tasks = [run.task for run in runs if run.task]
-        # An engine that does not listen must not hold up what was asked; its reply ends later.
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_PATIENCE_S)
-
-    # What a run tells.
-
-    def progressed_with(self, live: LiveReply) -> None:
-        self.progressed.emit(live)
-
-    def received(self, live: LiveReply, event: Generated) -> None:
-        live.take(event)
-        self._unshown.add(live.message)
-        if not self._timer.isActive():
-            self._timer.start()
-
-    def finished(self, live: LiveReply, text: str, reply: Reply) -> None:
-        self._show()
+    def end(self, live: LiveReply, text: str, reply: Reply) -> None:
+        """Called by a run."""
+        live.show_arrived()
         self.live.pop(live.message, None)
         self._runs.pop(live.message, None)
         self.ended.emit(live, text, reply)
 
-    def _show(self) -> None:
-        self._timer.stop()
-        unshown, self._unshown = self._unshown, set()
-        for message in unshown:
-            self.streamed.emit(message)
+
+class ReplyRun:
+    """Generates one reply and stores it, once a second while it grows; `task` runs `run`."""
+
+    def __init__(
+        self,
+        live: LiveReply,
+        conversation: Conversation,
+        key: str,
+        services: Services,
+        replies: Replies,
+    ) -> None:
+        self.task: asyncio.Task[object] | None = None
+        self._live = live
+        self._conversation = conversation
+        self._key = key
+        self._settings = services.settings.settings
+        self._engine = services.engine
+        self._database = services.database
+        self._replies = replies
+        self._request: Request[Finished] | None = None
+        self._stopped = asyncio.Event()
+        # If the engine dies before it has worked on this request, the request is sent again.
+        self._begun = False
+        self._end: tuple[str, Reply] | None = None
+
+    async def run(self) -> None:
+        saver = asyncio.ensure_future(self._save_repeatedly())
+        try:
+            last = await self._last_event()
+        finally:
+            saver.cancel()
+        self._end = text, reply = self._ending(last)
+        try:
+            await self._store(text, reply)
+        except WaymarkError:
+            # The error is shown elsewhere; on screen the reply ends anyway.
+            self._replies.end(self._live, text, reply)
+            raise
+        self._replies.end(self._live, text, reply)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._request is not None:
+            self._say(tr("Stopping"))
+            self._request.cancel()
+            asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._request is not None and self._end is None:
+            late = RequestCancelled(tr("The engine did not stop in time.")).info()
+            self._request.put(Failed(request=self._request.id, error=late))
+
+    async def store_at_closing(self) -> None:
+        """Store what has arrived, or the end if it isn't stored yet."""
+        stopped = self._live.so_far(ReplyState.STOPPED)
+        await self._store(*(self._end or (self._live.text, stopped)))
+
+    async def _store(self, text: str, reply: Reply) -> None:
+        await self._database.run(messages.save_reply, self._live.message, text, reply)
+
+    async def _save_repeatedly(self) -> None:
+        """Store what has arrived: all of it the first time, then only what is new."""
+        live, stored = self._live, None
+        while True:
+            await asyncio.sleep(SAVE_EVERY_S)
+            if not live.saved:
+                # A full disk may have room again in a second; storing the end shows the error.
+                with contextlib.suppress(WaymarkError):
+                    live.saved = True
+                    stored = await self._save(stored)
+
+    async def _save(self, stored: Length | None) -> Length:
+        live, length = self._live, self._live.length()
+        if stored is None:
+            await self._store(live.text, live.so_far(ReplyState.RUNNING))
+        else:
+            text, reply = live.gained(stored)
+            await self._database.run(messages.append_to_reply, live.message, text, reply)
+        return length
+
+    async def _last_event(self) -> Finished | ErrorInfo | None:
+        """How the reply ended; None if it was stopped before the engine had it."""
+        while await self._model_ready():
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal
+            last = await self._request_reply()
+            retry = not self._begun and not self._stopped.is_set()
+            if not (isinstance(last, ErrorInfo) and last.name == "EngineDiedError" and retry):
+                return last
+            await self._engine.until(lambda status: not has_model(status))
+        return None
+
+    async def _model_ready(self) -> bool:
+        """Wait for a model; False if the user stopped the reply meanwhile."""
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            while not has_model(self._engine.status) and not stopped.done():
+                self._say(self._engine.status.waiting_words())
+                changed = asyncio.ensure_future(self._engine.until_other())
+                await asyncio.wait({changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+            return not stopped.done()
+        finally:
+            stopped.cancel()
+
+    def _refusal(self) -> ErrorInfo | None:
+        model = self._engine.model
+        if model is None or model.vision or not has_pictures(self._conversation):
+            return None
+        text = tr("There are pictures in this chat, and {model} can't look at them.")
+        return NoVisionError(text.format(model=model.name)).info()
+
+    async def _request_reply(self) -> Finished | ErrorInfo:
+        model, settings = self._engine.model, self._settings
+        self._live.model = model_name(model) if model is not None else ""
+        self._say(tr("Waiting for the engine"))
+        command = Generate(
+            conversation=self._conversation,
+            chat=self._key,
+            sampling=settings.sampling,
+            draft=settings.draft,
+            format=self._live.format,
+            thinking=settings.thinking if model and model.thinking_switch else None,
+            cache=settings.cache,
+        )
+        self._request = self._engine.client.ask(command)
+        async for event in self._request:
+            if isinstance(event, Finished):
+                return event
+            if isinstance(event, Failed):
+                return event.error
+            self._on_event(event)
+        raise AssertionError("a request ends with a last event")
+
+    def _on_event(self, event: Answer) -> None:
+        live = self._live
+        match event:
+            case Queued():
+                self._say(queued_text(event.ahead))
+            case Prefilling():
+                self._begun = True
+                live.stats, live.done = event.stats, event.done
+                live.opening = event.begun or live.opening
+                self._say(prefill_text(event))
+            case Generated():
+                self._begun = True
+                live.take(event)
+                if live.done is not None or live.status:
+                    live.done = None
+                    self._say(tr("Stopping") if self._stopped.is_set() else "")
+            case _:
+                pass
+
+    def _say(self, status: str) -> None:
+        self._live.status = status
+        self._replies.progressed.emit(self._live)
+
+    def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
+        live = self._live
+        if isinstance(last, Finished) and last.reply.ids is not None:
+            return last.reply.text, Reply(
+                state=STATES.get(last.reason, ReplyState.COMPLETE),
+                reasoning=last.reply.reasoning,
+                ids=last.reply.ids,
+                finish_reason=last.reason,
+                stats=last.stats,
+                format=live.format,
+                model=live.model,
+            )
+        # Stopped before the engine had its prompt; a continued reply keeps its text.
+        if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
+            reply = live.so_far(ReplyState.STOPPED)
+            return live.text, replace(reply, finish_reason="cancelled")
+        # A reply that an error cut short keeps what has arrived, as a stopped one.
+        arrived = live.text or live.reasoning
+        state = ReplyState.STOPPED if arrived else ReplyState.FAILED
+        return live.text, replace(live.so_far(state, last), finish_reason="error")
+
+
+def has_pictures(conversation: Conversation) -> bool:
+    return any(
+        part.type == "image"
+        for message in conversation.messages
+        if message.role == "user"
+        for part in message.content
+    )
+
+
+def has_model(status: EngineStatus) -> bool:
+    return status.phase is Phase.READY and status.model is not None
+
+
+def queued_text(ahead: int) -> str:
+    if ahead == 1:
+        return tr("Waiting: another reply first")
+    return tr("Waiting: {count} other replies first").format(count=format_count(ahead))
+
+
+def prefill_text(event: Prefilling) -> str:
+    """How far prefill is; an image takes longer than the text around it."""
+    parts = event.stats.parts
+    is_image = any(part.kind == "image" and part.start <= event.done < part.end for part in parts)
+    text = (
+        tr("Reading an image: {done} of {count} tokens")
+        if is_image
+        else tr("Reading: {done} of {count} tokens")
+    )
+    return text.format(done=format_count(event.done), count=format_count(event.stats.prompt_tokens))

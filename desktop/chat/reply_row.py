@@ -1,91 +1,96 @@
-"""A reply in the transcript: its reasoning folded, its words, its numbers, its end.
-
-Words are Markdown, or data in a reply that was to be JSON.
-"""
+"""A reply in the transcript: folded reasoning, text or data, status, ending and numbers."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QVBoxLayout
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
+from desktop import theme
 from desktop.chat.data.json_body import SOURCE, JsonBody
-from desktop.chat.data.reading import Reading
-from desktop.chat.formats import Formats
+from desktop.chat.data.reading import Formats, Reading
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.message_row import SHED_AT_ONCE, MessageRow
-from desktop.chat.messages import Row, ending_words
+from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
 from desktop.chat.numbers_line import NumbersLine
-from desktop.chat.reasoning_fold import ReasoningFold
-from desktop.widgets.plain import Label
+from desktop.chat.transcript import LiveReply, Row, ending_text
+from desktop.i18n import tr
+from desktop.widgets.plain import Button, Label, set_tip
 
 
 class ReplyRow(MessageRow):
-    """One reply, growing or whole.
+    """One reply, in progress or complete."""
 
-    Signals:
-        regenerate_asked(int): write another reply beside this one.
-        go_on_asked(int): write this one on.
-        link_asked(str): a link in the text was activated.
-    """
-
-    regenerate_asked = Signal(int)
-    go_on_asked = Signal(int)
-    link_asked = Signal(str)
-
-    def __init__(self, row: Row, formats: Formats) -> None:
-        super().__init__(row, "assistant")
+    def __init__(self, row: Row, formats: Formats, actions: RowActions) -> None:
+        super().__init__(row, "assistant", actions)
         self._formats = formats
+        self._live: LiveReply | None = None
         self._reasoning = ReasoningFold()
+        self._reasoning.link_activated.connect(actions.link_asked)
         self._body = self._make_body()
         self._status = self._label("replyStatus", "muted small")
         self._ending = self._label("replyEnding", "warning small")
         self._numbers = NumbersLine(self.bar)
-        self.bar.regenerate_asked.connect(lambda: self.regenerate_asked.emit(self.row.id))
-        self.bar.go_on_asked.connect(lambda: self.go_on_asked.emit(self.row.id))
-        self._answer_shown = ""
-        self._reasoning_shown = ""
+        self.bar.again.clicked.connect(lambda: actions.regenerate_asked.emit(self.row.id))
+        self.bar.go_on.clicked.connect(lambda: actions.go_on_asked.emit(self.row.id))
         self._build()
+        self._show_text()
         self.show_row(row)
 
     def show_row(self, row: Row) -> None:
-        """Show the reply as it is now."""
-        self.row = row
-        self.grow()
+        before, self.row = self.row, row
+        if row.live is not self._live:
+            self._follow(row.live)
+        if row.live is not before.live or row.message is not before.message:
+            self._show_text()
         running = row.live is not None
         self._reasoning.set_running(running and bool(row.reasoning) and not row.text)
         if not running:
             self._body.finish()
         self._say(self._status, row.live.status if row.live else "")
         reply = row.message.reply
-        self._say(self._ending, "" if running or reply is None else ending_words(reply))
+        self._say(self._ending, "" if running or reply is None else ending_text(reply))
         self._show_numbers()
         self.bar.show_row(row)
         self.bar.setVisible(not running)
         self._numbers.fit()
         self.notice()
 
-    def grow(self) -> None:
-        """Show what has arrived since the last look; only the end of a text is new."""
-        answer, reasoning = self.row.text, self.row.reasoning
-        if answer.startswith(self._answer_shown):
-            self._body.append(answer[len(self._answer_shown) :])
-        else:
-            self._body.set_text(answer)
-        if reasoning.startswith(self._reasoning_shown):
-            self._reasoning.append(reasoning[len(self._reasoning_shown) :])
-        else:
-            self._reasoning.set_text(reasoning)
-        self._answer_shown, self._reasoning_shown = answer, reasoning
-        self._reasoning.setVisible(bool(reasoning.strip()))
-        self._body.setVisible(bool(answer))
+    def _follow(self, live: LiveReply | None) -> None:
+        """Append what arrives of a live reply, from its present text on."""
+        if self._live is not None:
+            self._live.grown.disconnect(self._grow)
+        self._live = live
+        if live is not None:
+            live.show_arrived()
+            live.grown.connect(self._grow)
+
+    def _show_text(self) -> None:
+        """Show the row's text, unless that is what is shown."""
+        row = self.row
+        for part, text in ((self._body, row.text), (self._reasoning, row.reasoning)):
+            shown = part.text()
+            if not shown:
+                part.append(text)
+            elif shown != text:
+                part.set_text(text)
+        self._reasoning.setVisible(bool(row.reasoning.strip()))
+        self._body.setVisible(bool(row.text))
+
+    def _grow(self, answer: str, reasoning: str) -> None:
+        if reasoning:
+            self._reasoning.append(reasoning)
+            if not reasoning.isspace():
+                self._reasoning.show()
+        if answer:
+            self._body.append(answer)
+            self._body.show()
         self._show_numbers()
 
     def shows_always(self) -> bool:
         return self.row.last or super().shows_always()
 
     def _show_numbers(self) -> None:
-        """Those of the reply; while it is written, from its first token on."""
+        """The numbers of the reply; while it is in progress, from its first token on."""
         live, reply = self.row.live, self.row.message.reply
         begun = self.row.message.created
         if live is not None:
@@ -108,7 +113,7 @@ class ReplyRow(MessageRow):
                 pass
 
     def show_words(self) -> None:
-        """Show the words as they were written, not a table or a tree of them."""
+        """Show the source, not a table or a tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
@@ -116,32 +121,33 @@ class ReplyRow(MessageRow):
         return isinstance(self._body, JsonBody) or self._body.is_drawn()
 
     def shed(self) -> bool:
+        self._follow(None)
         return self._body.shed(SHED_AT_ONCE) or self._reasoning.shed(SHED_AT_ONCE)
 
     def _make_body(self) -> MarkdownBody | JsonBody:
         form = self.row.message.reply.format if self.row.message.reply else None
         if form is None or form.kind not in ("json", "json_schema"):
             body = MarkdownBody()
-            body.link_activated.connect(self.link_asked)
+            body.link_activated.connect(self._asked.link_asked)
             return body
         data = JsonBody(form)
         data.read_asked.connect(lambda: self._formats.read(self.row.id, data.text(), form))
         self._formats.was_read.connect(self._on_read)
         self._formats.indented.connect(self._on_indented)
-        self.bar.copy_json_asked.connect(lambda: self._formats.indent(self.row.id, data.text()))
+        self.bar.copy_json.clicked.connect(lambda: self._formats.indent(self.row.id, data.text()))
         return data
 
     def _on_read(self, message: int, text: str, reading: Reading) -> None:
         body = self._body
         if message == self.row.id and isinstance(body, JsonBody) and text == body.text():
             body.show_reading(reading)
-            self.bar.offer_json(body.is_json())
+            self.bar.copy_json.setVisible(body.is_json())
             self._numbers.fit()
 
     def _on_indented(self, message: int, text: str) -> None:
         if message == self.row.id:
             QGuiApplication.clipboard().setText(text)
-            self.bar.say_json_copied()
+            self.bar.copy_json.say_copied()
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)
@@ -158,3 +164,86 @@ class ReplyRow(MessageRow):
         if label.text() != words:
             label.setText(words)
         label.setVisible(bool(words))
+
+
+class ReasoningFold(QWidget):
+    """A reply's reasoning under a button that shows and hides it; drawn only while shown."""
+
+    link_activated = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._pieces: list[str] = []
+        self._running = False
+        self._body: MarkdownBody | None = None
+        self._button = Button(parent=self, name="reasoningToggle", style="flat")
+        self._button.setCheckable(True)
+        self._button.toggled.connect(self._on_toggled)
+        self._frame = QFrame(self)
+        self._frame.setObjectName("reasoningBody")
+        self._frame.hide()
+        self._lay_out()
+        self._label()
+        theme.signals().changed.connect(self._label)
+
+    def append(self, text: str) -> None:
+        self._pieces.append(text)
+        if self._body is not None:
+            self._body.append(text)
+
+    def set_text(self, text: str) -> None:
+        self._pieces = [text]
+        if self._body is not None:
+            self._body.set_text(text)
+
+    def set_running(self, running: bool) -> None:
+        if self._running and not running and self._body is not None:
+            self._body.finish()
+        self._running = running
+        self._label()
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def shed(self, count: int) -> bool:
+        return self._body is not None and self._body.shed(count)
+
+    def is_open(self) -> bool:
+        return self._button.isChecked()
+
+    def set_open(self, is_open: bool) -> None:
+        self._button.setChecked(is_open)
+
+    def _on_toggled(self, is_open: bool) -> None:
+        if is_open and self._body is None:
+            self._body = self._make_body()
+        self._frame.setVisible(is_open)
+        self._label()
+
+    def _make_body(self) -> MarkdownBody:
+        body = MarkdownBody(self._frame)
+        body.link_activated.connect(self.link_activated)
+        self._inner.addWidget(body)
+        body.append(self.text())
+        if not self._running:
+            body.finish()
+        return body
+
+    def _label(self) -> None:
+        thinking = tr("Thinking\N{HORIZONTAL ELLIPSIS}")
+        self._button.set_words(thinking if self._running else tr("Thought"))
+        arrow = "chevron_down" if self.is_open() else "chevron_right"
+        self._button.setIcon(theme.icon(arrow, "muted"))
+        self._button.setIconSize(theme.icon_size(14))
+        tip = tr("Hide the reasoning") if self.is_open() else tr("Show the reasoning")
+        set_tip(self._button, tip)
+        self._button.setAccessibleDescription(tip)
+
+    def _lay_out(self) -> None:
+        self._inner = QVBoxLayout(self._frame)
+        self._inner.setContentsMargins(14, 2, 0, 2)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self._button, alignment=Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self._frame)

@@ -1,45 +1,225 @@
-"""The shown path of the shown chat, row by row, and the signals a view follows it by.
-
-Holds rows; never asks the store or the engine for anything.
-"""
+"""The rows of the shown chat, and the reply that grows in one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.stats import RequestStats
-from desktop.chat.messages import Row
+from core.api.chat import ReplyIds
+from core.api.errors import ErrorInfo
+from core.api.events import CUT_SHORT, Generated
+from core.api.params import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
+from core.api.reply_format import ReplyFormat
+from core.api.stats import ContextPart, RequestStats
+from desktop.i18n import tr
+from desktop.numbers import format_count
+from desktop.store.tables.records import Message, Reply, ReplyState
+
+
+class Length(NamedTuple):
+    """How much of a live reply has arrived, in characters and ids."""
+
+    text: int
+    reasoning: int
+    ids: int
+
+
+class LiveReply(QObject):
+    """A reply in progress: what has arrived, and what it waits for.
+
+    `grown(answer, reasoning)`: what has arrived since the last time. A busy window gets the text of
+    several events at once.
+    """
+
+    grown = Signal(str, str)
+
+    def __init__(
+        self,
+        message: int,
+        chat: int,
+        *,
+        text: str = "",
+        reasoning: str = "",
+        opening: ReplyIds | None = None,
+        ids: Sequence[int] = (),
+        stats: RequestStats | None = None,
+        format: ReplyFormat | None = None,
+        model: str = "",
+    ) -> None:
+        super().__init__()
+        self.message = message
+        self.chat = chat
+        self.text = text
+        self.reasoning = reasoning
+        # The prompt's part of the reply's ids, from the engine or the store; None until known.
+        self.opening = opening
+        self.ids = list(ids)
+        self.status = ""
+        self.stats = stats
+        # Prompt tokens in the context during prefill; None before and after.
+        self.done: int | None = None
+        self.saved = True
+        self.format = format
+        self.model = model
+        self._unshown: list[Generated] = []
+        self._timer = QTimer(self, singleShot=True, interval=0)
+        self._timer.timeout.connect(self.show_arrived)
+
+    @classmethod
+    def begun(cls, message: Message) -> LiveReply:
+        """A stored reply that the model continues."""
+        reply = message.reply
+        assert reply is not None
+        return cls(
+            message.id,
+            message.chat,
+            text=message.text,
+            reasoning=reply.reasoning,
+            opening=reply.ids,
+            stats=reply.stats,
+            format=reply.format,
+            model=reply.model,
+        )
+
+    def take(self, event: Generated) -> None:
+        self.text += event.answer
+        self.reasoning += event.reasoning
+        self.ids += event.ids
+        self.saved = False
+        if self.stats is not None:
+            self.stats = _with_reply(self.stats, len(self.ids), event)
+        self._unshown.append(event)
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def show_arrived(self) -> None:
+        """Send `grown` now if anything has arrived."""
+        self._timer.stop()
+        arrived, self._unshown = self._unshown, []
+        if arrived:
+            answer = "".join(event.answer for event in arrived)
+            self.grown.emit(answer, "".join(event.reasoning for event in arrived))
+
+    def length(self) -> Length:
+        return Length(len(self.text), len(self.reasoning), len(self.ids))
+
+    def gained(self, since: Length) -> tuple[str, Reply]:
+        """The text, reasoning and ids that arrived after `since`."""
+        ids = None
+        if self.opening is not None:
+            ids = self.opening.model_copy(update={"data": b""}).extended(self.ids[since.ids :])
+        reasoning = self.reasoning[since.reasoning :]
+        return self.text[since.text :], Reply(ReplyState.RUNNING, reasoning, ids, stats=self.stats)
+
+    def so_far(self, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
+        """The record to store now."""
+        return Reply(
+            state=state,
+            reasoning=self.reasoning,
+            ids=self.opening.extended(self.ids) if self.opening is not None else None,
+            stats=self.stats,
+            error=error,
+            format=self.format,
+            model=self.model,
+        )
+
+
+def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStats:
+    """The request's numbers after `count` tokens of its reply."""
+    end = stats.prompt_tokens
+    parts = tuple(part for part in stats.parts if part.end <= end)
+    if parts and count:
+        parts += (ContextPart(start=end, end=end + count, kind="text", source="reply"),)
+    return stats.model_copy(
+        update={
+            "reply_tokens": count,
+            "parts": parts,
+            "ttft_s": event.ttft_s,
+            "decode_tokens_per_s": event.decode_tokens_per_s,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message on the shown path, with its live reply if it has one.
+
+    `first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`: the
+    context has no room to continue it.
+    """
+
+    message: Message
+    live: LiveReply | None = None
+    first_in_prompt: bool = False
+    last: bool = False
+    full: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.message.id
+
+    @property
+    def text(self) -> str:
+        return self.live.text if self.live else self.message.text
+
+    @property
+    def reasoning(self) -> str:
+        if self.live:
+            return self.live.reasoning
+        return self.message.reply.reasoning if self.message.reply else ""
+
+    @property
+    def place(self) -> int:
+        """Its index among its versions."""
+        return self.message.siblings.index(self.id) if self.id in self.message.siblings else 0
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether this is the last reply and was stopped or cut off."""
+        reply = self.message.reply
+        if reply is None or self.live is not None or not self.last:
+            return False
+        return reply.state is ReplyState.STOPPED or reply.finish_reason in {*CUT_SHORT, "context"}
+
+    @property
+    def offers_continue(self) -> bool:
+        return self.can_go_on and not self.full
+
+    def sibling(self, step: int) -> int | None:
+        """The id of the version `step` places on, if there is one."""
+        place = self.place + step
+        return self.message.siblings[place] if 0 <= place < len(self.message.siblings) else None
+
+    def with_end(self, text: str, reply: Reply) -> Row:
+        return replace(self, message=replace(self.message, text=text, reply=reply), live=None)
 
 
 class Transcript(QObject):
-    """Rows in order.
+    """The rows of the shown chat, in order.
 
-    Signals:
-        chat_changed: another chat (or none) is shown; all rows are new.
-        rows_replaced(int): rows from this one on are gone or new.
-        row_changed(int): the row at this place is another state of the same message.
-        grown(int): the live reply of the row at this place has more text.
+    `chat_changed`: another chat, or none, is shown. `rows_replaced(first)`: rows from `first` on
+    are gone or new. `row_changed(place)`: the same message in another state.
     """
 
     chat_changed = Signal()
     rows_replaced = Signal(int)
     row_changed = Signal(int)
-    grown = Signal(int)
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.chat: int | None = None
         self.rows: list[Row] = []
 
     def show(self, chat: int | None, rows: Sequence[Row]) -> None:
-        """Show a chat; rows that stay where they are, stay as they are."""
+        """Show a chat; messages that keep their place keep their row."""
         if chat != self.chat:
             self.chat, self.rows = chat, list(rows)
             self.chat_changed.emit()
             return
-        kept = _common(self.rows, rows)
+        kept = _num_common(self.rows, rows)
         for place in range(kept):
             if self.rows[place] != rows[place]:
                 self.rows[place] = rows[place]
@@ -48,21 +228,15 @@ class Transcript(QObject):
             self.rows = list(rows)
             self.rows_replaced.emit(kept)
 
-    def grow(self, message: int) -> None:
-        """Say that the live reply of a message has more text, if it is shown."""
-        place = self.place_of(message)
-        if place is not None:
-            self.grown.emit(place)
-
     def update(self, row: Row) -> None:
-        """Put another state of a message in its place, if it is shown."""
+        """Replace the row of the same message, if it is shown."""
         place = self.place_of(row.id)
         if place is not None:
             self.rows[place] = row
             self.row_changed.emit(place)
 
     def place_of(self, message: int) -> int | None:
-        # What changes is nearly always at the end.
+        # Changes are nearly always at the end.
         for place in range(len(self.rows) - 1, -1, -1):
             if self.rows[place].id == message:
                 return place
@@ -73,7 +247,7 @@ class Transcript(QObject):
         return None if place is None else self.rows[place]
 
     def last_answered(self) -> tuple[Row, RequestStats] | None:
-        """The newest reply on the path that has numbers, and these."""
+        """The newest reply with numbers."""
         for row in reversed(self.rows):
             stats = row.live.stats if row.live else row.message.reply and row.message.reply.stats
             if stats:
@@ -81,9 +255,40 @@ class Transcript(QObject):
         return None
 
 
-def _common(old: Sequence[Row], new: Sequence[Row]) -> int:
+def _num_common(old: Sequence[Row], new: Sequence[Row]) -> int:
     """How many rows at the beginning are the same messages."""
     for place, (before, after) in enumerate(zip(old, new, strict=False)):
         if before.id != after.id:
             return place
     return min(len(old), len(new))
+
+
+def ending_text(reply: Reply) -> str:
+    """Why a reply ended early; '' for a complete one."""
+    if reply.state in (ReplyState.RUNNING, ReplyState.COMPLETE) and reply.finish_reason == "stop":
+        return ""
+    if reply.error is not None:
+        return f"{reply.error.title}. {reply.error.message}"
+    match reply.finish_reason:
+        case "length":
+            return tr("Cut off: the reply reached the longest length set.")
+        case "context":
+            return tr("Cut off: the context is full.")
+        case "format_length":
+            text = tr(
+                "Cut off: structured replies end after {count} tokens unless you set a limit."
+            )
+            return text.format(count=format_count(FORMAT_TOKENS))
+        case "thought_length":
+            text = tr("Cut off: reasoning ends after {count} tokens unless you set a limit.")
+            return text.format(count=format_count(THOUGHT_TOKENS))
+        case "repetition":
+            return tr("Cut off: the reply kept repeating the same words.")
+        case "size":
+            text = tr("Cut off: the reply reached {size} MB, the most that one reply can hold.")
+            return text.format(size=LONGEST_REPLY_BYTES // 2**20)
+        case "cancelled":
+            return tr("Stopped.")
+        case None if reply.state is ReplyState.STOPPED:
+            return tr("Stopped: Waymark was closed before the reply was complete.")
+    return ""

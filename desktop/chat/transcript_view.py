@@ -1,9 +1,4 @@
-"""The messages of the shown chat; follows the end only while the reader is there.
-
-Only messages near what is seen have widgets, so that a long chat costs what a short one does. The
-others are known by their height: what it was when they were last laid out, or a guess. What a
-widget is made of is `row_widgets`' business.
-"""
+"""The scrolling view of the shown chat's messages."""
 
 from __future__ import annotations
 
@@ -11,18 +6,16 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QMouseEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainTextEdit, QWidget
 
-from desktop.chat.edits import Edits
-from desktop.chat.formats import Formats
+from desktop.chat.data.reading import Formats
+from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.text_selection import TextField, text_selection
-from desktop.chat.messages import Row
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_places import RowPlaces
-from desktop.chat.row_widgets import RowWidget, RowWidgets
-from desktop.chat.transcript import Transcript
+from desktop.chat.row_widgets import RowPlaces, RowWidget, RowWidgets
+from desktop.chat.transcript import Row, Transcript
+from desktop.chat.user_row import UserRow
+from desktop.i18n import tr
 from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button
-from desktop.words.conversation import JUMP
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.
 BUILT_AT_ONCE = 4
@@ -38,18 +31,22 @@ LONGEST_GUESS_PX = 20_000
 
 
 class TranscriptView(QAbstractScrollArea):
-    """Follows a Transcript. What the user wants of a message is told by `messages`."""
+    """Shows a transcript; `messages` has the signals of what the user asks of a message.
 
-    def __init__(self, transcript: Transcript, edits: Edits, formats: Formats) -> None:
+    Follows the end only while the reader is there. Only messages near the visible part have
+    widgets, so that a long chat costs what a short one does; others have a known or guessed height.
+    """
+
+    def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:
         super().__init__()
         self.setObjectName("transcript")
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Conversation"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setObjectName("transcriptContent")
         self.viewport().setAutoFillBackground(False)
         self.verticalScrollBar().setSingleStep(STEP_PX)
-        self.messages = RowWidgets(self.viewport(), edits, formats)
+        self.messages = RowWidgets(self.viewport(), drafts, formats)
         self._transcript = transcript
         self._places = RowPlaces(GAP_PX)
         self._arranging = False
@@ -60,7 +57,8 @@ class TranscriptView(QAbstractScrollArea):
         # drawn yet, leaves the view where it is.
         self._turned = 0
         self._kept_range = 0
-        self._jump = Button(JUMP, self, name="jumpToNewest", spoken=JUMP)
+        jump = tr("Jump to the newest")
+        self._jump = Button(jump, self, name="jumpToNewest", spoken=jump)
         self._jump.clicked.connect(self.scroll_to_end)
         self._jump.hide()
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
@@ -72,27 +70,25 @@ class TranscriptView(QAbstractScrollArea):
         transcript.chat_changed.connect(self._rebuild)
         transcript.rows_replaced.connect(self._replace_from)
         transcript.row_changed.connect(self._show_row)
-        transcript.grown.connect(self._grow)
         self._rebuild()
 
     @property
     def row_widgets(self) -> list[RowWidget]:
-        """The messages that have widgets, in order."""
         return [widget for _, widget in self.messages]
 
     @property
     def first_seen(self) -> int:
-        """The place of the first message that is seen."""
+        """The place of the first visible message."""
         return self._seen(0).start
 
     def show_message(self, place: int) -> None:
-        """Bring a message into view, from its beginning."""
+        """Scroll to the beginning of a message."""
         self._build(place)
         self.follows = False
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """Bring a place in the text of a message to the middle of the view."""
+        """Scroll a place in a message's text to the middle of the view."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
@@ -105,14 +101,16 @@ class TranscriptView(QAbstractScrollArea):
         bar.setValue(bar.value() + middle - self.viewport().height() // 2)
 
     def edit_last(self) -> None:
-        """Open the last message of the user for editing."""
+        """Edit the last user message."""
         rows = self._transcript.rows
         place = next(
             (at for at in reversed(range(len(rows))) if not rows[at].message.is_reply), None
         )
         if place is not None:
             self.scroll_to_end()
-            self._build(place).bar.edit_asked.emit()
+            row = self._build(place)
+            assert isinstance(row, UserRow)
+            row.edit()
 
     def scroll_to_end(self) -> None:
         self.follows, self._kept_range = True, 0
@@ -144,25 +142,22 @@ class TranscriptView(QAbstractScrollArea):
             self._build(fresh)
         self._arrange()
 
-    # Which messages have widgets.
-
     def _build_near(self) -> bool:
-        """Give a message near what is seen a widget; says whether others want one too."""
+        """Make one widget near the visible part; says whether more are missing."""
         seen, near = self._seen(0), self._seen(self.viewport().height())
         missing = [place for place in near if place not in self.messages]
         if not missing:
-            # Turning round in the middle of a scroll builds nothing anew.
+            # Wide enough that scrolling back and forth makes nothing again.
             self.messages.take_down_beyond(range(near.start - len(near), near.stop + len(near)))
             return False
         middle = (seen.start + seen.stop) // 2
         anchor = self._anchor()
-        # What is seen comes first, and of the rest what lies nearest.
+        # Visible messages first, then the nearest.
         self._build(min(missing, key=lambda place: (place not in seen, abs(place - middle))))
         self._arrange(anchor)
         return len(missing) > 1
 
     def _build(self, place: int) -> RowWidget:
-        """The widget of a message, which has one from now on."""
         row, height = self._transcript.rows[place], self._places.height(place)
         return self.messages.at(place) or self.messages.make(place, row, self._width(), height)
 
@@ -176,15 +171,8 @@ class TranscriptView(QAbstractScrollArea):
             if any(each is not None and row.isAncestorOf(each) for each in (before, now)):
                 row.notice()
 
-    def _grow(self, place: int) -> None:
-        widget = self.messages.at(place)
-        if isinstance(widget, ReplyRow):
-            widget.grow()
-
-    # Where they stand.
-
     def _arrange(self, anchor: tuple[int, int] | None = None) -> None:
-        """Lay out what has widgets, and keep in its place what the reader looks at."""
+        """Lay out the widgets, keeping what the reader looks at in its place."""
         if self._arranging:
             return
         self._arranging = True
@@ -214,7 +202,7 @@ class TranscriptView(QAbstractScrollArea):
         self._offer_jump()
 
     def _keep_range(self, end: int) -> None:
-        """Keep no more range than needed, once the message that was turned to is drawn."""
+        """Give up the kept range once the version turned to is drawn."""
         widget = self.messages.at(self._turned) if self._kept_range else None
         if widget is not None and not widget.is_drawn():
             return
@@ -228,7 +216,6 @@ class TranscriptView(QAbstractScrollArea):
             self._kept_range = 0
 
     def _offer_jump(self) -> None:
-        """A button that leads to the end, over it, while the reader is further up."""
         self._jump.setVisible(not self.follows)
         size, room = self._jump.sizeHint(), self.viewport().geometry()
         left = room.center().x() - size.width() // 2
@@ -238,7 +225,7 @@ class TranscriptView(QAbstractScrollArea):
         self._jump.raise_()
 
     def _anchor(self) -> tuple[int, int]:
-        """The first message that the reader sees, and how far it reaches above what is seen."""
+        """The first visible message, and how far it reaches above the view."""
         seen = self._seen(0)
         if not seen:
             return 0, 0
@@ -246,7 +233,7 @@ class TranscriptView(QAbstractScrollArea):
         return place, self.verticalScrollBar().value() - ENDS_PX - self._places.top(place)
 
     def _put(self, place: int, widget: RowWidget) -> None:
-        # Of the whole view: the scroll bar comes and goes beside the text, which stays.
+        # Centred in the whole view, so that the scroll bar moves no text.
         left = (self.width() - self._width()) // 2
         top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value()
         widget.setGeometry(left, top, self._width(), self._places.height(place))
@@ -255,7 +242,7 @@ class TranscriptView(QAbstractScrollArea):
         return column_width(self.width())
 
     def _seen(self, margin: int) -> range:
-        """The messages that are seen, or would be if the window were so much higher."""
+        """The visible messages, and those within `margin` of them."""
         top = self.verticalScrollBar().value() - ENDS_PX
         return self._places.between(top - margin, top + self.viewport().height() + margin)
 
@@ -276,7 +263,7 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange()
 
     def viewportEvent(self, event: QEvent) -> bool:
-        # A message has become higher or lower.
+        # The height of a message has changed.
         if event.type() == QEvent.Type.LayoutRequest:
             self._arrange()
         elif isinstance(event, QMouseEvent) and _is_click(event):
@@ -285,11 +272,9 @@ class TranscriptView(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def show_whole(self, widget: QWidget) -> None:
-        """Scroll as little as needed for a part of a message to be seen."""
-        self._bring(widget.mapTo(self.viewport(), QPoint(0, 0)).y(), widget.height())
-
-    def _bring(self, top: int, height: int) -> None:
-        below = top + height - self.viewport().height()
+        """Scroll as little as needed to show a part of a message."""
+        top = widget.mapTo(self.viewport(), QPoint(0, 0)).y()
+        below = top + widget.height() - self.viewport().height()
         bar = self.verticalScrollBar()
         if top < 0:
             bar.setValue(bar.value() + top)

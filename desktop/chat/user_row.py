@@ -1,51 +1,54 @@
-"""A user's message in the transcript: pictures above the words, and editing in place."""
+"""A user's message in the transcript: pictures, text, and editing in place."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from desktop.chat.edits import Edits
-from desktop.chat.left_out_line import LeftOutLine
+from desktop import theme
+from desktop.chat.drafts import Drafts
+from desktop.chat.markdown.block_text import INDENT, SHORT_TEXT, BlockText
+from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
+from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import SHED_AT_ONCE, MessageRow
-from desktop.chat.messages import Row
-from desktop.chat.user_text import UserText
+from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
+from desktop.chat.transcript import Row
+from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
+from desktop.widgets.long_text import LongText
+from desktop.widgets.plain import Button, Label
+
+# From here on a field is used, which lays out only what is seen.
+LONGEST_BLOCK = 8_000
+MOST_LINES = 400
+LONG_TEXT_HEIGHT = 320
+# Letters of a text by which its width is judged.
+MEASURED = 4_000
+# Around the words of code: its frame, and its head with a button.
+CODE_FRAME = 30
+NARROWEST_CODE = 160
 
 
 class UserRow(MessageRow):
-    """One message of the user.
+    """One message of the user; while it is edited, a `MessageEditor` is in its place."""
 
-    Signals:
-        edit_asked(int, str): send this message again in these words.
-        tell_all_asked(): have the model read the messages above too.
-        open_picture_asked(str): a thumbnail was clicked.
-        choose_pictures_asked(object): pictures are to be chosen; called with their paths.
-        link_asked(str): a link in the text was activated.
-    """
-
-    edit_asked = Signal(int, str)
-    tell_all_asked = Signal()
-    open_picture_asked = Signal(str)
-    choose_pictures_asked = Signal(object)
-    link_asked = Signal(str)
-
-    def __init__(self, row: Row, edits: Edits, formatted: bool = True) -> None:
-        super().__init__(row, "user")
-        self._edits = edits
+    def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
+        super().__init__(row, "user", actions)
+        self._drafts = drafts
         self._line = LeftOutLine()
-        self._line.undo_asked.connect(self.tell_all_asked)
+        self._line.undo.clicked.connect(actions.tell_all_asked)
         self._strip = PictureStrip()
         self._strip.setObjectName("messagePictures")
-        self._strip.open_asked.connect(self.open_picture_asked)
+        self._strip.open_asked.connect(actions.open_picture_asked)
         self._strip.filled.connect(self._fit)
         self._text = UserText(formatted)
-        self._text.link_activated.connect(self.link_asked)
+        self._text.link_activated.connect(actions.link_asked)
         self._text.laid_out.connect(self._fit)
         self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
-        self.bar.edit_asked.connect(self._edit)
+        self.bar.again.clicked.connect(self.edit)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 4)
         layout.setSpacing(2)
@@ -54,11 +57,10 @@ class UserRow(MessageRow):
         layout.addWidget(self.bar)
         self.hides(self.bar)
         self.show_row(row)
-        if edits.of(row.id) is not None:
+        if drafts.edited(row.id) is not None:
             self._open_editor()
 
     def show_row(self, row: Row) -> None:
-        """Show a message, or the same one among more alternatives."""
         if self.row.text != row.text or self.row is row:
             self._text.set_text(row.text)
         if self.row.message.pictures != row.message.pictures or self.row is row:
@@ -71,7 +73,6 @@ class UserRow(MessageRow):
         self._fit()
 
     def show_formatted(self, formatted: bool) -> None:
-        """Render the text's Markdown, or show it as it was typed."""
         self._text.show_formatted(formatted)
         self._text.setVisible(bool(self.row.text) and self._editor is None)
         self._fit()
@@ -95,26 +96,25 @@ class UserRow(MessageRow):
         return bubble
 
     def _fit(self) -> None:
-        """As wide as the longest line asks for, and no wider than the row."""
+        """As wide as the longest line, and no wider than the row."""
         words = self._text.wished_width() + 28
         pictures = sum(each.sizeHint().width() + 8 for each in self._strip.thumbnails()) + 34
         room = max(120, self.width() - 60)
         wanted = max(words if self.row.text else 0, pictures if self.row.message.pictures else 0)
         self._bubble.setFixedWidth(min(room, wanted) if self._editor is None else room)
 
-    def _edit(self) -> None:
+    def edit(self) -> None:
         if self._editor is None:
             field = self._open_editor().text
             field.setFocus()
             field.moveCursor(field.textCursor().MoveOperation.End)
 
     def _open_editor(self) -> MessageEditor:
-        """Edit the message in its place, or go on where that was left."""
-        editor = MessageEditor(self._edits.begin(self.row.message), self._edits.pictures)
+        editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.pictures)
         editor.send_asked.connect(self._send_again)
         editor.left.connect(self._cancel)
-        editor.open_picture_asked.connect(self.open_picture_asked)
-        editor.choose_pictures_asked.connect(self.choose_pictures_asked)
+        editor.open_picture_asked.connect(self._asked.open_picture_asked)
+        editor.choose_pictures_asked.connect(self._asked.choose_pictures_asked)
         editor.filled.connect(self._fit)
         inside = self._bubble.layout()
         assert inside is not None
@@ -127,10 +127,10 @@ class UserRow(MessageRow):
 
     def _send_again(self, text: str) -> None:
         self._close_editor()
-        self.edit_asked.emit(self.row.id, text)
+        self._asked.edit_asked.emit(self.row.id, text)
 
     def _cancel(self) -> None:
-        self._edits.end(self.row.id)
+        self._drafts.end_edit(self.row.id)
         self._close_editor()
 
     def _close_editor(self) -> None:
@@ -144,3 +144,141 @@ class UserRow(MessageRow):
 
     def resizeEvent(self, event: object) -> None:
         self._fit()
+
+
+class UserText(WholeText):
+    """The text of a user message: Markdown, or plain as typed; a very long one in a field.
+
+    `link_activated(address)`: a full http or https address. `laid_out()`: its width may change.
+    """
+
+    link_activated = Signal(str)
+    laid_out = Signal()
+
+    def __init__(self, formatted: bool = True) -> None:
+        super().__init__()
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._shown: QWidget | None = None
+        self._formatted = formatted
+        self._text = ""
+
+    def set_text(self, text: str) -> None:
+        if self._shown is not None:
+            self._shown.hide()
+            self._shown.deleteLater()
+        self._text = text
+        is_long = len(text) > LONGEST_BLOCK or text.count("\n") >= MOST_LINES
+        if is_long:
+            self._shown = _field(text)
+        else:
+            self._shown = self._body(text) if self._formatted else _block(text)
+        self._layout.addWidget(self._shown)
+        self.setVisible(bool(text))
+
+    def show_formatted(self, formatted: bool) -> None:
+        if formatted != self._formatted:
+            self._formatted = formatted
+            self.set_text(self._text)
+
+    def wished_width(self) -> int:
+        """The width at which no line is broken."""
+        if isinstance(self._shown, MarkdownBody):
+            return max(map(_width, self._shown.blocks()), default=0)
+        if self._shown is None:
+            return 0
+        if len(self._text) <= SHORT_TEXT:
+            return self._shown.sizeHint().width()
+        return _measured(self._shown, self._text)
+
+    def shed(self, count: int) -> bool:
+        return isinstance(self._shown, MarkdownBody) and self._shown.shed(count)
+
+    def event(self, event: QEvent) -> bool:
+        handled = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.laid_out.emit()
+        return handled
+
+    def _body(self, text: str) -> MarkdownBody:
+        body = MarkdownBody(self, keeps_lines=True)
+        body.setObjectName("userText")
+        body.setAccessibleName(tr("Your message"))
+        body.link_activated.connect(self.link_activated)
+        body.set_text(text)
+        return body
+
+
+def _width(block: BlockText | CodeBlock) -> int:
+    if isinstance(block, CodeBlock):
+        measure = QFontMetrics(theme.fixed_font()).horizontalAdvance
+        longest = max(map(measure, block.code()[:MEASURED].split("\n")))
+        width = max(NARROWEST_CODE, longest + CODE_FRAME)
+    else:
+        words = block.toPlainText()
+        is_short = len(words) <= SHORT_TEXT
+        width = block.sizeHint().width() if is_short else _measured(block, words) + INDENT
+    return width + indent_of(block)
+
+
+def _measured(widget: QWidget, text: str) -> int:
+    return max(map(widget.fontMetrics().horizontalAdvance, text[:MEASURED].split("\n"))) + 2
+
+
+def _block(text: str) -> BlockText:
+    block = BlockText()
+    block.setObjectName("userText")
+    block.setAccessibleName(tr("Your message"))
+    block.show_plain(text)
+    return block
+
+
+def _field(text: str) -> LongText:
+    field = LongText()
+    field.setObjectName("userLongText")
+    field.setAccessibleName(tr("Your message"))
+    field.setReadOnly(True)
+    field.setUndoRedoEnabled(False)
+    field.setFrameShape(QFrame.Shape.NoFrame)
+    field.viewport().setAutoFillBackground(False)
+    field.setFixedHeight(LONG_TEXT_HEIGHT)
+    field.setPlainText(text)
+    text_selection().watch(field)
+    return field
+
+
+class LeftOutLine(QWidget):
+    """The line above which messages are left out of the prompt, with a button to undo that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("leftOutLine")
+        words = _Words(
+            tr("The model no longer reads the messages above"),
+            name="leftOutWords",
+            style="muted small",
+            wraps=True,
+        )
+        tip = tr("Have the model read all messages again")
+        self.undo = Button(tr("Undo"), name="leftOutUndo", style="flat", spoken=tip, tip=tip)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 10, 0, 10)
+        layout.setSpacing(10)
+        layout.addWidget(_line(), 1)
+        layout.addWidget(words)
+        layout.addWidget(self.undo)
+        layout.addWidget(_line(), 1)
+
+
+class _Words(Label):
+    """On one line if there is room, else on several."""
+
+    def sizeHint(self) -> QSize:
+        width = self.fontMetrics().horizontalAdvance(self.text()) + 2
+        return QSize(width, self.heightForWidth(width))
+
+
+def _line() -> QFrame:
+    line = QFrame()
+    line.setProperty("class", "separator")
+    return line

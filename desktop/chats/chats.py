@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
+from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
 from desktop.chats.trash_list import TrashList
 from desktop.services import Services

@@ -13,8 +13,8 @@ from core.api.events import Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, RequestStats
 from desktop.chat.chat import ChatController
-from desktop.chat.messages import LiveReply, Row
 from desktop.chat.replies import Replies
+from desktop.chat.transcript import LiveReply, Row
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine import EngineController

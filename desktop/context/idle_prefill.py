@@ -16,10 +16,9 @@ from core.api.commands import ReadAhead, Settle
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
-from desktop.chat.chat import ChatController
-from desktop.chat.conversation import conversation_of, draft_message
-from desktop.chat.messages import LiveReply
+from desktop.chat.chat import ChatController, conversation_of, draft_message
 from desktop.chat.replies import Replies
+from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController
 from desktop.context.limit import LimitController
 from desktop.pictures.draft import Draft
@@ -81,7 +80,7 @@ class IdlePrefill(QObject):
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
         if self._settings.settings.ahead.settle and reply.state is not ReplyState.FAILED:
-            self._tasks.spawn(self._settle(live), "Settling a reply")
+            self._tasks.spawn(self._settle(live), "Prefilling a reply")
         self._on_draft()
 
     def _on_shown(self) -> None:
@@ -99,7 +98,7 @@ class IdlePrefill(QObject):
         if last is None or last.reply is None or last.reply.state not in SETTLED_STATES:
             return
         if self._settings.settings.ahead.settle and self._chat.running is None:
-            self._tasks.spawn(self._open(last.chat, last.id), "Opening")
+            self._tasks.spawn(self._open(last.chat, last.id), "Prefilling a chat")
 
     def _cancel(self, chat: int) -> None:
         for request in self._requests.pop(chat, ()):
@@ -120,7 +119,7 @@ class IdlePrefill(QObject):
         draft = self._chat.draft
         wanted = self._settings.settings.ahead.read_ahead and is_worth_prefilling(draft)
         if wanted and self._chat.running is None:
-            self._tasks.spawn(self._read(draft), "Reading ahead")
+            self._tasks.spawn(self._read(draft), "Prefilling the draft")
 
     async def _settle(self, live: LiveReply) -> None:
         chat_path = await self._ending_with(live.chat, live.message)

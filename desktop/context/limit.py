@@ -18,7 +18,7 @@ from core.api.errors import NoModelError, WaymarkError
 from core.api.events import Finished
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
-from desktop.chat.chat import ChatController
+from desktop.chat.chat import ChatController, conversation_of
 from desktop.chat.context_fill import (
     PREPARE,
     ContextFill,
@@ -28,7 +28,6 @@ from desktop.chat.context_fill import (
     longer_context,
     plan,
 )
-from desktop.chat.conversation import conversation_of
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.services import Services

@@ -11,12 +11,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout, QWidget
 
+from desktop.chat.chat_options import InstructionsPanel, SchemaDialog
 from desktop.chat.composer import Composer
-from desktop.chat.empty_page import EmptyPage
+from desktop.chat.data.reading import schema_format
+from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
-from desktop.chat.formats import schema_format
-from desktop.chat.instructions_view import Instructions
-from desktop.chat.schema_dialog import SchemaDialog
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
 from desktop.i18n import tr
@@ -28,7 +27,6 @@ from desktop.widgets.layouts import in_column, scrolled
 from desktop.widgets.question import Question
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
-from desktop.words.frame import SAMPLES
 
 COMMAND_KEYS = (
     Qt.KeyboardModifier.ControlModifier
@@ -38,16 +36,16 @@ COMMAND_KEYS = (
 
 
 class ChatPage(QWidget):
-    def __init__(self, parts: WindowParts, samples: Path) -> None:
+    def __init__(self, parts: WindowParts, sample_folder: Path) -> None:
         super().__init__()
         self.setObjectName("chatPage")
         self.setAcceptDrops(True)
         self._parts = parts
         self.header = HeaderBar(parts.chats, parts.engine, parts.settings)
-        self.instructions = Instructions(parts.chat)
+        self.instructions = InstructionsPanel(parts.chat)
         self.limit = LimitBar(parts.limit)
-        self.transcript = TranscriptView(parts.transcript, parts.edits, parts.formats)
-        self.empty = EmptyPage(samples)
+        self.transcript = TranscriptView(parts.transcript, parts.drafts, parts.formats)
+        self.empty = EmptyPage(sample_folder)
         self._for_demo = False
         self.composer = Composer(parts.chat, parts.pictures, parts.draft_size)
         self.find_bar = FindBar(parts.transcript, self.transcript)
@@ -164,8 +162,8 @@ class ChatPage(QWidget):
             self.empty.show_samples(is_demo)
 
     def _try_sample(self, path: Path | None, question: str) -> None:
-        first = SAMPLES[0][1]
-        names = {name for name, _ in SAMPLES if name is not None}
+        first = samples()[0][1]
+        names = {name for name, _ in samples() if name is not None}
         self.composer.suggest(question if self._for_demo else first, instead_of=names)
         if path is not None:
             self.composer.add_files([path])

@@ -6,18 +6,14 @@ import asyncio
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from desktop.chat.chat import ChatController
-from desktop.chat.draft_size import DraftSize
+from desktop.chat.context_fill import DraftSize
+from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
-from desktop.chat.edits import Edits
-from desktop.chat.formats import Formats
-from desktop.chat.instructions import Instructions
-from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
-from desktop.chat.transcript import Transcript
+from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
@@ -65,7 +61,7 @@ class WindowParts(QObject):
             raise
 
     def _make(self, folders: Folders, engine: EngineClient) -> None:
-        self.tasks = Tasks(self._on_error)
+        self.tasks = Tasks(self.failed.emit)
         self.engine = EngineController(engine, self.tasks)
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
@@ -75,21 +71,11 @@ class WindowParts(QObject):
         self.replies = Replies(services)
         self.pictures = PictureController(services)
         self.chat_list = ChatList()
-        self.transcript = Transcript()
         self.drafts = Drafts(services, self.pictures)
         self.chats = ChatsController(services, self.chat_list, self.replies)
-        self.edits = Edits(self.pictures)
-        self.instructions = Instructions(services, self.drafts)
         self.formats = Formats(self.tasks)
-        self.chat = ChatController(
-            services,
-            self.transcript,
-            self.replies,
-            self.pictures,
-            self.drafts,
-            self.edits,
-            self.instructions,
-        )
+        self.chat = ChatController(services, self.replies, self.drafts)
+        self.transcript = self.chat.transcript
         self.chat.shown.connect(self.chats.set_shown)
         self.chat.stored.connect(self.chats.read_again)
         self.chats.forked.connect(self.chat.open_made)
@@ -133,7 +119,7 @@ class WindowParts(QObject):
             ("ending tasks", self.tasks.close, STEP_LIMIT_S),
             ("storing replies", self.replies.store_at_closing, STEP_LIMIT_S),
             ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
-            ("storing instructions", self.instructions.store_at_closing, STEP_LIMIT_S),
+            ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),
@@ -149,6 +135,3 @@ class WindowParts(QObject):
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
         self.settings.note_outcome(reply.error)
-
-    def _on_error(self, error: ErrorInfo) -> None:
-        self.failed.emit(error)

@@ -13,13 +13,15 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
+from core.api.events import Generated
 from core.api.stats import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
-from desktop.chat.edits import Edits
-from desktop.chat.formats import Formats
+from desktop.chat.data.reading import Formats
+from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.reply_row import ReplyRow
+from desktop.chat.transcript import LiveReply
 from desktop.chat.user_row import UserRow
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
@@ -132,12 +134,22 @@ def thumbnails(app: App) -> list[PictureThumbnail]:
     return app.window.page.composer.strip.thumbnails()
 
 
-def no_edits() -> Edits:
-    """For a transcript in which nobody edits."""
+def arrive(live: LiveReply, text: str) -> None:
+    """More of a reply, as from the engine."""
+    live.take(Generated(request=1, answer=text))
+    live.show_arrived()
+
+
+def no_drafts() -> Drafts:
+    """For a transcript in which nothing is typed."""
     tasks = Tasks(lambda error: None)
     engine = EngineController(FakeEngine(), tasks)
-    services = SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks)
-    return Edits(PictureController(cast(Services, services)))
+    database = SimpleNamespace(run_now=lambda stored: [])
+    services = cast(
+        Services,
+        SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks, database=database),
+    )
+    return Drafts(services, PictureController(services))
 
 
 def no_formats() -> Formats:

@@ -8,9 +8,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel
 
 from desktop.app import App
+from desktop.chat.chat_options import SchemaDialog
 from desktop.chat.data.data_view import DataView
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.schema_dialog import SchemaDialog
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import drop, ended, files, press, stats_of, thumbnails, words

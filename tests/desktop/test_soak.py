@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QSpinBox
 
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.chat.messages import Row
+from desktop.chat.transcript import Row
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop import conftest

@@ -11,15 +11,14 @@ from pytestqt.qtbot import QtBot
 
 from desktop import theme
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.messages import LiveReply, Row
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.transcript import Transcript
+from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.chat.transcript_view import TranscriptView
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
-from tests.desktop.hands import no_edits, no_formats
+from tests.desktop.hands import arrive, no_drafts, no_formats
 from tests.desktop.loop_watch import LoopWatch
 from tests.hostile.counts import mutants
 from tests.hostile.replies import reply
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.qt_log_ignore(
 @pytest.fixture
 def view(qtbot: QtBot, qapp: QApplication) -> TranscriptView:
     theme.apply(qapp)
-    widget = TranscriptView(Transcript(), no_edits(), no_formats())
+    widget = TranscriptView(Transcript(), no_drafts(), no_formats())
     qtbot.addWidget(widget)
     widget.resize(900, 700)
     widget.show()
@@ -73,11 +72,9 @@ def show_growing(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> 
     live = LiveReply(message=number, chat=number)
     view._transcript.show(number, [row(number, "", live)])
     for start in range(0, 600, 60):
-        live.text = text[: start + 60]
-        view._transcript.grow(number)
+        arrive(live, text[start : start + 60])
         QApplication.processEvents()
-    live.text = text
-    view._transcript.grow(number)
+    arrive(live, text[600:])
     rest(qtbot)
     view._transcript.update(row(number, text))
     rest(qtbot)

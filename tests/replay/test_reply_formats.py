@@ -13,7 +13,7 @@ from core.api.params import FORMAT_TOKENS
 from core.api.reply_format import ReplyFormat
 from core.replay.chats import read_script
 from core.replay.steps import Send
-from desktop.words.formats import EXAMPLE
+from desktop.chat.chat_options import EXAMPLE
 from tests.replays import run
 
 ROOT = Path(__file__).parents[2]

@@ -1,8 +1,4 @@
-"""A reply that is to be JSON: its source while it grows, then also a table or a tree of it.
-
-Knows which of both is shown, and says whether the reply is of its form. Reading it is asked for by
-`read_asked`, since that takes time; what was read comes back through `show_reading`.
-"""
+"""The text of a reply in JSON."""
 
 from __future__ import annotations
 
@@ -12,22 +8,21 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop import theme
-from desktop.chat.data.data_view import DataView
-from desktop.chat.data.items import DataItems
+from desktop.chat.data.data_view import DataItems, DataView
 from desktop.chat.data.reading import Reading
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.text_selection import WholeText
+from desktop.i18n import tr
 from desktop.widgets.plain import Label, ToolButton
-from desktop.words import formats as words
 
 DATA, SOURCE = 1, 2
 
 
 class JsonBody(WholeText):
-    """Takes text as MarkdownBody does.
+    """The text of a structured reply: its source while it grows, then also a table or tree.
 
-    Signals:
-        read_asked(): the text is complete; it is to be read.
+    Has the methods of `MarkdownBody`. `read_asked()`: the text is complete; `show_reading` takes
+    what was read of it.
     """
 
     read_asked = Signal()
@@ -42,8 +37,8 @@ class JsonBody(WholeText):
         self._source = CodeBlock(self)
         self._source.set_code("", "json", closed=False)
         self._buttons = QButtonGroup(self)
-        self._data_button = self._button("showData", DATA, words.TREE, words.TREE_SPOKEN)
-        self._button("showSource", SOURCE, words.SOURCE, words.SOURCE_SPOKEN)
+        self._data_button = self._button("showData", DATA, tr("Tree"), tr("The reply as a tree"))
+        self._button("showSource", SOURCE, tr("Source"), tr("The reply as it was written"))
         self._buttons.idClicked.connect(self.show_pages)
         self._validity = Label(name="replyValidity", style="muted small", wraps=True)
         self._layout = QVBoxLayout(self)
@@ -51,12 +46,10 @@ class JsonBody(WholeText):
         self._show()
 
     def append(self, text: str) -> None:
-        """More text."""
         if text:
             self.set_text(self._text + text)
 
     def set_text(self, text: str) -> None:
-        """Show a text in place of what is shown; what was read of it before is no longer true."""
         self._text, self._finished = text, False
         self._drop_view()
         self._validity.setText("")
@@ -64,21 +57,17 @@ class JsonBody(WholeText):
         self._show()
 
     def finish(self) -> None:
-        """The text is complete."""
         if not self._finished and self._text:
             self._finished = True
             self._source.set_code(self._text, "json")
             self.read_asked.emit()
 
     def text(self) -> str:
-        """Exactly the text that came in."""
         return self._text
 
     def show_reading(self, reading: Reading) -> None:
-        """Show what was read of the text."""
         self._drop_view()
-        said = words.validity_words(self._format, reading.fault, reading.unchecked)
-        self._validity.setText(said)
+        self._validity.setText(validity_text(self._format, reading))
         is_valid = not (reading.fault or reading.unchecked)
         self._validity.setProperty("class", "muted small" if is_valid else "warning small")
         theme.restyle(self._validity)
@@ -87,25 +76,23 @@ class JsonBody(WholeText):
             self._view = DataView(items, self)
             items.setParent(self._view)
             self._layout.addWidget(self._view)
-            self._data_button.set_words(words.TABLE if items.is_table else words.TREE)
+            self._data_button.set_words(tr("Table") if items.is_table else tr("Tree"))
             self._data_button.setAccessibleName(self._view.accessibleName())
         self._show()
 
     def is_json(self) -> bool:
-        """Whether the text was read and is JSON."""
         return self._view is not None
 
     def pages(self) -> int:
-        """Which of its two pages is chosen, 1 for the data and 2 for the source."""
+        """The chosen page, DATA or SOURCE."""
         return self._chosen
 
     def show_pages(self, page: int) -> None:
-        """Turn to that page, as soon as there is one."""
+        """Choose a page; the data is shown once it is read."""
         self._chosen = page
         self._show()
 
     def shed(self, count: int) -> bool:
-        """Give up what is not shown again; nothing is left then."""
         if self._view is not None:
             shiboken6.delete(self._view)
             self._view = None
@@ -149,3 +136,12 @@ class JsonBody(WholeText):
         self._layout.setSpacing(6)
         self._layout.addLayout(head)
         self._layout.addWidget(self._source)
+
+
+def validity_text(reply_format: ReplyFormat, reading: Reading) -> str:
+    """Whether a finished reply has its format."""
+    if reading.unchecked:
+        return tr("Not checked: {reason}").format(reason=reading.unchecked)
+    if reading.fault:
+        return tr("Not valid: {reason}").format(reason=reading.fault)
+    return tr("Valid JSON.") if reply_format.kind == "json" else tr("Valid by the schema.")

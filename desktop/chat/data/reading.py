@@ -1,21 +1,25 @@
-"""A finished reply read as data: whether it has its form, and what of it is shown.
-
-Takes its time, a second for the longest replies, so never in the window's thread.
-"""
+"""Reads finished structured replies and checks schemas, outside the window's thread."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from core.api.reply_format import ReplyFormat
-from desktop.chat.data.events import Event, NotJsonError, events
+from PySide6.QtCore import QObject, Signal
+
+from core.api.reply_format import LONGEST_TEXT, ReplyFormat
+from desktop.chat.data.json_text import Event, NotJsonError, events, pretty
+from desktop.engine.tasks import Tasks
+from desktop.i18n import tr
+from desktop.numbers import count_of, format_count
+from desktop.store.tables.messages import storable
 from desktop.widgets.plain_text import shortened, visible
-from desktop.words.formats import more_columns_words, more_items_words, size_words
 
-# What is shown of a long reply: of each list so many values, no further list once there are so many
-# values in all, and so deep.
+# Limits of what is shown: values of each list, values after which no list is begun, and depth.
 MOST_BELOW = 1_000
 MOST_ITEMS = 10_000
 DEEPEST = 32
@@ -25,10 +29,10 @@ LONGEST_VALUE = 300
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A value with its name, both as they are shown; `text` is a string without its quotes.
+    """A JSON value as it is shown; `text` is a string without its quotes.
 
-    `token` is how it begins, "{" or "[" of a list of values, "" of words that stand for values not
-    shown. `count` is how many values are in it, of which `below` are shown.
+    `token` is the first character of its JSON, or '' for a line such as "… 5 more". Of the `count`
+    values in it, those `below` are shown.
     """
 
     name: str
@@ -55,10 +59,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`fault` says why a reply is not of its form, '' if it is; `unchecked` why that is not known.
+    """`fault`: why a reply breaks its format, or ''. `unchecked`: why that is not known, or ''.
 
-    Of what is no JSON there is no `root`. What is a table has `columns`, and cells for each of the
-    rows below the root.
+    `root` is None if it isn't JSON. A table has `columns`, and `cells` for each row below the root.
     """
 
     fault: str
@@ -69,11 +72,11 @@ class Reading:
 
 
 def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None = None) -> Reading:
-    """Check a finished reply, and take apart as much of it as is shown.
+    """Check a finished reply and read as much of it as is shown; takes up to a second.
 
-    `check` is called while a helper process checks it; what it raises ends that.
+    `check` is called while a helper process validates the reply; an exception ends that.
     """
-    # A library and 5 MB, for those who ask for such replies.
+    # Imported here: it costs 5 MB, which only structured replies need.
     from core.formats.check import NotCheckedError, fault
 
     found = unchecked = ""
@@ -92,9 +95,9 @@ def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None 
 
 
 def _items(text: str) -> Item:
-    """All of a text below an item that is not shown itself."""
+    """The items of a text, below a root that is not shown itself."""
     root = Item("")
-    # Those of lists that are not shown are None.
+    # None for lists that are not shown.
     opened: list[Item | None] = [root]
     name, items = "", 0
     for event, token in events(text):
@@ -125,16 +128,17 @@ def _items(text: str) -> Item:
 
 
 def _has_room(above: Item, depth: int, is_full: bool) -> bool:
-    # What follows a value that is not shown is not shown either.
+    # After a value that is not shown, none is.
     whole = above.count == len(above.below) + 1
     return whole and len(above.below) < MOST_BELOW and depth <= DEEPEST and not is_full
 
 
 def _end(item: Item) -> None:
-    """All that is in a list is known: say what is not shown."""
-    item.value = size_words(item.count, item.token == "{")
+    """Describe a list that is complete, and what of it is not shown."""
+    item.value = count_of(item.count, "field" if item.token == "{" else "item")
     if item.count > len(item.below):
-        item.take(Item(more_items_words(item.count - len(item.below))))
+        more = tr("\N{HORIZONTAL ELLIPSIS} {count} more")
+        item.take(Item(more.format(count=format_count(item.count - len(item.below)))))
 
 
 def _name(above: Item, name: str) -> str:
@@ -144,7 +148,7 @@ def _name(above: Item, name: str) -> str:
 
 
 def _value(token: str) -> tuple[str, str, str]:
-    """How a value begins, how a tree shows it, and how a table does."""
+    """The first character of a value, how a tree shows it, and how a table does."""
     if token[0] != '"':
         shown = shortened(token, LONGEST_VALUE)
         return token[0], shown, shown
@@ -158,24 +162,128 @@ def _value(token: str) -> tuple[str, str, str]:
 
 
 def _columns(root: Item) -> tuple[str, ...]:
-    """The names in a list of flat objects, '' for anything else."""
+    """The names in a list of flat objects; none for anything else."""
     rows = [item for item in root.below if item.token]
     if root.token != "[" or not rows or not all(map(_is_row, rows)):
         return ()
     names = tuple(dict.fromkeys(cell.name for row in rows for cell in row.below))
     more = len(names) - MOST_COLUMNS
-    return names if more <= 0 else (*names[:MOST_COLUMNS], more_columns_words(more))
+    if more <= 0:
+        return names
+    text = (
+        tr("\N{HORIZONTAL ELLIPSIS} {count} more columns")
+        if more > 1
+        else tr("\N{HORIZONTAL ELLIPSIS} 1 more column")
+    )
+    return *names[:MOST_COLUMNS], text.format(count=format_count(more))
 
 
 def _is_row(item: Item) -> bool:
-    """Whether this is an object of plain values, all of them shown."""
+    """Whether this is an object of plain values, all shown."""
     plain = not any(cell.is_list or not cell.token for cell in item.below)
     return item.token == "{" and bool(item.below) and plain
 
 
 def walk(root: Item) -> Iterator[Item]:
-    """All items below one, those of a level before those of the next."""
+    """All items below one, level by level."""
     level = root.below
     while level:
         yield from level
         level = [below for item in level for below in item.below]
+
+
+T = TypeVar("T")
+Check = Callable[[], None]
+# A reply that comes back into view is read again, unless it is one of the last few.
+MOST_KEPT = 8
+
+
+def schema_format(text: str) -> ReplyFormat | None:
+    """The format for a schema; None if the schema is too long."""
+    schema = storable(text)
+    return ReplyFormat(kind="json_schema", text=schema) if len(schema) <= LONGEST_TEXT else None
+
+
+class Formats(QObject):
+    """Checks schemas and reads replies, one at a time.
+
+    `checked(schema, refusal)`: why a schema can't be used, or ''.
+    """
+
+    # Texts are sent as objects: as Qt strings they would be copied, and lone surrogates lost.
+    checked = Signal(object, str)
+    was_read = Signal(int, object, object)
+    indented = Signal(int, object)
+
+    def __init__(self, tasks: Tasks) -> None:
+        super().__init__()
+        self._tasks = tasks
+        # One after another: the threads are shared with other slow work.
+        self._turn = asyncio.Lock()
+        self._wanted = ""
+        self._kept: dict[tuple[int, str], Reading] = {}
+
+    def check(self, schema: str) -> None:
+        """Emit `checked` for the schema asked for last."""
+        self._wanted = schema
+        self._tasks.spawn(self._check(schema), "Checking a schema")
+
+    def read(self, message: int, text: str, reply_format: ReplyFormat) -> None:
+        self._tasks.spawn(self._read(message, text, reply_format), "Reading a reply")
+
+    def indent(self, message: int, text: str) -> None:
+        self._tasks.spawn(self._indent(message, text), "Copying a reply")
+
+    async def _check(self, schema: str) -> None:
+        async with self._turn:
+            if schema != self._wanted:
+                return
+            form = schema_format(schema)
+            if form is None:
+                text = tr("The schema is longer than {count} characters.")
+                said = text.format(count=format_count(LONGEST_TEXT))
+            else:
+                said = await _in_thread(lambda check: refusal(form, check))
+        if schema == self._wanted:
+            self.checked.emit(schema, said)
+
+    async def _read(self, message: int, text: str, reply_format: ReplyFormat) -> None:
+        async with self._turn:
+            found = self._kept.pop((message, text), None)
+            if found is None:
+                found = await _in_thread(lambda check: read(reply_format, text, check))
+        self._kept[message, text] = found
+        if len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self.was_read.emit(message, text, found)
+
+    async def _indent(self, message: int, text: str) -> None:
+        self.indented.emit(message, await _in_thread(lambda _: pretty(text)))
+
+
+def refusal(reply_format: ReplyFormat, check: Check) -> str:
+    """Why a schema can't be used, or ''."""
+    from core.formats.check import refusal as found
+
+    return found(reply_format, check)
+
+
+class _GivenUpError(Exception):
+    """The task that waited for the thread was cancelled."""
+
+
+async def _in_thread(work: Callable[[Check], T]) -> T:
+    """Run a function in a thread; when the task is cancelled, its `check` raises.
+
+    At closing the loop can't end before the thread has.
+    """
+    given_up = threading.Event()
+
+    def check() -> None:
+        if given_up.is_set():
+            raise _GivenUpError
+
+    try:
+        return await asyncio.get_running_loop().run_in_executor(None, work, check)
+    finally:
+        given_up.set()

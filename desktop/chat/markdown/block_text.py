@@ -1,9 +1,4 @@
-"""One block of text: read-only, as high as its words, loading nothing.
-
-Knows how to fit its height to its width, that the wheel belongs to the page around it, and that a
-text document asks for files by itself unless it is stopped. Leaves what the words are to
-MarkdownBody, and what happens to a link to whoever hears of it.
-"""
+"""One block of prose or plain text: read-only, as high as its text, loading nothing."""
 
 from __future__ import annotations
 
@@ -21,32 +16,35 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
-from desktop.chat.markdown.markdown_html import CODE_EDGE, is_web_address, style, to_html
+from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, style, to_html
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import set_tip
 from desktop.widgets.web_address import hover_words
 
 LONGEST_WORD = 1_000
-# A longer text fills any width it is given; a shorter one asks for no more than it needs.
+# A longer text fills its width; a shorter one asks for the width it needs.
 SHORT_TEXT = 300
 WIDEST = 720
 INDENT = 26
-# In percent: replies are read at length, and lines that the user broke stay close together.
+# In percent; lines that the user broke stay close together.
 LINE_HEIGHT, OWN_LINE_HEIGHT = 145, 100
 # Qt's characters for the ends of blocks, lines, and the cells of tables.
 _ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 
 
 class SealedDocument(QTextDocument):
-    """A text document that loads nothing, whatever its words name."""
+    """A text document that loads no files; a plain one does so by itself."""
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
         return _nothing(type)
 
 
 class BlockText(QTextBrowser):
-    """A block of Markdown or plain text. Sends `web_link` with the full http or https address."""
+    """A block of Markdown or plain text. `web_link(address)`: a full http or https address.
+
+    The wheel scrolls the page around it.
+    """
 
     web_link = Signal(str)
 
@@ -74,7 +72,7 @@ class BlockText(QTextBrowser):
         text_selection().watch(self)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
-        """Show a Markdown block; one that is not worth parsing is shown as it is written."""
+        """Show a Markdown block; one that is too complex is shown as plain text."""
         html = to_html(source, keeps_lines)
         if html is None:
             self.show_plain(source)
@@ -88,7 +86,6 @@ class BlockText(QTextBrowser):
         self._measure()
 
     def show_plain(self, text: str) -> None:
-        """Show words as they are."""
         self._prepare(text)
         selected = self.textCursor().anchor(), self.textCursor().position()
         self.setPlainText(text)
@@ -96,7 +93,7 @@ class BlockText(QTextBrowser):
         self._measure()
 
     def fit(self) -> None:
-        """Be as high as the words need at the present width."""
+        """Set the height for the present width."""
         # Being told the width it has, a document lays out everything again.
         if self.document().textWidth() != self.viewport().width():
             self.document().setTextWidth(self.viewport().width())
@@ -112,7 +109,7 @@ class BlockText(QTextBrowser):
         return data
 
     def _select_again(self, anchor: int, position: int) -> None:
-        """Keep what is selected of a text that has only grown."""
+        """Keep the selection of a text that has only grown."""
         if anchor != position:
             cursor, last = self.textCursor(), self.document().characterCount() - 1
             cursor.setPosition(min(anchor, last))
@@ -132,10 +129,10 @@ class BlockText(QTextBrowser):
         self.fit()
 
     def _prepare(self, text: str) -> None:
-        # A document lays out what it is given at once, at the width and in the way it has.
+        # A document lays out its text at once, at its present width and wrap mode.
         if self.document().textWidth() != self.viewport().width():
             self.document().setTextWidth(self.viewport().width())
-        # Looking for a place to break in one endless word takes Qt time with its square.
+        # Qt needs quadratic time to find a break in an endless word.
         endless = max(map(len, text.split()), default=0) > LONGEST_WORD
         mode = QTextOption.WrapMode
         wanted = mode.WrapAnywhere if endless else mode.WrapAtWordBoundaryOrAnywhere
@@ -148,7 +145,7 @@ class BlockText(QTextBrowser):
             self.web_link.emit(address)
 
     def _on_hover(self, url: QUrl) -> None:
-        # A link's words can say anything; where it leads is shown before it is pressed.
+        # A link's text can say anything, so show its address.
         set_tip(self, hover_words(url.toString(QUrl.ComponentFormattingOption.FullyEncoded)))
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
@@ -163,7 +160,7 @@ class BlockText(QTextBrowser):
     def resizeEvent(self, event: QResizeEvent) -> None:
         same_width = self.document().textWidth() == self.viewport().width()
         if not same_width and self.visibleRegion().isEmpty():
-            # Of a long chat little is seen: the rest is laid out anew when there is time.
+            # The invisible part of a long chat is laid out when there is time.
             pace().go_on(self._fit_later)
             return
         super().resizeEvent(event)
@@ -180,9 +177,9 @@ class BlockText(QTextBrowser):
 
 
 def _nothing(kind: int) -> object:
-    """The answer to a document that asks for a file: a picture of one clear pixel, or no bytes.
+    """The answer to a document that asks for a file: one transparent pixel, or no bytes.
 
-    Never null, and never a picture without pixels: at either, Qt goes and opens the file itself.
+    For null or an empty picture Qt would open the file itself.
     """
     if kind != QTextDocument.ResourceType.ImageResource.value:
         return b""

@@ -1,43 +1,215 @@
-"""A listing: its language, a Copy button and the code in a fixed-width font.
-
-Knows when to colour the words (once the listing has ended and is first seen) and that Copy gives
-exactly the code. Leaves finding the listing in the text to markdown_source, and the colours to the
-theme.
-"""
+"""A code block: its language, a copy button, and the code."""
 
 from __future__ import annotations
 
-from PySide6.QtGui import QGuiApplication, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QPaintEvent,
+    QResizeEvent,
+    QSyntaxHighlighter,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.chat.markdown.code_text import CodeText
-from desktop.chat.markdown.highlight import Highlighting
+from desktop.chat.markdown.highlight import Highlighting, Span
+from desktop.chat.markdown.text_selection import text_selection
+from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
+from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label
-from desktop.words.conversation import BEGINNING_LATER, COPY_CODE, code_words
 
-# How long words are looked up for their colours before others have their turn.
+# A line that isn't wrapped is laid out and drawn whole when any of it is visible.
+LONGEST_LINE = 2_000
+# More lines scroll in a field of this height.
+MOST_LINES_SEEN = 400
+FIELD_HEIGHT = 480
+# Endless lines fill a screen with letters that are painted again at every token. While such a text
+# grows, only its end is shown, in short lines.
+LONGEST_GROWING = 16_000
+LONG_LINES = 200
+# Short enough to insert at one step.
+TAIL = 3_600
+TAIL_GROWTH = 800
+TAIL_LINE = 80
+
+
+class CodeText(LongText):
+    """Read-only code that is never wrapped. Growing code lays out only its new part.
+
+    Shift and the wheel scroll a short one sideways; up and down belong to the page.
+    """
+
+    longest_line = LONGEST_LINE
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown = ""
+        self._skipped = 0  # characters before `_shown` that are not shown
+        self.num_laid_out = 0  # characters; for tests
+        self._is_field = False
+        self._follows = False
+        self.setReadOnly(True)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.viewport().setAutoFillBackground(False)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setTabChangesFocus(True)
+        self.document().setDocumentMargin(6)
+        self.setFont(theme.fixed_font())
+        self._colours: _Colours | None = None
+        text_selection().watch(self)
+        self.horizontalScrollBar().rangeChanged.connect(self.fit)
+        self.verticalScrollBar().rangeChanged.connect(self._on_range)
+        self.blockCountChanged.connect(self.fit)
+
+    def set_code(self, code: str, grows: bool = False) -> None:
+        """Show code; while it `grows`, follow its end unless the reader has scrolled up."""
+        bar = self.verticalScrollBar()
+        self._follows = grows and bar.value() == bar.maximum()
+        skipped = self._tail_start(code) if grows else 0
+        code = code[skipped:]
+        self.longest_line = TAIL_LINE if skipped else LONGEST_LINE
+        self._choose_height(code)
+        if self._shown and skipped == self._skipped and code.startswith(self._shown):
+            end = QTextCursor(self.document())
+            end.movePosition(QTextCursor.MoveOperation.End)
+            self.num_laid_out += len(code) - len(self._shown)
+            self.put(code[len(self._shown) :], end)
+        elif code != self._shown:
+            self.set_spans([])
+            self.num_laid_out += len(code)
+            self.setPlainText(code)
+        self._shown, self._skipped = code, skipped
+        self.fit()
+
+    def shows_tail(self) -> bool:
+        """Whether only the end is shown, because the code grows in endless lines."""
+        return self._skipped > 0
+
+    def _tail_start(self, code: str) -> int:
+        """How many characters of growing code are not shown."""
+        has_long_lines = len(code) > max(LONGEST_GROWING, LONG_LINES * (code.count("\n") + 1))
+        if not self._skipped and not has_long_lines:
+            return 0
+        is_near = TAIL <= len(code) - self._skipped <= TAIL + TAIL_GROWTH
+        return self._skipped if is_near else max(0, len(code) - TAIL)
+
+    def set_spans(self, spans: list[list[Span]]) -> None:
+        if spans and self._colours is None:
+            self._colours = _Colours(self.document())
+        if self._colours is not None:
+            self._colours.spans = spans
+            self._colours.rehighlight()
+
+    def rehighlight(self) -> None:
+        """Apply the theme's present colours and font size."""
+        self.setFont(theme.fixed_font())
+        if self._colours is not None:
+            self._colours.rehighlight()
+
+    def is_field(self) -> bool:
+        """Whether it scrolls in a field of fixed height."""
+        return self._is_field
+
+    def fit(self) -> None:
+        if self._is_field:
+            self.setFixedHeight(FIELD_HEIGHT)
+            return
+        lines = self.fontMetrics().lineSpacing() * self.blockCount()
+        bar = self.horizontalScrollBar()
+        room = bar.sizeHint().height() if bar.maximum() > 0 else 0
+        self.setFixedHeight(lines + 2 * int(self.document().documentMargin()) + room)
+
+    def _choose_height(self, code: str) -> None:
+        is_field = code.count("\n") + len(code) // LONGEST_LINE >= MOST_LINES_SEEN
+        if is_field != self._is_field:
+            self._is_field = is_field
+            policy = Qt.ScrollBarPolicy
+            self.setVerticalScrollBarPolicy(
+                policy.ScrollBarAsNeeded if is_field else policy.ScrollBarAlwaysOff
+            )
+
+    def _on_range(self, _first: int, last: int) -> None:
+        # Qt counts one line too few as visible; a selection would scroll the first line away.
+        if last and not self._is_field:
+            self.verticalScrollBar().setRange(0, 0)
+        elif self._follows:
+            self.verticalScrollBar().setValue(last)
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, self.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(40, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        sideways = event.angleDelta().x() and not event.angleDelta().y()
+        if sideways or self._is_field:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.fit()
+
+
+class _Colours(QSyntaxHighlighter):
+    """Colours each line by its spans."""
+
+    def __init__(self, document: QTextDocument) -> None:
+        super().__init__(document)
+        self.spans: list[list[Span]] = []
+
+    def highlightBlock(self, text: str) -> None:
+        number = self.currentBlock().blockNumber()
+        if number < len(self.spans):
+            table = theme.colours()
+            for start, length, name in self.spans[number]:
+                words = QTextCharFormat()
+                words.setForeground(QColor(getattr(table, name)))
+                self.setFormat(start, length, words)
+
+
+# Time for highlighting at a step.
 COLOUR_FOR_S = 0.004
 
 
 class CodeBlock(QFrame):
-    """Shows code. `set_code` may be called again and again while the listing grows."""
+    """Code under a bar with its language and a copy button."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._code = ""
         self._language = ""
         self._closed = False
-        # Which words have which colour; None until somebody has looked at the whole listing.
+        # None until the block is closed and visible.
         self._colours: Highlighting | None = None
         self._coloured = False
         self._label = Label(parent=self, name="codeLanguage")
-        self._copy_button = CopyButton(COPY_CODE, self)
+        self._copy_button = CopyButton(tr("Copy the code"), self)
         self._copy_button.setObjectName("codeCopy")
         self._copy_button.clicked.connect(self.copy)
-        self._note = Label(BEGINNING_LATER, self, name="codeTail", style="muted small", wraps=True)
+        tail = tr("The beginning is shown once this is complete.")
+        self._note = Label(tail, self, name="codeTail", style="muted small", wraps=True)
         self._note.setIndent(6)
         self._note.hide()
         self._text = CodeText(self)
@@ -47,34 +219,31 @@ class CodeBlock(QFrame):
     def set_code(
         self, code: str, language: str = "", closed: bool = True, grows: bool = False
     ) -> None:
-        """Show `code`; it is coloured only once `closed`. Of what `grows` the end is seen."""
+        """Show code; it is coloured once `closed`. While it `grows`, the end is visible."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")
         self._text.set_code(code, grows)
         self._note.setVisible(self._text.shows_tail())
-        self._text.setAccessibleName(code_words(language))
+        spoken = tr("Code, {language}").format(language=language) if language else tr("Code")
+        self._text.setAccessibleName(spoken)
         self.update()
 
     def code(self) -> str:
-        """Exactly the code that Copy gives."""
         return self._code
 
     def language(self) -> str:
-        """The language as the text names it."""
         return self._language
 
     def is_coloured(self) -> bool:
-        """Whether the words have been looked up for their colours."""
         return self._coloured
 
     def copy(self) -> None:
-        """Put the code on the clipboard."""
         QGuiApplication.clipboard().setText(self._code)
         self._copy_button.say_copied()
 
     def _colour(self) -> bool:
-        """Look up which words have which colour, for a moment; says whether any are left."""
+        """Highlight for a moment; says whether anything is left."""
         if self._coloured or not self._closed:
             return False
         if self._colours is None:
@@ -100,6 +269,6 @@ class CodeBlock(QFrame):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        # A long chat holds many listings; only those that come into view are coloured.
+        # Only the code that comes into view is coloured.
         if self._closed and not self._coloured:
             pace().go_on(self._colour)

@@ -1,9 +1,4 @@
-"""Which words of a listing are drawn in which colour.
-
-Knows Pygments, and when a listing is too large for it. It is asked word by word, so that the window
-need not wait. Its answer depends on the text and the language alone, so it is kept; the colours
-themselves come from the theme. No widgets.
-"""
+"""Syntax colours of code by Pygments, token by token, so that the window need not wait."""
 
 from __future__ import annotations
 
@@ -21,13 +16,13 @@ from pygments.util import ClassNotFound
 # Where in a line (in UTF-16 units, as Qt counts), how long, and the name of a colour.
 Span = tuple[int, int, str]
 
-# Lexers take time with the square of blank lines (C), of a line (make) or of the text (XML). Within
-# these limits each of the languages below was measured to take up to 15 ms from one word to the
-# next, and nearly all of them less than a second in all, on the worst of them.
+# Some lexers need quadratic time: in blank lines (C), a line (make) or the text (XML). Within these
+# limits the worst text of each language below was measured to take at most 15 ms for one token, and
+# nearly always less than a second in all.
 LONGEST_TEXT = 20_000
 LONGEST_LINE = 1_000
 MOST_LINES = 400
-# More are not worth the time it takes Qt to put them on the screen.
+# More take Qt too long to draw.
 MOST_SPANS = 4_000
 PATIENCE_S = 2.0
 LANGUAGES = frozenset(
@@ -56,7 +51,7 @@ _kept: OrderedDict[bytes, list[list[Span]]] = OrderedDict()
 
 
 class Highlighting:
-    """The coloured parts of each line of a listing, found by and by."""
+    """The coloured spans of each line of code, found in steps and cached."""
 
     def __init__(self, code: str, language: str) -> None:
         self.spans: list[list[Span]] = []
@@ -73,7 +68,7 @@ class Highlighting:
             self._work = self._lines(lexer, code)
 
     def go_on(self, seconds: float) -> bool:
-        """Look at words for so long; says whether any are left."""
+        """Work for some seconds; says whether anything is left."""
         begun = now = time.thread_time()
         while self._work is not None and now - begun < seconds:
             is_over = next(self._work, self) is self

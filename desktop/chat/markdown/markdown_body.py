@@ -1,9 +1,6 @@
-"""The words of a message: Markdown that may still be growing.
+"""A message's Markdown, which may still grow: draws only the blocks that changed.
 
-Knows which blocks changed, and draws only those; that what is long is read and drawn step by step;
-and that of what is very long only a part is drawn until more is asked for. Leaves splitting to
-markdown_source, drawing to BlockText and CodeBlock, and opening a link to whoever hears
-`link_activated`.
+Long texts are parsed and drawn in steps; of a very long one only a part, until more is asked for.
 """
 
 from __future__ import annotations
@@ -16,29 +13,30 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.chat.markdown.block_text import INDENT, BlockText
+from desktop.chat.markdown.blocks import Block
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.markdown.markdown_blocks import Block
-from desktop.chat.markdown.markdown_source import BlockStream
+from desktop.chat.markdown.stream import BlockStream
 from desktop.chat.markdown.text_selection import WholeText
+from desktop.i18n import tr
+from desktop.numbers import format_count
 from desktop.widgets.pacing import SLICE_S, pace
 from desktop.widgets.plain import Button
-from desktop.words.conversation import SHOW_MORE, more_words
 
 BLOCK_SPACING = 9
-# Read and drawn at a step: some milliseconds each.
+# Parsed and drawn at a step: some milliseconds each.
 READ_AT_ONCE = 2_000
 DRAWN_AT_ONCE = 4_000
-# What a block costs beside its letters, in letters: its widget, each of its lines and cells.
+# The cost of a block, in letters: its widget, each line and cell.
 BLOCK_COST = 600
 LINE_COST = 30
 CELL_COST = 25
 CODE_LINE_COST = 4
-# Drawn at first, in letters and lines as above: some fifty screens. The rest is for a button.
+# Drawn at first, in the same unit: some fifty screens. A button draws the next page.
 PAGE = 200_000
 
 
 class _Indented(QWidget):
-    """Holds a block that is a part of a list's item: it begins where the item's words do."""
+    """Indents a block inside a list item."""
 
     def __init__(self, parent: QWidget, depth: int) -> None:
         super().__init__(parent)
@@ -48,42 +46,41 @@ class _Indented(QWidget):
         self.resize(parent.width(), 1)
 
     def hold(self, widget: QWidget) -> None:
-        """Show this block."""
         self._inner.addWidget(widget)
 
 
 class MarkdownBody(WholeText):
-    """Shows Markdown block by block. `link_activated` carries a full http or https address."""
+    """Shows Markdown block by block. `link_activated(address)`: a full http or https address."""
 
     link_activated = Signal(str)
 
     def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
         super().__init__(parent)
-        self._keeps_lines = keeps_lines  # a line of the text is a line on the screen
+        self._keeps_lines = keeps_lines  # keep soft line breaks
         self._pieces: list[str] = []
-        self._waiting = ""  # the end of the text, not read yet
+        self._waiting = ""  # the end of the text, not parsed yet
         self._finished = False  # no more text comes
         self._all_read = False  # and the stream of blocks has been told
         self._working = False
         self._stream = BlockStream()
-        # The blocks drawn, and what draws each; pieces of one listing share a widget.
+        # The drawn blocks and their widgets; pieces of one code block share a widget.
         self._shown: list[Block] = []
         self._widgets: list[BlockText | CodeBlock] = []
-        self._next = 0  # the first block that may not be drawn yet as it is now
-        self._spent = 0  # what the blocks before that have cost
+        self._next = 0  # the first block that may need drawing
+        self._spent = 0  # the cost of the blocks before it
         self._pages = 1
-        self._faded: list[BlockText] = []  # drawn in the colours of another theme
+        self._faded: list[BlockText] = []  # drawn in another theme's colours
         self._more: Button | None = None
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(BLOCK_SPACING)
-        self.num_renders = 0  # how often a block was drawn anew; tests count the work by it
+        self.num_renders = 0  # for tests
         theme.signals().changed.connect(self._fade)
 
     def append(self, text: str) -> None:
-        """More text; only the last block is parsed and drawn again.
+        """Add text; only the last block is parsed and drawn again.
 
-        A text that was complete is read again from its beginning: what ends it may go on now.
+        After `finish` the whole text is parsed again, because its last block may continue.
         """
         if self._finished and self._pieces:
             self._waiting, self._stream = self.text(), BlockStream()
@@ -95,52 +92,50 @@ class MarkdownBody(WholeText):
             self._begin()
 
     def set_text(self, text: str) -> None:
-        """Show a complete text in place of what is shown."""
+        """Show another, complete text."""
         self._pieces, self._waiting = [text], text
         self._stream = BlockStream()
         self._next = self._spent = 0
         self._pages = 1
         self._all_read = False
         self.finish()
-        # What is drawn of another text is not left standing below what is drawn of this one.
+        # Don't leave the previous text below the part of this one that is drawn now.
         if self._working:
             self._trim(self._next)
 
     def finish(self) -> None:
-        """The text is complete; an open listing counts as closed."""
+        """Close the open blocks: the text is complete."""
         self._finished = True
         self._begin()
 
     def is_drawn(self) -> bool:
-        """Whether all is drawn that will be until more comes, or is asked for."""
+        """Whether everything is drawn that will be until more comes or is asked for."""
         return not self._working
 
     def pages(self) -> int:
-        """How many parts of a text that is too long to be drawn whole may be drawn."""
+        """How many pages of a long text may be drawn."""
         return self._pages
 
     def show_pages(self, pages: int) -> None:
-        """Draw so many of them."""
         self._pages = pages
         self._begin()
 
     def blocks(self) -> list[BlockText | CodeBlock]:
-        """The widgets that show the blocks, in order."""
+        """The widgets of the blocks, in order."""
         return list(dict.fromkeys(self._widgets))
 
     def shed(self, count: int) -> bool:
-        """Give up so many widgets of what is not shown again; says whether any are left."""
+        """Delete up to `count` widgets of a text not shown again; False once none is left."""
         pace().forget(self._go_on)
         pace().forget(self._refresh)
         old = self._widgets[-count:]
         del self._widgets[-count:], self._shown[-count:]
         for widget in set(old).difference(self._widgets):
-            # At once: what is deleted later is deleted all at one time.
+            # Now: deleteLater would delete all of them at one time.
             shiboken6.delete(self._held(widget))
         return bool(self._widgets)
 
     def text(self) -> str:
-        """Exactly the text that came in."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -150,11 +145,11 @@ class MarkdownBody(WholeText):
             pace().go_on(self._go_on)
 
     def _go_on(self) -> bool:
-        """Read and draw a little more; says whether anything is left to do now."""
+        """Parse and draw a little more; says whether anything is left to do."""
         begun = time.thread_time()
         if not self._is_full() and self._next == len(self._stream.closed):
             self._read()
-        # What took long to read is drawn at the next step.
+        # If parsing took long, draw at the next step.
         if time.thread_time() - begun < SLICE_S:
             self._draw_closed()
         unread = self._waiting or (self._finished and not self._all_read)
@@ -188,7 +183,7 @@ class MarkdownBody(WholeText):
         return self._spent >= self._pages * PAGE
 
     def _draw(self, number: int, block: Block) -> bool:
-        """Draw a block, unless it is drawn already; says whether it wasn't."""
+        """Draw a block; False if it is drawn already."""
         if number < len(self._shown) and self._shown[number] == block:
             return False
         widget = self._widget_for(number, block)
@@ -205,14 +200,14 @@ class MarkdownBody(WholeText):
         return True
 
     def _listing(self, end: int) -> str:
-        """The code of the listing whose last piece is block `end`."""
+        """The code whose last piece is block `end`."""
         first = end
         while self._shown[first].continues:
             first -= 1
         return "".join(block.source for block in self._shown[first : end + 1])
 
     def _widget_for(self, number: int, block: Block) -> BlockText | CodeBlock:
-        """The widget that draws block `number`: the one there is, if it is of the right kind."""
+        """The widget of block `number`: the present one if it is of the right kind."""
         before = self._widgets[number - 1] if number else None
         if block.continues and isinstance(before, CodeBlock):
             self._put(number, before)
@@ -224,7 +219,7 @@ class MarkdownBody(WholeText):
             return present
         held = _Indented(self, block.depth) if block.depth else self
         widget = wanted(held)
-        # Laid out once at the width it will have, not first at the width of a fresh widget.
+        # So that it is laid out once, at its final width.
         widget.resize(self.width(), 1)
         if isinstance(widget, BlockText):
             widget.web_link.connect(self.link_activated)
@@ -236,7 +231,7 @@ class MarkdownBody(WholeText):
         return widget
 
     def _held(self, widget: QWidget) -> QWidget:
-        """The item of a block's widget in the layout."""
+        """The widget that the layout holds for a block."""
         parent = widget.parentWidget()
         return parent if isinstance(parent, _Indented) else widget
 
@@ -246,7 +241,7 @@ class MarkdownBody(WholeText):
         self._discard(old)
 
     def _trim(self, count: int) -> None:
-        """Nothing is left of what was drawn after so many blocks."""
+        """Drop everything after the first `count` blocks."""
         old = self._widgets[count:]
         del self._widgets[count:], self._shown[count:]
         self._discard(old)
@@ -260,19 +255,22 @@ class MarkdownBody(WholeText):
                 held.deleteLater()
 
     def _offer_more(self, offered: bool) -> None:
-        """The button for what is not drawn, or none."""
+        """Show or hide the button for the rest of a long text."""
         if self._more is None and offered:
-            self._more = Button(parent=self, name="showMore", spoken=SHOW_MORE)
+            self._more = Button(
+                parent=self, name="showMore", spoken=tr("Show more of this message")
+            )
             self._more.clicked.connect(lambda: self.show_pages(self._pages + 1))
             self._layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
         if self._more is not None:
             blocks = self._stream.closed[self._next :] + self._stream.open
             left = len(self._waiting) + sum(len(block.source) for block in blocks)
-            self._more.set_words(more_words(left))
+            text = tr("Show more: {count} characters are not shown")
+            self._more.set_words(text.format(count=format_count(left)))
             self._more.setVisible(offered)
 
     def _fade(self) -> None:
-        """The theme has changed: words carry their colours with them."""
+        """Draw prose in the colours of a new theme."""
         self._faded = [
             widget
             for block, widget in zip(self._shown, self._widgets, strict=True)
@@ -301,6 +299,6 @@ def _cost(block: Block) -> int:
 
 
 def indent_of(block: QWidget) -> int:
-    """How far a block is indented, in pixels."""
+    """The indentation of a block in pixels."""
     parent = block.parentWidget()
     return parent.indent if isinstance(parent, _Indented) else 0

@@ -1,8 +1,7 @@
-"""One selection over the text fields of a message.
+"""One selection over all text fields of a message.
 
-A message is drawn by several fields, one or more for each of its blocks. The mouse, Ctrl+C,
-Ctrl+A and the context menu work on all fields inside one `WholeText`. The selection itself is in
-the fields' cursors, so that a field that grows keeps it.
+The mouse, Ctrl+C, Ctrl+A and the context menu work on all fields inside one `WholeText`. The
+fields' cursors hold the selection, so that a growing field keeps it.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from desktop.i18n import tr
 from desktop.widgets.plain import action
-from desktop.words.conversation import COPY, COPY_LINK, SELECT_ALL
 
 TextField = QTextEdit | QPlainTextEdit
 
-# While the pointer is above or below what is seen, the page scrolls so often, and at most so far.
+# Scrolling while the pointer is above or below the page.
 SCROLL_MS = 30
 FASTEST_PX = 60
 _MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
@@ -42,23 +41,23 @@ _JUMPS = (Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_PageUp, Qt.Key.Key_PageDow
 
 
 class WholeText(QWidget):
-    """A text of any number of fields, which are selected together."""
+    """A text of several fields, which are selected together."""
 
 
 class TextOwner(QFrame):
-    """A widget whose context menu is also that of the texts inside it."""
+    """A widget whose menu entries the texts inside it offer too."""
 
     def add_entries(self, menu: QMenu) -> None:
-        """Add what can be done with all of it."""
+        """Add the entries of the whole message."""
 
 
 class TextSelection(QObject):
-    """The window's selection of text that can't be edited: it is inside one `WholeText`."""
+    """The window's selection of read-only text, inside one `WholeText`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._whole: QWidget | None = None
-        # The field in which the mouse was pressed: its cursor's anchor is where selecting began.
+        # The field in which the mouse was pressed; its cursor's anchor is the selection's.
         self._first: TextField | None = None
         self._pointer = QPoint()
         self._timer = 0
@@ -67,7 +66,6 @@ class TextSelection(QObject):
         application.focusChanged.connect(self._on_focus)
 
     def watch(self, field: TextField) -> None:
-        """Have a read-only field take part."""
         field.installEventFilter(self)
         field.viewport().installEventFilter(self)
 
@@ -77,29 +75,25 @@ class TextSelection(QObject):
         return "\n\n".join(part for part in parts if part)
 
     def copy(self) -> None:
-        """Put the selected text on the clipboard, if there is any."""
         text = self.text()
         if text:
             QGuiApplication.clipboard().setText(text)
 
     def clear(self) -> None:
-        """Select nothing."""
         self._clear_but(None)
         self._whole = self._first = None
 
     def is_in(self, widget: QWidget) -> bool:
-        """True if any text of a widget is selected."""
         whole = self._valid_whole()
         return whole is not None and widget.isAncestorOf(whole) and bool(self._selected())
 
     def select_all(self, field: TextField) -> None:
-        """Select the whole text that a field belongs to."""
         self._enter(field)
         for each in self._fields():
             _select(each, 0, _length(each))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # The class of an event says more than its type, and costs no look into Qt.
+        # Faster than asking Qt for the event's type.
         if not isinstance(event, QMouseEvent | QKeyEvent | QContextMenuEvent):
             return False
         field = watched if isinstance(watched, TextField) else watched.parent()
@@ -115,7 +109,7 @@ class TextSelection(QObject):
     # Mouse.
 
     def _on_mouse(self, field: TextField, event: QMouseEvent) -> bool:
-        """Do what goes beyond one field; says whether the field itself has nothing left to do."""
+        """Select beyond one field; True if the field itself must not handle the event."""
         left = Qt.MouseButton.LeftButton
         match event.type():
             case QEvent.Type.MouseButtonPress | QEvent.Type.MouseButtonDblClick:
@@ -132,7 +126,7 @@ class TextSelection(QObject):
         if extends and self._whole is not None and _whole_of(field) is self._whole:
             self._pointer = event.globalPosition().toPoint()
             return self._drag()
-        # Pressed inside its selection, a field would begin to drag that part of the text away.
+        # Otherwise a press inside the selection would start a drag of the text.
         spans = len(self._selected()) > 1
         self._enter(field)
         self._clear_but(None if spans else field)
@@ -140,7 +134,7 @@ class TextSelection(QObject):
         return False
 
     def _drag(self) -> bool:
-        """Select up to the pointer; says whether that is more than a field can do by itself."""
+        """Select up to the pointer; False if the field can do that by itself."""
         self._scroll_while(self._distance() != 0)
         fields = self._fields()
         first = self._first
@@ -194,10 +188,7 @@ class TextSelection(QObject):
         self._drag()
 
     def _distance(self) -> int:
-        """How far the pointer is below what is seen of the page; negative above it.
-
-        0 too where the text doesn't go on beyond that edge.
-        """
+        """How far the pointer is below the page, negative above; 0 if the text ends there."""
         page, whole = self._page(), self._valid_whole()
         if page is None or whole is None:
             return 0
@@ -234,14 +225,14 @@ class TextSelection(QObject):
         self._enter(field)
         menu = QMenu(field)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        copies = action(COPY, menu, self.copy)
+        copies = action(tr("Copy"), menu, self.copy)
         copies.setEnabled(bool(self._selected()))
         menu.addAction(copies)
         link = field.anchorAt(field.viewport().mapFromGlobal(event.globalPos()))
         if link:
             clipboard = QGuiApplication.clipboard()
-            menu.addAction(action(COPY_LINK, menu, lambda: clipboard.setText(link)))
-        menu.addAction(action(SELECT_ALL, menu, lambda: self.select_all(field)))
+            menu.addAction(action(tr("Copy link"), menu, lambda: clipboard.setText(link)))
+        menu.addAction(action(tr("Select all"), menu, lambda: self.select_all(field)))
         owner = field.parentWidget()
         while owner is not None and not isinstance(owner, TextOwner):
             owner = owner.parentWidget()
@@ -250,7 +241,7 @@ class TextSelection(QObject):
         menu.popup(event.globalPos())
 
     def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
-        """A click elsewhere. Another window, or none, is no reason."""
+        """Clear the selection when the focus moves elsewhere in the same window."""
         whole = self._valid_whole()
         if whole is None or now is None or now.window() is not whole.window():
             return
@@ -260,7 +251,7 @@ class TextSelection(QObject):
     # Fields.
 
     def _enter(self, field: TextField) -> None:
-        """From now on the text of this field is the one that is selected."""
+        """Make the text of this field the selected one."""
         whole = _whole_of(field)
         if whole is not self._valid_whole():
             self.clear()
@@ -272,7 +263,6 @@ class TextSelection(QObject):
         return self._whole
 
     def _fields(self) -> list[TextField]:
-        """The fields of the text, from top to bottom."""
         whole = self._valid_whole()
         if whole is None or isinstance(whole, TextField):
             return [] if whole is None else [whole]
@@ -294,12 +284,11 @@ class TextSelection(QObject):
 
 @cache
 def text_selection() -> TextSelection:
-    """The window's one selection."""
     return TextSelection()
 
 
 def _whole_of(field: TextField) -> QWidget:
-    """The text that a field belongs to; one that belongs to none is a text by itself."""
+    """The text that a field belongs to, else the field itself."""
     parent = field.parentWidget()
     while parent is not None and not isinstance(parent, WholeText):
         parent = parent.parentWidget()
@@ -311,7 +300,7 @@ def _length(field: TextField) -> int:
 
 
 def _select(field: TextField, anchor: int, position: int) -> None:
-    """Select a part of a field, which stays scrolled as it is."""
+    """Select a part of a field without scrolling it."""
     cursor = field.textCursor()
     if (cursor.anchor(), cursor.position()) == (anchor, position):
         return
@@ -325,7 +314,7 @@ def _select(field: TextField, anchor: int, position: int) -> None:
 
 
 def _place_at(fields: list[TextField], point: QPoint) -> tuple[TextField, int]:
-    """The field and the position in it that are nearest to a point on the screen."""
+    """The field and position nearest to a point on the screen."""
     found = fields[0]
     for field in fields:
         if field.viewport().mapToGlobal(QPoint(0, 0)).y() <= point.y():

@@ -12,17 +12,15 @@ from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo
 from core.api.stats import RequestStats
-from core.client.client import EngineState
 from core.client.requests import Request
-from desktop.chat import reply_run
-from desktop.chat.messages import LiveReply, ending_words
+from desktop.chat import replies
+from desktop.chat.transcript import LiveReply, ending_text
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import DraftPicture
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
 from desktop.store.tables.records import Message, Picture, Reply, ReplyState
 from desktop.window.window_parts import WindowParts
-from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
 
@@ -152,7 +150,7 @@ async def test_waiting_can_be_stopped(open_parts: OpenParts, engine: FakeEngine)
     await until(lambda: parts.chat.running and "choose one" in parts.chat.running.status)
     parts.chat.stop()
     reply = await ended(parts)
-    assert (reply.state, ending_words(reply)) == (ReplyState.STOPPED, "Stopped.")
+    assert (reply.state, ending_text(reply)) == (ReplyState.STOPPED, "Stopped.")
     assert engine.asked == []
 
 
@@ -162,7 +160,7 @@ async def test_words_that_came_at_once_are_shown_in_one_step(
     parts = await open_parts()
     asked = await ask(parts, engine, "Hello")
     seen: list[str] = []
-    parts.transcript.grown.connect(lambda at: seen.append(parts.transcript.rows[at].text))
+    parts.replies.streamed.connect(lambda _: seen.append(parts.transcript.rows[-1].text))
     for word in ("Good", " ", "day"):
         asked.say(word)
     await until(lambda: seen)
@@ -185,7 +183,7 @@ async def test_stop_keeps_what_has_arrived(open_parts: OpenParts, engine: FakeEn
 async def test_an_engine_that_does_not_stop_is_not_waited_for(
     open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_run, "STOP_PATIENCE_S", 0.02)
+    monkeypatch.setattr(replies, "STOP_PATIENCE_S", 0.02)
     parts = await open_parts()
     asked = await ask(parts, engine, "Tell me")
     asked.deaf = True
@@ -203,7 +201,7 @@ async def test_an_engine_that_does_not_stop_is_not_waited_for(
 async def test_a_growing_reply_is_stored_while_it_grows(
     open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.05)
+    monkeypatch.setattr(replies, "SAVE_EVERY_S", 0.05)
     parts = await open_parts()
     asked = await ask(parts, engine, "Tell me")
     asked.say("Half a", ids=(1, 2))
@@ -238,7 +236,7 @@ async def test_a_growing_reply_is_not_stored_anew_each_second(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes written are counted in the log of the file of chats, which isn't emptied here."""
-    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.01)
+    monkeypatch.setattr(replies, "SAVE_EVERY_S", 0.01)
     parts = await open_parts()
     await parts.database.run(lambda each: each.execute("PRAGMA wal_autocheckpoint = 0").fetchall())
     asked = await ask(parts, engine, "Tell me")
@@ -270,7 +268,7 @@ async def test_a_reply_broken_off_by_a_death_stays_and_the_chat_goes_on(
     await engine.die()
     reply = await ended(parts)
     assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
-    assert "SIGSEGV" in ending_words(reply)
+    assert "SIGSEGV" in ending_text(reply)
     await until(lambda: parts.engine.status.phase is READY)
     again = await ask(parts, engine, "Go on")
     stopped = again.conversation.messages[1]
@@ -300,7 +298,11 @@ async def test_a_queued_reply_outlives_the_death_of_another(
 async def test_switching_chats_cancels_nothing(open_parts: OpenParts, engine: FakeEngine) -> None:
     parts = await open_parts()
     first = await ask(parts, engine, "First")
+    chat = parts.transcript.chat
+    parts.chat.open(None)
     first.say("one ")
+    parts.chat.open(chat)
+    await until(lambda: shown(parts) == ["First", "one "])
     parts.chat.open(None)
     assert shown(parts) == []
     second = await ask(parts, engine, "Second")
@@ -314,39 +316,6 @@ async def test_switching_chats_cancels_nothing(open_parts: OpenParts, engine: Fa
     await until(lambda: shown(parts) == ["First", "one two"])
 
 
-async def test_coming_back_to_a_growing_reply_shows_all_of_it(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    asked = await ask(parts, engine, "First")
-    chat = parts.transcript.chat
-    parts.chat.open(None)
-    asked.say("one ")
-    parts.chat.open(chat)
-    await until(lambda: shown(parts) == ["First", "one "])
-    asked.say("two")
-    await until(lambda: shown(parts) == ["First", "one two"])
-    asked.finish()
-    await ended(parts)
-
-
-async def test_regenerate_and_turn_back(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await open_parts()
-    (await ask(parts, engine, "Hello")).finish("first")
-    await ended(parts)
-    parts.chat.regenerate(parts.transcript.rows[1].id)
-    await until(lambda: len(engine.asked) == 2)
-    assert engine.asked[1].conversation == engine.asked[0].conversation
-    engine.asked[1].finish("second")
-    await ended(parts)
-    row = parts.transcript.rows[1]
-    assert (row.text, row.place, len(row.message.siblings)) == ("second", 1, 2)
-    before = row.sibling(-1)
-    assert before is not None
-    parts.chat.choose(before)
-    await until(lambda: shown(parts) == ["Hello", "first"])
-
-
 async def test_regenerate_while_it_grows_stops_it_first(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
@@ -357,9 +326,11 @@ async def test_regenerate_while_it_grows_stops_it_first(
     parts.chat.regenerate(parts.transcript.rows[1].id)
     await until(lambda: len(engine.asked) == 2)
     assert first.cancelled
+    assert engine.asked[1].conversation == first.conversation
     engine.asked[1].finish("second")
     await ended(parts)
-    assert len(parts.transcript.rows[1].message.siblings) == 2
+    row = parts.transcript.rows[1]
+    assert (row.text, row.place, len(row.message.siblings)) == ("second", 1, 2)
 
 
 async def test_edit_sends_again_beside_the_old_message(
@@ -415,25 +386,6 @@ async def test_rename(open_parts: OpenParts, engine: FakeEngine) -> None:
     assert not parts.chat_list.setData(parts.chat_list.index(1), "  ")
 
 
-async def test_pictures_and_a_model_that_is_blind(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    engine.model_to_load = model_info(vision=False)
-    parts = await open_parts()
-    await until(lambda: parts.engine.status.phase is READY)
-    refused: list[str] = []
-    parts.chat.refused.connect(refused.append)
-    parts.pictures.add_bytes(parts.chat.draft, png, "a.png")
-    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
-    parts.chat.draft.text = "What is it?"
-    parts.chat.send()
-    await until(lambda: refused)
-    assert "can't see pictures" in refused[0]
-    assert engine.asked == []
-    assert len(parts.chat.draft.pictures) == 1
-    assert parts.chat.draft.text == "What is it?"
-
-
 async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
@@ -449,7 +401,7 @@ async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(
     engine.may_load.set()
     reply = await ended(parts)
     assert (reply.state, engine.asked) == (ReplyState.FAILED, [])
-    assert "can't look" in ending_words(reply)
+    assert "can't look" in ending_text(reply)
 
 
 async def test_a_store_that_fails_gives_the_text_back(
@@ -483,19 +435,6 @@ async def test_a_reply_that_cannot_be_stored_ends_on_screen_all_the_same(
     assert failed[0].title == "The chats can't be stored"
 
 
-async def test_drafts_belong_to_their_chats(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await open_parts()
-    (await ask(parts, engine, "Hello")).finish("x")
-    await ended(parts)
-    chat = parts.transcript.chat
-    parts.chat.draft.text = "unsent here"
-    parts.chat.open(None)
-    assert parts.chat.draft.text == ""
-    parts.chat.draft.text = "unsent there"
-    parts.chat.open(chat)
-    assert parts.chat.draft.text == "unsent here"
-
-
 def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
     qloop: Loop, folders: Folders
 ) -> None:
@@ -518,27 +457,12 @@ def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
         reply = parts.transcript.rows[1].message.reply
         assert reply is not None
         assert reply.state is ReplyState.STOPPED
-        assert ending_words(reply) == LEFT_RUNNING
+        assert ending_text(reply) == "Stopped: Waymark was closed before the reply was complete."
         assert parts.chat.running is None
         await parts.close()
 
     qloop.run(first_life())
     qloop.run(second_life())
-
-
-async def test_an_engine_that_fails_for_good_says_so_and_starts_again_when_asked(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    engine.starts = False
-    parts = await open_parts()
-    await until(lambda: parts.engine.status.phase is Phase.FAILED)
-    assert "does not come up" in parts.engine.status.trouble
-    engine.starts = True
-    parts.engine.restart()
-    await until(lambda: parts.engine.status.phase is READY)
-    engine.tell(EngineState.FAILED, "Four deaths.")
-    assert (parts.engine.status.phase, parts.engine.status.model) == (Phase.FAILED, None)
-    assert parts.engine.status.trouble == "Four deaths."
 
 
 async def test_a_model_that_fails_leaves_the_engine_up_and_its_reason_in_words(

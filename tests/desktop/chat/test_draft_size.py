@@ -7,8 +7,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QLabel
 
 from core.api.stats import RequestStats
-from desktop.chat.context_fill import GLUE_TOKENS
-from desktop.chat.draft_size import DraftTokens
+from desktop.chat.context_fill import GLUE_TOKENS, DraftTokens
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import drop, ended, files, find, send, type_in, words

@@ -86,18 +86,16 @@ async def test_escape_closes_it_and_leaves_a_reply_alone(
     await until(lambda: app.parts.chat.running is None)
 
 
-@pytest.mark.parametrize("text", ["not there", "\N{ROCKET}"])
-async def test_what_is_not_there_is_said(open_app: OpenApp, engine: FakeEngine, text: str) -> None:
+async def test_what_is_not_there_is_said_and_another_chat_forgets_what_is(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
     app = await talk(open_app, engine)
-    field = await look(app, text)
-    assert words(app, "findCount") == "No match" and marked(app) == []
-    QTest.keyClick(field, Qt.Key.Key_Return)
-    field.setText("")
-    await until(lambda: words(app, "findCount") == "")
-
-
-async def test_another_chat_forgets_what_was_marked(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await talk(open_app, engine)
+    for text in ("not there", "\N{ROCKET}"):
+        field = await look(app, text)
+        assert words(app, "findCount") == "No match" and marked(app) == []
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        field.setText("")
+        await until(lambda: words(app, "findCount") == "")
     await look(app, "heron")
     assert marked(app)
     app.window.side_bar.open_asked.emit(None)

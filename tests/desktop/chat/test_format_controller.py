@@ -50,19 +50,7 @@ async def test_the_form_goes_with_the_request_and_stays_with_the_reply(
     assert [reply.format for reply in replies] == [SCHEMA, None]
 
 
-async def test_another_reply_has_the_chats_form_of_now(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts)
-    (await ask(parts, engine, "List them")).finish("One, two.")
-    await ended(parts)
-    await chosen(parts, JSON)
-    parts.chat.regenerate(parts.transcript.rows[-1].id)
-    await until(lambda: len(engine.asked) == 2)
-    assert engine.asked[-1].command.format == JSON
-
-
-async def test_a_reply_that_is_written_on_keeps_its_own_form(
+async def test_a_continued_reply_keeps_its_format_and_another_has_the_chats(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
     parts = await ready(open_parts)
@@ -76,6 +64,9 @@ async def test_a_reply_that_is_written_on_keeps_its_own_form(
     assert engine.asked[-1].command.format == SCHEMA
     engine.asked[-1].finish("[1, 2]")
     assert (await ended(parts)).format == SCHEMA
+    parts.chat.regenerate(parts.transcript.rows[-1].id)
+    await until(lambda: len(engine.asked) == 3)
+    assert engine.asked[-1].command.format == JSON
 
 
 async def test_each_chat_has_its_own_form_and_the_last_schema_is_offered_again(

@@ -14,14 +14,13 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat import formats
+from desktop.chat.chat_options import EXAMPLE, SchemaDialog
+from desktop.chat.data import reading
 from desktop.chat.data.data_view import DataView
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.schema_dialog import SchemaDialog
 from desktop.engine.engine_status import Phase
 from desktop.window.tab_order import tab_stops
-from desktop.words.formats import EXAMPLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words
@@ -175,7 +174,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
         judged.append(form.text)
         return f"No: {form.text}"
 
-    monkeypatch.setattr(formats, "refusal", refuse)
+    monkeypatch.setattr(reading, "refusal", refuse)
     told: list[tuple[str, str]] = []
     app.parts.formats.checked.connect(lambda schema, said: told.append((schema, said)))
     for schema in ("1", "2", "3"):
@@ -194,7 +193,9 @@ async def test_a_schema_that_is_too_long_is_refused_in_words(open_app: OpenApp) 
     assert not button(dialog, "schemaUse").isEnabled()
 
 
-async def test_a_list_of_flat_objects_is_a_table(open_app: OpenApp, engine: FakeEngine) -> None:
+async def test_a_list_of_flat_objects_is_a_table_beside_its_source(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
     app = await ready(open_app)
     row = await replied(app, engine, SHAPES, SCHEMA)
     assert table(view_of(row)) == [
@@ -205,6 +206,34 @@ async def test_a_list_of_flat_objects_is_a_table(open_app: OpenApp, engine: Fake
     assert label(row, "replyValidity").text() == "Valid by the schema."
     assert button(row, "showData").text() == "Table"
     assert view_of(row).isVisible() and not source_of(row).isVisible()
+    press(app, "showSource")
+    assert source_of(row).isVisible() and not view_of(row).isVisible()
+    assert source_of(row).code() == SHAPES
+    press(app, "showData")
+    assert view_of(row).isVisible() and not source_of(row).isVisible()
+    read_with_the_keyboard(row)
+    await found_in_the_source(app, row)
+
+
+def read_with_the_keyboard(row: ReplyRow) -> None:
+    names = [each.objectName() for each in tab_stops(row)]
+    assert names.index("showData") < names.index("replyData") < names.index("copyJson")
+    view = view_of(row)
+    view.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Right):
+        QTest.keyClick(view, key)
+    assert view.currentIndex().row() == 1
+    QTest.keyClick(view, Qt.Key.Key_Up)
+    assert view.currentIndex().row() == 0
+
+
+async def found_in_the_source(app: App, row: ReplyRow) -> None:
+    app.window.page.find_bar.begin()
+    find(app, QLineEdit, "findText").setText("disc")
+    await until(lambda: words(app, "findCount"))
+    field = source_of(row).findChild(QPlainTextEdit)
+    assert field is not None and field.isVisible()
+    assert [each.cursor.selectedText() for each in field.extraSelections()] == ["disc"]
 
 
 async def test_other_json_is_a_tree(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -218,46 +247,6 @@ async def test_other_json_is_a_tree(open_app: OpenApp, engine: FakeEngine) -> No
     assert view.isExpanded(model.index(0, 0))
     assert button(row, "showData").text() == "Tree"
     assert label(row, "replyValidity").text() == "Valid JSON."
-
-
-async def test_the_source_stands_beside_the_data(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await ready(open_app)
-    row = await replied(app, engine, SHAPES)
-    press(app, "showSource")
-    assert source_of(row).isVisible() and not view_of(row).isVisible()
-    assert source_of(row).code() == SHAPES
-    press(app, "showData")
-    assert view_of(row).isVisible() and not source_of(row).isVisible()
-
-
-async def test_the_data_is_reached_and_read_with_the_keyboard(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
-    row = await replied(app, engine, SHAPES)
-    view = view_of(row)
-    stops = tab_stops(row)
-    names = [each.objectName() for each in stops]
-    assert names.index("showData") < names.index("replyData") < names.index("copyJson")
-    view.setFocus()
-    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Right):
-        QTest.keyClick(view, key)
-    assert view.currentIndex().row() == 1
-    QTest.keyClick(view, Qt.Key.Key_Up)
-    assert view.currentIndex().row() == 0
-
-
-async def test_words_that_are_found_are_shown_in_the_source(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
-    row = await replied(app, engine, SHAPES)
-    app.window.page.find_bar.begin()
-    find(app, QLineEdit, "findText").setText("disc")
-    await until(lambda: words(app, "findCount"))
-    field = source_of(row).findChild(QPlainTextEdit)
-    assert field is not None and field.isVisible()
-    assert [each.cursor.selectedText() for each in field.extraSelections()] == ["disc"]
 
 
 async def test_while_it_comes_in_there_is_only_the_source(

@@ -19,13 +19,12 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.message_editor import ComposerText
 from desktop.chat.message_row import MessageRow
 from desktop.settings.setting_rows import WINDOW_ROWS
 from desktop.widgets.icon_button import CopyButton
-from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, send, settle, user_rows
@@ -70,22 +69,19 @@ def point_at(row: MessageRow) -> None:
     QApplication.sendEvent(row, QEnterEvent(at, at, at))
 
 
-async def test_an_exchange_of_a_line_each_is_not_high(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await talk(open_app, engine)
-    rows = app.window.page.transcript.row_widgets
-    assert len(rows) == 4
-    height = rows[2].y() - rows[0].y()
-    assert height < 150, f"an exchange takes {height} pixels"
-
-
 async def test_buttons_are_seen_for_the_last_reply_and_where_the_pointer_is(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await talk(open_app, engine)
     rows = app.window.page.transcript.row_widgets
     assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
+    assert rows[2].y() - rows[0].y() < 150
+    numbers = rows[-1].findChild(QWidget, "numbersText")
+    assert isinstance(numbers, QWidget)
+    middles = [
+        each.mapTo(rows[-1], each.rect().center()).y() for each in (copy_of(rows[-1]), numbers)
+    ]
+    assert abs(middles[0] - middles[1]) < 6
     heights = [row.height() for row in rows]
     for row in rows[:3]:
         row.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
@@ -112,16 +108,6 @@ async def test_a_button_that_is_not_seen_is_reached_by_tab_and_seen_then(
     assert not drawn(button)
 
 
-async def test_numbers_and_buttons_stand_on_one_row(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await talk(open_app, engine, 1)
-    row = app.window.page.transcript.row_widgets[-1]
-    button = copy_of(row)
-    numbers = row.findChild(QWidget, "numbersText")
-    assert isinstance(numbers, QWidget)
-    middles = [each.mapTo(row, each.rect().center()).y() for each in (button, numbers)]
-    assert abs(middles[0] - middles[1]) < 6
-
-
 def says(button: CopyButton, words: str) -> bool:
     return button.accessibleName() == words
 
@@ -130,6 +116,7 @@ async def test_copying_is_confirmed_with_a_tick(open_app: OpenApp, engine: FakeE
     app = await talk(open_app, engine, 1)
     for row in app.window.page.transcript.row_widgets:
         button = copy_of(row)
+        button._copied.setInterval(50)
         before = (button.accessibleName(), button.icon().cacheKey())
         button.click()
         assert button.accessibleName() == "Copied"
@@ -240,8 +227,19 @@ async def test_a_messages_menu_offers_what_can_be_done_with_it(
     await settle()
     question = user_rows(app)[0]
     for row, expected in (
-        (question, ["Copy the message", "Edit the message and send it again", FORK]),
-        (reply, ["Copy the reply", ANOTHER, FORK, CONTINUE_TIP]),
+        (
+            question,
+            ["Copy the message", "Edit the message and send it again", "Fork into a new chat"],
+        ),
+        (
+            reply,
+            [
+                "Copy the reply",
+                "Write another reply",
+                "Fork into a new chat",
+                "Continue the reply from where it ends",
+            ],
+        ),
     ):
         # Over a gap, and over the text.
         assert right_click(app, row) == expected

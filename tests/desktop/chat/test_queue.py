@@ -49,9 +49,14 @@ async def test_messages_wait_and_are_sent_one_after_another(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
+    button = find(app, QAbstractButton, "queueButton")
+    assert not button.isVisible()
     asked = await send(app, engine, "first")
+    assert not button.isVisible()
     enter(app, "second")
-    enter(app, "third")
+    type_in(app, "third")
+    assert button.isVisible()
+    button.click()
     await settle()
     assert queued(app) == ["Queued: second", "Queued: third"]
     assert typed(app) == "" and len(engine.asked) == 1
@@ -172,25 +177,6 @@ async def test_another_chat_is_sent_on_in_the_background(
     assert app.parts.transcript.rows == []
     engine.asked[1].finish("two")
     await until(lambda: not app.parts.replies.live)
-
-
-async def test_a_button_queues_for_whoever_uses_the_mouse(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    button = find(app, QAbstractButton, "queueButton")
-    assert not button.isVisible()
-    asked = await send(app, engine, "first")
-    assert not button.isVisible()
-    type_in(app, "second")
-    assert button.isVisible()
-    button.click()
-    await settle()
-    assert queued(app) == ["Queued: second"]
-    asked.finish("one")
-    await until(lambda: len(engine.asked) == 2)
-    engine.asked[1].finish("two")
-    await ended(app)
 
 
 async def test_a_message_of_one_chat_does_not_wait_for_the_sending_of_another(

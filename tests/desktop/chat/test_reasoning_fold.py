@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.chat.reply_row import ReasoningFold
 
 pytestmark = pytest.mark.usefixtures("dressed")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from desktop.chat.row_places import RowPlaces
+from desktop.chat.row_widgets import RowPlaces
 
 
 @pytest.fixture

@@ -11,16 +11,14 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
-from core.api.events import FinishReason
+from core.api.events import FinishReason, Generated
 from core.api.stats import RequestStats
-from desktop.chat.messages import LiveReply, Row, ending_words
-from desktop.chat.transcript import Transcript
+from desktop.chat.transcript import LiveReply, Row, Transcript, ending_text
 from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, sections
 from desktop.chats.trash_list import TrashList
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat, Message, Reply, ReplyState
-from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop
 from tests.desktop.fake_engine import model_info
 
@@ -41,7 +39,6 @@ def transcript(qloop: Loop) -> tuple[Transcript, list[object]]:
     made.chat_changed.connect(lambda: told.append("chat"))
     made.rows_replaced.connect(lambda at: told.append(("from", at)))
     made.row_changed.connect(lambda at: told.append(("row", at)))
-    made.grown.connect(lambda at: told.append(("grown", at)))
     return made, told
 
 
@@ -61,14 +58,14 @@ def test_only_what_changed_is_told(transcript: tuple[Transcript, list[object]]) 
     assert told[4:] == ["chat"]
 
 
-def test_growing_is_told_only_of_shown_replies(
-    transcript: tuple[Transcript, list[object]],
-) -> None:
-    made, told = transcript
-    made.show(1, [user(1), reply(2, live=LiveReply(2, 1))])
-    made.grow(99)
-    made.grow(2)
-    assert told[1:] == [("grown", 1)]
+def test_what_arrives_is_handed_down_once(qloop: Loop) -> None:
+    live, told = LiveReply(2, 1, text="A"), []
+    live.grown.connect(lambda answer, reasoning: told.append((answer, reasoning)))
+    live.take(Generated(request=1, answer="b", reasoning="x"))
+    live.take(Generated(request=1, answer="c"))
+    live.show_arrived()
+    live.show_arrived()
+    assert (live.text, live.reasoning, told) == ("Abc", "x", [("bc", "x")])
 
 
 def test_the_last_numbers_are_those_of_the_newest_reply_that_has_any(
@@ -101,13 +98,13 @@ def test_siblings() -> None:
     [
         (Reply(ReplyState.COMPLETE, finish_reason="stop"), ""),
         (Reply(ReplyState.STOPPED, finish_reason="cancelled"), "Stopped."),
-        (Reply(ReplyState.STOPPED), LEFT_RUNNING),
+        (Reply(ReplyState.STOPPED), "Stopped: Waymark was closed"),
         (Reply(ReplyState.RUNNING), ""),
-        (Reply(ReplyState.COMPLETE, finish_reason="context"), "The context is full"),
-        (Reply(ReplyState.COMPLETE, finish_reason="length"), "cut off"),
+        (Reply(ReplyState.COMPLETE, finish_reason="context"), "context is full"),
+        (Reply(ReplyState.COMPLETE, finish_reason="length"), "Cut off"),
         (Reply(ReplyState.COMPLETE, finish_reason="format_length"), "after 2,048 tokens"),
         (Reply(ReplyState.COMPLETE, finish_reason="thought_length"), "after 16,384 tokens"),
-        (Reply(ReplyState.COMPLETE, finish_reason="repetition"), "repeated the same"),
+        (Reply(ReplyState.COMPLETE, finish_reason="repetition"), "repeating the same"),
         (Reply(ReplyState.COMPLETE, finish_reason="size"), "4 MB"),
         (
             Reply(ReplyState.STOPPED, finish_reason="error", error=EngineDiedError("Bang.").info()),
@@ -116,8 +113,8 @@ def test_siblings() -> None:
     ],
 )
 def test_how_a_reply_ended_is_said(ended: Reply, words: str) -> None:
-    assert words in ending_words(ended)
-    assert bool(words) == bool(ending_words(ended))
+    assert words in ending_text(ended)
+    assert bool(words) == bool(ending_text(ended))
 
 
 @pytest.mark.parametrize("reason", get_args(FinishReason))
@@ -125,7 +122,7 @@ def test_every_end_but_one_is_said_and_most_replies_can_be_continued(reason: Fin
     state = ReplyState.STOPPED if reason in ("cancelled", "error") else ReplyState.COMPLETE
     error = EngineDiedError("Bang.").info() if reason == "error" else None
     ended = Reply(state, finish_reason=reason, error=error)
-    assert bool(ending_words(ended)) == (reason != "stop")
+    assert bool(ending_text(ended)) == (reason != "stop")
     row = Row(Message(2, 1, 1, "x", 0.0, reply=ended), last=True)
     # A reply of the largest size has no room for more.
     assert row.can_go_on == (reason not in ("stop", "size"))

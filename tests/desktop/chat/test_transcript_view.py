@@ -15,16 +15,15 @@ from core.api.stats import RequestStats
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import PAGE, MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
-from desktop.chat.messages import LiveReply, Row
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.row_widgets import RowWidget
-from desktop.chat.transcript import Transcript
+from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
 from desktop.window.tab_order import move_focus
-from tests.desktop.hands import no_edits, no_formats
+from tests.desktop.hands import arrive, no_drafts, no_formats
 
 MakeView = Callable[..., TranscriptView]
 
@@ -50,7 +49,7 @@ def row(number: int, text: str = "") -> Row:
 def make_view(qtbot: QtBot) -> MakeView:
     def make(count: int, *last: str) -> TranscriptView:
         transcript = Transcript()
-        view = TranscriptView(transcript, no_edits(), no_formats())
+        view = TranscriptView(transcript, no_drafts(), no_formats())
         qtbot.addWidget(view)
         view.resize(700, 600)
         view.show()
@@ -166,13 +165,12 @@ def test_the_end_is_followed_only_by_who_is_there(
     bar = view.verticalScrollBar()
     transcript = view._transcript
     live = LiveReply(message=20, chat=1, text="words")
-    message = row(19).message
-    for text, follows in (("words\n\n" * 40, True), ("words\n\n" * 80, False)):
+    transcript.update(Row(row(19).message, live))
+    for follows in (True, False):
         if not follows:
             bar.setValue(bar.maximum() - 400)
         before = (bar.value(), bar.maximum())
-        live.text = text
-        transcript.update(Row(message, live))
+        arrive(live, "words\n\n" * 40)
         at_rest()
         assert bar.maximum() > before[1]
         assert bar.value() == (bar.maximum() if follows else before[0])
@@ -214,7 +212,7 @@ def test_a_message_being_edited_stays(make_view: MakeView, at_rest: Callable[[],
     at_rest()
     question = view.row_widgets[-2]
     assert isinstance(question, UserRow)
-    question.bar.edit_asked.emit()
+    question.edit()
     view.verticalScrollBar().setValue(0)
     at_rest()
     assert question in view.row_widgets

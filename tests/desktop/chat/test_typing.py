@@ -117,31 +117,22 @@ async def test_typed_instructions_stay_in_their_chat(open_app: OpenApp, engine: 
     await until(lambda: instructions(again).toPlainText() == "Be brief.")
 
 
-async def test_the_composer_shows_that_there_are_instructions(open_app: OpenApp) -> None:
+async def test_header_and_composer_show_that_there_are_instructions(open_app: OpenApp) -> None:
     app = await open_app()
     mark = find(app, QAbstractButton, "composerInstructions")
-    assert not mark.isVisible()
+    button = find(app, QAbstractButton, "toggleInstructions")
+    assert not mark.isVisible() and not button.isChecked()
     field = instructions(app)
+    QTest.keyClicks(field, "B")
+    assert button.isChecked()
+    QTest.keyClick(field, Qt.Key.Key_Backspace)
+    assert not button.isChecked()
     QTest.keyClicks(field, "B")
     press(app, "instructionsSave")
     await settle()
     assert mark.isVisible() and not field.isVisible()
     press(app, "composerInstructions")
     assert field.isVisible()
-
-
-async def test_the_header_shows_that_there_are_instructions(open_app: OpenApp) -> None:
-    app = await open_app()
-    button = find(app, QAbstractButton, "toggleInstructions")
-    assert not button.isChecked()
-    field = instructions(app)
-    QTest.keyClicks(field, "B")
-    assert button.isChecked()
-    QTest.keyClick(field, Qt.Key.Key_Backspace)
-    assert not button.isChecked()
-    press(app, "instructionsSave")
-    await settle()
-    assert not field.isVisible() and app.window.page.composer.text.isVisible()
 
 
 async def test_what_is_typed_stays_as_it_is_typed(open_app: OpenApp, engine: FakeEngine) -> None:

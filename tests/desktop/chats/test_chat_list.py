@@ -347,7 +347,7 @@ async def test_all_data_is_the_trash_too(open_app: OpenApp, engine: FakeEngine) 
     await delete(app, "Apples")
     app.window.actions_by_name["actionDeleteAll"].trigger()
     said = words(app, "deleteAllWords")
-    assert said.startswith("All 3 chats and 1 deleted chat that could still be restored")
+    assert said.startswith("Delete for good: 3 chats and 1 deleted chat that can still be restored")
     press(app, "deleteAllYes")
     await until(lambda: words(app, "toastText") == "All data is deleted.")
     assert await app.parts.database.run(chats.trashed) == []

@@ -27,7 +27,7 @@ async def shown_pictures(parts: WindowParts, count: int) -> None:
 
 
 def looking(parts: WindowParts) -> bool:
-    return any(task.get_name() == "Looking at pictures again" for task in parts.tasks._running)
+    return any(task.get_name() == "Checking pictures again" for task in parts.tasks._running)
 
 
 async def ready(open_parts: OpenParts) -> tuple[WindowParts, list[str]]:
@@ -99,7 +99,7 @@ async def test_a_pipe_put_in_a_files_place_is_refused(
     """After the file was looked at, and before it is read."""
     parts, refused = await ready(open_parts)
     os.mkfifo(tmp_path / "a.png")
-    monkeypatch.setattr(pictures, "why_no_picture", lambda _path: "")
+    monkeypatch.setattr(pictures, "why_no_picture", lambda _path: None)
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "a.png"])
     await until(lambda: refused)
     assert refused == ["a.png was not added: It is a pipe, a device or a socket, not a file."]

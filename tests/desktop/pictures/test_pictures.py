@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.api.chat import ImagePart, UserMessage
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
-from desktop.chat.message_editor import MessageEditor
+from desktop.chat.message_editor import ComposerText, MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
 from desktop.window.viewing import suggested_name
@@ -147,7 +146,7 @@ async def test_editing_adds_and_takes_out_pictures(
     assert [each.name for each in row.row.message.pictures] == ["star.png", "moon.png"]
     # The message as it was is a version of its own.
     assert row.row.place == 1
-    row.bar._before.click()
+    row.bar.before.click()
     await until(lambda: user_rows(app)[0].row.place == 0)
     assert [each.name for each in user_rows(app)[0].row.message.pictures] == ["star.png"]
 

@@ -28,7 +28,7 @@ STEPS = [
     "parts.tasks.close",
     "parts.replies.store_at_closing",
     "parts.drafts.store_at_closing",
-    "parts.instructions.store_at_closing",
+    "parts.drafts.store_instructions",
     "parts.deletion.close",
     "parts.engine.close",
     "parts._threads.shutdown",

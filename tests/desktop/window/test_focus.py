@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox
 
 from core.api.events import FinishReason
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
+from desktop.chat.message_editor import ComposerText
 from desktop.pictures.picture import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
@@ -92,11 +92,6 @@ async def test_the_composer_has_the_focus_after_every_action(
     use(app, "editMessage")
     field = find(app, ComposerText, "editText")
     await until(field.hasFocus)
-    QTest.keyClick(field, Qt.Key.Key_Escape)
-    await writes_on(app)
-    use(app, "editMessage")
-    field = find(app, ComposerText, "editText")
-    await until(field.hasFocus)
     type_on(app, " again")
     if use is click:
         click(app, "editSend")
@@ -113,6 +108,16 @@ async def answered(open_app: OpenApp, engine: FakeEngine) -> App:
     (await send(app, engine, "Hello")).finish("An answer")
     await ended(app)
     return app
+
+
+async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await answered(open_app, engine)
+    click(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    await until(field.isVisible)
+    assert field.hasFocus()
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    await writes_on(app)
 
 
 async def test_after_taking_a_picture_out_of_an_edit(

@@ -16,12 +16,12 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
+from desktop.chat.chat_options import SchemaDialog
 from desktop.chat.data.data_view import DataView
 from desktop.chat.markdown.block_text import BlockText
-from desktop.chat.markdown.code_text import CodeText
+from desktop.chat.markdown.code_block import CodeText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
-from desktop.chat.schema_dialog import SchemaDialog
 from desktop.engine.engine_status import Phase
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.tables import chats, turns

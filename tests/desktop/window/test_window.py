@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
-from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.chat.message_editor import ComposerText
+from desktop.chat.reply_row import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.store.folders import DEMO_MODEL
@@ -210,31 +210,6 @@ async def test_an_image_is_counted_once_it_is_reused_or_encoded(
     await ended(app)
 
 
-async def test_it_follows_the_end_only_while_the_reader_is_there(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    view = app.window.page.transcript
-    bar = view.verticalScrollBar()
-    asked = await send(app, engine, "Hello")
-    asked.say("line\n\n" * 60)
-    await until(lambda: bar.maximum() > 300 and bar.value() == bar.maximum())
-    bar.setValue(bar.maximum() - 250)
-    stays = bar.value()
-    asked.say("more\n\n" * 30)
-    before = bar.maximum()
-    await until(lambda: bar.maximum() > before)
-    await settle()
-    assert bar.value() == stays
-    bar.setValue(bar.maximum())
-    asked.say("end\n\n" * 30)
-    before = bar.maximum()
-    await until(lambda: bar.maximum() > before)
-    await until(lambda: bar.value() == bar.maximum())
-    asked.finish()
-    await ended(app)
-
-
 async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -402,7 +377,7 @@ async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine
     engine.asked[1].finish("second")
     row = await ended(app)
     assert words(app, "alternativePlace") == "2/2"
-    row.bar._before.click()
+    row.bar.before.click()
     await until(lambda: app.parts.transcript.rows[-1].text == "first")
     assert words(app, "alternativePlace") == "1/2"
 
@@ -434,19 +409,6 @@ async def test_edit_in_place_and_send_again_or_leave_it(
     assert [row.row.text for row in user_rows(app)] == ["Hello", "More"]
     asked.finish("Yes.")
     await ended(app)
-
-
-async def test_delete_and_undo(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
-    await until(lambda: app.window.side_bar.list.currentIndex().isValid())
-    press(app, "deleteChat")
-    await until(app.window.toast.isVisible)
-    assert app.parts.transcript.rows == []
-    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Hello"
-    press(app, "toastAction")
-    await until(lambda: [row.text for row in app.parts.transcript.rows] == ["Hello", "Hi"])
 
 
 async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngine) -> None:

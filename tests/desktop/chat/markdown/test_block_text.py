@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
+from tests.desktop.bait import Bait
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
-
-IN_OPEN = 0x20
-IN_NONBLOCK = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
 
 
 @pytest.fixture
@@ -33,39 +28,19 @@ def block(qtbot: QtBot) -> BlockText:
 
 
 @pytest.fixture
-def bait(tmp_path: Path) -> Path:
-    path = tmp_path / "bait.png"
-    path.write_bytes(samples.png(samples.landscape(8, 8)))
-    return path
+def bait(tmp_path: Path) -> Iterator[Bait]:
+    with Bait(tmp_path / "bait.png", samples.png(samples.landscape(8, 8))) as watched:
+        yield watched
 
 
-@pytest.fixture
-def was_opened(bait: Path) -> Iterator[Callable[[], bool]]:
-    """Asks the kernel whether anyone has opened the bait."""
-    if sys.platform != "linux":
-        pytest.skip("inotify is Linux's")
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.inotify_init1(IN_NONBLOCK)
-    assert libc.inotify_add_watch(descriptor, os.fsencode(bait), IN_OPEN) >= 0
-
-    def ask() -> bool:
-        try:
-            return bool(os.read(descriptor, 4096))
-        except BlockingIOError:
-            return False
-
-    yield ask
-    os.close(descriptor)
-
-
-def test_the_bait_works(qtbot: QtBot, bait: Path, was_opened: Callable[[], bool]) -> None:
+def test_the_bait_works(qtbot: QtBot, bait: Bait) -> None:
     # Without this, the tests below could pass for want of a picture that anyone would load.
     browser = QTextBrowser()
     qtbot.addWidget(browser)
-    browser.setMarkdown(f"![x]({bait.as_uri()})")
+    browser.setMarkdown(f"![x]({bait.path.as_uri()})")
     browser.show()
     browser.grab()
-    assert was_opened()
+    assert bait.opened
 
 
 @pytest.mark.parametrize(
@@ -82,26 +57,22 @@ def test_the_bait_works(qtbot: QtBot, bait: Path, was_opened: Callable[[], bool]
         "- ![x](FILE)\n\n> ![x](FILE)",
     ],
 )
-def test_no_words_of_the_model_open_a_file(
-    qtbot: QtBot, bait: Path, was_opened: Callable[[], bool], source: str
-) -> None:
+def test_no_words_of_the_model_open_a_file(qtbot: QtBot, bait: Bait, source: str) -> None:
     body = MarkdownBody()
     qtbot.addWidget(body)
-    body.set_text(source.replace("FILE", str(bait)))
+    body.set_text(source.replace("FILE", str(bait.path)))
     body.show()
     body.grab()
-    assert not was_opened()
+    assert not bait.opened
 
 
-def test_even_a_picture_in_the_document_is_not_loaded(
-    block: BlockText, bait: Path, was_opened: Callable[[], bool]
-) -> None:
-    for address in (str(bait), bait.as_uri()):
+def test_even_a_picture_in_the_document_is_not_loaded(block: BlockText, bait: Bait) -> None:
+    for address in (str(bait.path), bait.path.as_uri()):
         block.setHtml(f'<img src="{address}"><link rel="stylesheet" href="{address}">')
         block.grab()
         kind = QTextDocument.ResourceType.ImageResource.value
         assert block.document().resource(kind, QUrl(address)).size() == QSize(1, 1)
-    assert not was_opened()
+    assert not bait.opened
 
 
 def test_a_data_address_is_not_decoded(block: BlockText) -> None:

@@ -15,12 +15,11 @@ from desktop import theme
 from desktop.chat.data.json_body import JsonBody
 from desktop.chat.markdown import code_block
 from desktop.chat.markdown import highlight as highlighting
-from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.markdown.code_text import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeText
+from desktop.chat.markdown.code_block import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeBlock, CodeText
 from desktop.chat.markdown.highlight import LANGUAGES, Highlighting, Span
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.markdown.markdown_source import LONGEST_CODE
-from desktop.widgets.icon_button import IconButton
+from desktop.chat.markdown.stream import LONGEST_CODE
+from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.pacing import pace
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -60,11 +59,14 @@ def colour_at(block: CodeBlock, line: int, column: int) -> str:
 def test_copy_gives_exactly_the_code(block: CodeBlock, qtbot: QtBot) -> None:
     code = "a\tb  \n\n" + "x" * (LONGEST_LINE + 5) + "\n"
     block.set_code(code, "text")
-    button = block.findChild(IconButton)
+    button = block.findChild(CopyButton)
     assert button is not None
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == code
     assert button.accessibleName() == "Copied"
+    button._copied.setInterval(1)
+    button._copied.start()
+    qtbot.waitUntil(lambda: button.accessibleName() == "Copy the code")
 
 
 ONE_LINE = json.dumps([{"name": f"thing {at}", "count": at} for at in range(3_000)])
@@ -109,35 +111,23 @@ def test_lines_of_usual_length_are_shown_whole_while_they_grow(
     assert words(block).num_laid_out == end
 
 
-def test_a_long_line_that_ends_with_a_piece_is_shown_whole(qtbot: QtBot) -> None:
+@pytest.mark.parametrize("length", [len(ONE_LINE), 4 * LONGEST_CODE])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_long_line_is_shown_whole_once_its_listing_ends(
+    qtbot: QtBot, length: int, goes_on: bool
+) -> None:
     body = MarkdownBody()
     qtbot.addWidget(body)
-    body.append("```json\n" + ONE_LINE[: 4 * LONGEST_CODE])
+    body.append("```json\n" + ONE_LINE[:length])
     qtbot.waitUntil(lambda: not pace().is_busy())
     text = words(body.findChildren(CodeBlock)[0])
     assert text.shows_tail()
-    body.finish()
+    if goes_on:
+        body.append("\n```\n\nMore is coming.")
+    else:
+        body.finish()
     qtbot.waitUntil(lambda: not pace().is_busy())
-    assert text.toPlainText() == ONE_LINE[: 4 * LONGEST_CODE]
-
-
-def test_a_long_line_is_shown_whole_once_its_listing_ends(qtbot: QtBot) -> None:
-    body = MarkdownBody()
-    qtbot.addWidget(body)
-    body.append("```json\n" + ONE_LINE)
-    qtbot.waitUntil(lambda: not pace().is_busy())
-    text = words(body.findChildren(CodeBlock)[0])
-    assert text.shows_tail()
-    body.append("\n```\n\nMore is coming.")
-    qtbot.waitUntil(lambda: not pace().is_busy())
-    assert text.toPlainText() == ONE_LINE
-
-
-def test_the_copy_button_offers_again(block: CodeBlock, qtbot: QtBot) -> None:
-    block.copy()
-    button = block.findChild(IconButton)
-    assert button is not None
-    qtbot.waitUntil(lambda: button.accessibleName() == "Copy the code")
+    assert text.toPlainText() == ONE_LINE[:length]
 
 
 def test_the_language_is_named(block: CodeBlock) -> None:

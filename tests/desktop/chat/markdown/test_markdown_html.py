@@ -5,7 +5,7 @@ from html import escape
 
 import pytest
 
-from desktop.chat.markdown.markdown_html import CODE_EDGE, is_web_address, to_html
+from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, to_html
 
 pytestmark = pytest.mark.usefixtures("dressed")
 

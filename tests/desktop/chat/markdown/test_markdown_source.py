@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from desktop.chat.markdown import markdown_blocks, markdown_source
-from desktop.chat.markdown.markdown_blocks import MOST_CELLS, Block
-from desktop.chat.markdown.markdown_source import (
+from desktop.chat.markdown import blocks as blocks_module
+from desktop.chat.markdown import stream
+from desktop.chat.markdown.blocks import MOST_CELLS, Block
+from desktop.chat.markdown.stream import (
     LONGEST_BLOCK,
     LONGEST_CODE,
     MOST_LINES,
@@ -77,8 +78,8 @@ def small_limits() -> Iterator[None]:
     """Blocks that are too long after a few words, for texts that a test can write."""
     with pytest.MonkeyPatch.context() as patch:
         for name, size in {"LONGEST_BLOCK": 40, "MOST_LINES": 5, "LONGEST_CODE": 15}.items():
-            patch.setattr(markdown_source, name, size)
-        patch.setattr(markdown_blocks, "MOST_CELLS", 6)
+            patch.setattr(stream, name, size)
+        patch.setattr(blocks_module, "MOST_CELLS", 6)
         yield
 
 
@@ -178,14 +179,14 @@ def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) 
     stream = BlockStream()
     stream.append("".join(f"paragraph {number}\n\n" for number in range(100)))
     longest = 0
-    real = markdown_blocks.find_blocks
+    real = blocks_module.find_blocks
 
-    def watched(text: str) -> list[markdown_blocks.Found]:
+    def watched(text: str) -> list[blocks_module.Found]:
         nonlocal longest
         longest = max(longest, len(text))
         return real(text)
 
-    monkeypatch.setattr(markdown_source, "find_blocks", watched)
+    monkeypatch.setattr("desktop.chat.markdown.stream.find_blocks", watched)
     for word in ["last ", "words ", "come\n"]:
         stream.append(word)
     assert 0 < longest <= len("paragraph 99\n\nlast words come\n")
@@ -194,7 +195,7 @@ def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) 
 def test_an_open_listing_is_not_parsed_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = BlockStream()
     stream.append("```\nfirst\n")
-    monkeypatch.setattr(markdown_source, "find_blocks", None)
+    monkeypatch.setattr("desktop.chat.markdown.stream.find_blocks", None)
     for _ in range(50):
         stream.append("more\n")
     assert stream.open == [Block("code", "first" + "\nmore" * 50, closed=False)]
@@ -241,10 +242,3 @@ def test_a_listing_too_long_comes_in_pieces_that_lose_nothing(line: str, indent:
     assert [block.closed for block in blocks] == [False] * (len(blocks) - 1) + [True]
     assert max(len(block.source) for block in blocks) <= LONGEST_CODE
     assert "".join(block.source for block in blocks) == code.removesuffix("\n")
-
-
-def test_very_many_blocks_are_put_together() -> None:
-    text = "".join(f"{number}\n\n" for number in range(20_000))
-    blocks = split_blocks(text)
-    assert len(blocks) < 400
-    assert [int(word) for block in blocks for word in block.source.split()] == list(range(20_000))

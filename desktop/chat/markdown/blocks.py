@@ -1,7 +1,6 @@
-"""Finds the top-level blocks of a Markdown text: where each begins, and what it leaves open.
+"""Finds the top-level blocks of a Markdown text.
 
-Knows the parser, which blocks are listings, and from which size on a table is one. A list with code
-in it is several blocks, so that its code is drawn like any other. Nothing here draws or remembers.
+A list that contains code becomes several blocks, so that its code is drawn like any other.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from markdown_it.rules_block import table
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
-from desktop.chat.markdown.markdown_marks import enable_marks
-from desktop.chat.markdown.markdown_math import enable_math
+from desktop.chat.markdown.extensions import enable_marks, enable_math
 
-# A table of more cells is a listing: Qt lays out a cell in the time of a hundred letters.
+# A larger table is shown as code: Qt needs as long for a cell as for a hundred letters.
 MOST_CELLS = 128
 TABLE = "table"
 _LISTS = ("bullet_list", "ordered_list")
@@ -27,10 +25,10 @@ _ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( *)(.*)", re.DOTALL)
 
 
 def make_parser() -> MarkdownIt:
-    """CommonMark without HTML and link definitions, with what models write beyond it."""
+    """CommonMark without HTML and link definitions, with the extensions."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
-    # Tables come after fences here: a line that opens a listing must not become a table's head
-    # when the next line arrives.
+    # Tables after fences: a line that opens a code block must not become a table's head when the
+    # next line arrives.
     parser.block.ruler.after("fence", "late_table", table, {"alt": ["paragraph", "reference"]})
     enable_math(parser)
     enable_marks(parser)
@@ -43,10 +41,10 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A top-level block: `source` is Markdown for prose, the bare text for code and plain.
+    """A top-level block; `source` is Markdown for prose, else the bare text.
 
-    Code that `continues` belongs to the same listing as the block before it, without a gap. `depth`
-    is the number of list items that a block is inside of, beyond what its source says.
+    Code that `continues` belongs to the same code block as the block before. `depth`: how many list
+    items the block is inside of.
     """
 
     kind: Literal["prose", "code", "plain"]
@@ -59,7 +57,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """An opening line of a listing: how far it is indented and what closes it."""
+    """The opening line of a code block."""
 
     indent: int
     closing: re.Pattern[str]
@@ -68,9 +66,9 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The blocks of one source, where that begins, and the fence that it leaves open.
+    """The blocks of one top-level token, and the fence that it leaves open.
 
-    `last_item` is where the last item of a list with code begins in that source, else 0.
+    `last_item`: where the last item of a list with code begins in it, else 0.
     """
 
     start: int
@@ -81,13 +79,12 @@ class Found:
 
 
 def find_blocks(text: str) -> list[Found]:
-    """All top-level blocks of a text, in order."""
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     found = []
     tokens = _PARSER.parse(text)
     for at, token in enumerate(tokens):
-        # Closing tokens of containers carry no lines, so each block is met once.
+        # Closing tokens carry no lines, so each block is met once.
         if token.level == 0 and token.map:
             first, end = token.map
             source = "\n".join(lines[first:end])
@@ -105,7 +102,7 @@ def find_blocks(text: str) -> list[Found]:
 
 
 def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
-    """The list that a token opens, if there is code in any of its items."""
+    """The list that a token opens, if any item contains code."""
     if tokens[begin].type.removesuffix("_open") not in _LISTS:
         return None
     end = next(at for at in range(begin + 1, len(tokens)) if tokens[at].level == 0)
@@ -116,16 +113,16 @@ def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
 
 
 def _has_code(node: SyntaxTreeNode) -> bool:
-    """True if there is code in an item of a list; code in a quote is drawn with the quote."""
+    """Whether a list item contains code; code in a quote is drawn with the quote."""
     kinds = ("fence", "list_item", *_LISTS)
     inside = [child for child in node.children if child.type in kinds]
     return any(child.type == "fence" or _has_code(child) for child in inside)
 
 
 def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int) -> list[Block]:
-    """The blocks of a list: its code, and between that the items and the rests of items.
+    """The blocks of a list: its code, and the prose between. Changes `lines`.
 
-    `indent` is the number of columns before the list's own marks. Changes `lines`.
+    `indent`: columns before the list's marks.
     """
     blocks: list[Block] = []
     begin, end = _lines(tree)
@@ -137,7 +134,7 @@ def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int
         margin, mark, space, words = found.groups()
         column = len(margin + mark) + (len(space) if words and len(space) <= 4 else 1)
         if tree.type == "ordered_list":
-            # A list that goes on after code would begin to count anew.
+            # Written out, because after code the list would count from the start again.
             mark = f"{int(tree.attrs.get('start', 1)) + number}{mark[-1]}"
             lines[first] = margin + mark + space + words
         here, inside = indent, depth
@@ -146,7 +143,7 @@ def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int
                 continue
             child_first, child_end = _lines(child)
             if child_first == first:
-                # The mark has no words of its own.
+                # The item begins with the code.
                 blocks += _prose([*lines[begin:first], margin + mark], here, inside)
                 lines[first] = " " * column + found[0][column:]
             else:
@@ -179,7 +176,6 @@ def _dedented(line: str, columns: int) -> str:
 
 
 def _lines(node: SyntaxTreeNode) -> tuple[int, int]:
-    """The first line of a block, and the one after its last."""
     assert node.map is not None
     return node.map
 
@@ -198,7 +194,7 @@ def _block(source: str, token: Token, fence: Fence | None) -> Block:
 
 
 def _opening(source: str, token: Token) -> Fence | None:
-    """The fence that a block opens and does not close; None for any other block."""
+    """The fence that a block leaves open, if it does."""
     if token.type != "fence":
         return None
     mark = re.escape(token.markup[0])
@@ -210,5 +206,4 @@ def _opening(source: str, token: Token) -> Fence | None:
 
 
 def _language(info: str) -> str:
-    """The first word after a fence's marks."""
     return info.strip().split(maxsplit=1)[0][:40] if info.strip() else ""

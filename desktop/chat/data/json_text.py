@@ -1,7 +1,6 @@
-"""JSON taken apart step by step: however deep or long it is, and with its numbers as written.
+"""JSON text token by token: to any depth and length, with numbers as written.
 
-Python's own reader gives up on what is deeply nested, makes an object of everything at once, and
-turns 1e999 into no number at all.
+Python's own reader fails on deep nesting, builds every object, and turns 1e999 into infinity.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class NotJsonError(ValueError):
 
 
 class Event(enum.Enum):
-    """What comes next in a text: something opens or closes, a member's name, a plain value."""
+    """A bracket opens or closes, a member's name, or a plain value."""
 
     OPEN = enum.auto()
     CLOSE = enum.auto()
@@ -31,7 +30,7 @@ class Event(enum.Enum):
 
 
 class _Awaited(enum.Enum):
-    """What may come: of the first two also the end of what was opened just before."""
+    """What may come next; instead of the first two, also a closing bracket."""
 
     FIRST_VALUE = enum.auto()
     FIRST_NAME = enum.auto()
@@ -45,7 +44,7 @@ _ENDS = {"{": "}", "[": "]"}
 
 
 def events(text: str) -> Iterator[tuple[Event, str]]:
-    """What a text is made of, each with its characters. Raises NotJsonError, also at its end."""
+    """The events of a text with their characters. Raises NotJsonError, also at its end."""
     opened: list[str] = []
     awaited = _Awaited.VALUE
     for token in _tokens(text):
@@ -83,3 +82,32 @@ def _tokens(text: str) -> Iterator[str]:
         at = found.end()
         if found.lastindex:
             yield found[found.lastindex]
+
+
+# Deeper than this, indentation would be longer than the content.
+DEEPEST = 32
+
+
+def pretty(text: str) -> str:
+    """The same JSON, indented, with numbers as written. Raises NotJsonError."""
+    written: list[str] = []
+    depth, before = 0, None
+    for event, token in events(text):
+        if event is Event.CLOSE:
+            depth -= 1
+        if event is Event.CLOSE and before is Event.OPEN:
+            pass
+        elif before is Event.NAME:
+            written.append(": ")
+        elif before is not None:
+            parted = event is not Event.CLOSE and before is not Event.OPEN
+            written.append(("," if parted else "") + _new_line(depth))
+        written.append(token)
+        if event is Event.OPEN:
+            depth += 1
+        before = event
+    return "".join(written)
+
+
+def _new_line(depth: int) -> str:
+    return "\n" + "  " * depth if depth <= DEEPEST else ""

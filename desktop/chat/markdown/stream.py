@@ -1,9 +1,7 @@
-"""Splits a growing Markdown text into top-level blocks, reading again only the last one.
+"""Splits growing Markdown into top-level blocks, and parses only the last block again.
 
-Knows when a block can no longer change: once a later block has begun on a complete line. (Link
-reference definitions, which could reach back, are shown as text.) Nothing here draws; the sizes at
-which a text is no longer worth parsing are decided here, for hostile text must not cost more than
-its length.
+A block is closed once a later block has begun on a complete line. The limits here keep the cost of
+hostile text proportional to its length.
 """
 
 from __future__ import annotations
@@ -12,27 +10,23 @@ import re
 import unicodedata
 from dataclasses import replace
 
-from desktop.chat.markdown.markdown_blocks import TABLE, Block, Fence, Found, find_blocks
+from desktop.chat.markdown.blocks import TABLE, Block, Fence, Found, find_blocks
 
-# A paragraph or list that is longer, or has more lines, goes on in a second one. Each line may be
-# an item, which costs fifty times as much as a letter, or with so many marks before its words
-# several items inside one another, and counts as several lines.
+# A longer paragraph or list is split. A line may be an item, which costs as much as fifty letters;
+# with many marks before its text it may be several nested items, and counts as several lines.
 LONGEST_BLOCK = 16_000
 MOST_LINES = 300
 MARKS_OF_A_LINE = 8
 _LINE_MARKS = " >*+-.)0123456789"
-# From here on an open block is read again only once it has grown by this share of itself: words
-# still come at a pace to read, and the whole costs a fixed number of readings.
+# An open block larger than this is parsed again only after it has grown by this share: text still
+# appears at reading pace, and the whole costs a fixed number of parses.
 LARGE_BLOCK = 8_000
 GROWTH = 1 / 50
-# A listing comes in pieces of this size, so that no more than the last one is looked at again.
+# Code comes in pieces of this size, so that only the last one is looked at again.
 LONGEST_CODE = 8_000
-# From this many blocks on, neighbours are put together: each block costs a widget.
-MOST_BLOCKS = 256
-LATE_BLOCK = 8_000
-# What Qt's text documents keep for themselves, and halves of characters that came in two.
+# Characters that Qt's text documents reserve, and lone surrogates.
 _UNSHOWABLE = re.compile("[\x00\ufdd0-\ufdef\ufffc\u2029\ud800-\udfff]")
-# Marks over and under letters take no room: without end, all of a text would stand on one screen.
+# Combining marks take no room: without a limit all of a text would be drawn on one screen.
 MOST_STACKED = 16
 _STACKS = ((0x300, 0x2000), (0x20D0, 0x2100), (0xA000, 0xAC00), (0xFE00, 0xFE30))
 _STACKED = "".join(
@@ -47,22 +41,19 @@ _FENCE_MARKS = re.compile(r" {0,3}(?:`+|~+)")
 
 
 class BlockStream:
-    """The blocks of a text that grows: `closed` never change, `open` may with the next word."""
+    """The blocks of a growing text; `closed` never change, `open` may."""
 
     def __init__(self) -> None:
         self.closed: list[Block] = []
         self.open: list[Block] = []
-        self._tail = ""  # the source of the open blocks; of a listing without its opening line
+        self._tail = ""  # the source of the open blocks; of code without its opening line
         self._held = ""  # a carriage return whose line feed may still come
-        self._fence: Fence | None = None  # the tail is a listing that has not ended
+        self._fence: Fence | None = None  # the tail is code that has not ended
         self._continues = False  # and a piece of it is closed already
-        self._scanned = 0  # how much of that listing was searched for its end
+        self._scanned = 0  # how much of that code was searched for its end
 
     def append(self, text: str, more: bool = False) -> None:
-        """Read on. Costs the length of `text` and of the open block, not of the whole.
-
-        With `more` to come at once, the open blocks are not looked at.
-        """
+        """Add text, at the cost of its length and the open block; if `more` comes, skip `open`."""
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
@@ -71,7 +62,7 @@ class BlockStream:
             before = self._tail[-MOST_STACKED:]
             text = _TOO_MANY_STACKED.sub(r"\1", before + text)[len(before) :]
         while text:
-            # Never more at a time than a block may hold, so that no step parses more than that.
+            # Never parse more than a block may hold.
             room = self._room(text)
             piece, text = text[:room], text[room:]
             self._tail += piece
@@ -82,7 +73,7 @@ class BlockStream:
             self.open = self._open_blocks()
 
     def finish(self) -> None:
-        """The text is complete: whatever is open is closed as it stands."""
+        """Close the open blocks: the text is complete."""
         self.append("\n" if self._held else "", more=True)
         self._held = ""
         self.closed += self._open_blocks(ended=True)
@@ -90,7 +81,7 @@ class BlockStream:
         self._fence, self._continues = None, False
 
     def patience(self) -> int:
-        """How many characters more are worth reading the open blocks again for."""
+        """How many more characters are worth parsing the open blocks again."""
         is_large = self._fence is None and len(self._tail) > LARGE_BLOCK
         return int(len(self._tail) * GROWTH) if is_large else 0
 
@@ -98,7 +89,7 @@ class BlockStream:
         return LONGEST_CODE if self._fence else LONGEST_BLOCK
 
     def _room(self, text: str) -> int:
-        """How much of a text the open block may take before it is looked at again."""
+        """How much of a text the open block may take before it is parsed."""
         room = self._limit() - len(self._tail)
         if self._fence is not None:
             return room
@@ -111,7 +102,6 @@ class BlockStream:
         return self._fence is None and _after_most_lines(self._tail) is not None
 
     def _close_what_is_complete(self) -> None:
-        """Move every block to `closed` that no later text can change."""
         moved = True
         while moved:
             moved = self._close_listing() if self._fence else self._close_prose()
@@ -119,26 +109,16 @@ class BlockStream:
             self._close_piece()
 
     def _close_prose(self) -> bool:
-        """Close all blocks but the last among the complete lines; see whether that is a listing."""
-        complete = self._tail[: self._tail.rfind("\n") + 1]
-        late = len(self.closed) >= MOST_BLOCKS
-        if late and len(complete) < LATE_BLOCK and not self._is_full():
-            return False
-        found = find_blocks(complete)
-        # A table that is too large is a listing up to the next empty line, whatever else is there.
+        """Close all complete blocks but the last; True if that begins code."""
+        found = find_blocks(self._tail[: self._tail.rfind("\n") + 1])
+        # A table that is too large is code up to the next empty line.
         large = next((at for at, each in enumerate(found) if each.is_large_table), None)
         found = found if large is None else found[: large + 1]
         if not found:
             return False
         last = found[-1]
         self._tail = self._tail[last.start :]
-        if late and large is None:
-            self.closed += [Block("prose", complete[: last.start])] if last.start else []
-            return False
-        budget = max(0, MOST_BLOCKS - len(self.closed))
-        self.closed += _all_closed(found[:-1][:budget])
-        if len(found) - 1 > budget:
-            self.closed.append(Block("prose", complete[found[budget].start : last.start]))
+        self.closed += _all_closed(found[:-1])
         return self._begin_listing(last)
 
     def _begin_listing(self, found: Found) -> bool:
@@ -151,9 +131,9 @@ class BlockStream:
         return self._fence is not None
 
     def _close_listing(self) -> bool:
-        """Look for the end of the listing in the complete lines that came since the last look."""
+        """Look for the end of the code in the complete lines since the last look."""
         assert self._fence is not None
-        # What continues begins with the rest of a line, if only with its end.
+        # A continued piece begins with the rest of a line.
         first = self._tail.find("\n") + 1 if self._continues else 0
         end = self._tail.rfind("\n") + 1
         found = self._fence.closing.search(self._tail, max(first, self._scanned), end)
@@ -167,10 +147,10 @@ class BlockStream:
         return True
 
     def _close_piece(self) -> None:
-        """Close a part of a block that has grown too long, at a line's end if there is one."""
+        """Close a part of a block that is too long, at a line's end if possible."""
         limit = self._limit()
         if self._fence is not None:
-            # The end of a line begins the next piece, for it may be the listing's last.
+            # The line break begins the next piece, because it may be the code's last.
             size = max(0, self._tail.rfind("\n", limit // 2, limit)) or limit
             piece, self._tail = self._tail[:size], self._tail[size:]
             code = self._indented(piece)
@@ -181,7 +161,7 @@ class BlockStream:
         size = min(size, _after_most_lines(self._tail) or size)
         found = find_blocks(self._tail[:size])
         if found and found[-1].last_item:
-            # The rest of an item would be no part of the list: the next piece begins with it.
+            # The next piece begins with the last item: the rest of one would be no list.
             size = found[-1].start + found[-1].last_item
             found = find_blocks(self._tail[:size])
         piece, self._tail = self._tail[:size], self._tail[size:]
@@ -198,17 +178,14 @@ class BlockStream:
             return [Block("code", code, self._fence.language, ended, self._continues)]
         if not self._tail.strip():
             return []
-        if len(self.closed) >= MOST_BLOCKS:
-            return [Block("prose", self._tail)]
         found = find_blocks(self._tail)
         return _all_closed(found) if ended else [block for each in found for block in each.blocks]
 
     def _code(self, listing: str) -> str:
-        """The lines of a listing that has ended there."""
         return self._indented(listing).removesuffix("\n")
 
     def _indented(self, listing: str) -> str:
-        """The lines of a listing without its opening line's indentation."""
+        """The code without its opening line's indentation."""
         assert self._fence is not None
         if not self._fence.indent:
             return listing
@@ -219,8 +196,7 @@ class BlockStream:
     def _open_code(self, fence: Fence, ended: bool) -> str:
         last = self._tail.rfind("\n") + 1
         is_line = last > 0 or not self._continues
-        # While more may come, a last line of nothing but fence marks is most likely the beginning
-        # of the end.
+        # While more may come, a last line of fence marks is probably the start of the end.
         end = fence.closing if ended else _FENCE_MARKS
         is_end = is_line and end.fullmatch(self._tail, last)
         return self._code(self._tail[:last] if is_end else self._tail)
@@ -231,7 +207,6 @@ def _all_closed(found: list[Found]) -> list[Block]:
 
 
 def split_blocks(text: str) -> list[Block]:
-    """All blocks of a complete text."""
     stream = BlockStream()
     stream.append(text)
     stream.finish()
@@ -239,7 +214,7 @@ def split_blocks(text: str) -> list[Block]:
 
 
 def _after_most_lines(text: str) -> int | None:
-    """Where a text has so many lines as a block may have; None if it has fewer."""
+    """The end of the most lines that a block may have; None if there are fewer."""
     end = weight = 0
     for line in text.split("\n")[:-1]:
         end += len(line) + 1
