@@ -10,7 +10,6 @@ from core.client.programs import PROGRAMS, restore_environment
 
 
 def main() -> int:
-    """Run the program that the command line names; others than ours are refused."""
     restore_environment()
     if sys.argv[1:2] == [] or sys.argv[1] not in PROGRAMS:
         print(f"The first argument must be one of {', '.join(PROGRAMS)}.", file=sys.stderr)

@@ -1,28 +1,33 @@
-"""The small files of a model folder: read whole, and never more of one than its kind may measure.
+"""Limits on the small files of a model folder: how large each may be, and how long all may take.
 
-Whoever publishes a model decides how long its files are. A sparse file of gigabytes, a device or a
-pipe behind a link must not become this process's memory.
+The publisher of a model decides how long its files are and how hard they are to interpret. A sparse
+file of gigabytes, or a device behind a link, must not fill this process's memory.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from core.api.errors import MissingFileError, WaymarkError
+from core.api.errors import MissingFileError, SlowFolderError, WaymarkError
 from core.api.json_text import JsonTooDeepError, parse_json
 
-# The largest ones published are 1.2 MB (a tokenizer_config.json), 0.02, 33, and 14 MB.
+# The largest published ones are 1.2 MB (a tokenizer_config.json), 0.02, 33, and 14 MB.
 CONFIG_BYTES = 4 * 2**20
 TEMPLATE_BYTES = 2**20
 TOKENIZER_BYTES = 64 * 2**20
 INDEX_BYTES = 32 * 2**20
+# Published folders take a few seconds, mostly for the tokenizer.
+FOLDER_S = 60.0
 
 JsonObject = dict[str, Any]
 
 
 def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
-    """The bytes of `path`. Raises MissingFileError for what is no file, and `broken`."""
+    """The bytes of `path`. Raises MissingFileError if it is no file, and `broken`."""
     name = f"{path.parent.name}/{path.name}"
     try:
         if not path.is_file():
@@ -47,3 +52,33 @@ def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES
     if not isinstance(parsed, dict):
         raise broken(f"{path.parent.name}/{path.name} should hold a JSON object.")
     return parsed
+
+
+class LookingTime:
+    """Limits the time spent inside `with` on a folder's small files, over all such blocks."""
+
+    def __init__(self, check: Callable[[], None] = lambda: None, seconds: float = FOLDER_S) -> None:
+        """`check` is called by every call, and may raise."""
+        self._check, self._left = check, seconds
+        self._entered = 0.0
+
+    def __enter__(self) -> LookingTime:
+        self._entered = time.monotonic()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._left -= time.monotonic() - self._entered
+
+    def __call__(self) -> None:
+        """To be called often inside `with`. Raises SlowFolderError, and what `check` raises."""
+        self._check()
+        if time.monotonic() - self._entered > self._left:
+            raise SlowFolderError(
+                "The files of this model folder take longer to look at than any model's should. "
+                "If the computer is busy or the disk is slow, try again."
+            )

@@ -1,4 +1,4 @@
-"""Writes and reads numbers in the user's locale: one format for fields and for what is shown."""
+"""Writes and reads numbers in the user's locale."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class NotANumberError(ValueError):
 
 
 class UnclearNumberError(NotANumberError):
-    """A text has separators in places that this locale doesn't put them in."""
+    """A text has separators out of place in this locale."""
 
 
 def locale() -> QLocale:
-    """The locale of numbers. The C locale groups no digits, so its numbers are grouped here."""
+    """The locale of numbers; digits are grouped in the C locale too."""
     found = QLocale()
     if found.language() == QLocale.Language.C:
         found.setNumberOptions(QLocale.NumberOption.DefaultNumberOptions)
@@ -48,7 +48,7 @@ def whole(count: int) -> str:
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """A number with so many decimals, or with as many as it has: 1,234.5."""
+    """A number with this many decimals, or as many as it needs: 1,234.5."""
     if decimals is None:
         exact = f"{Decimal(repr(value)).normalize():f}"
         decimals = len(exact.partition(".")[2])
@@ -58,10 +58,10 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def parse_number(text: str) -> Decimal:
-    """The number that a text means in this locale.
+    """The number that a text means in this locale, without exponents.
 
-    Raises UnclearNumberError for separators out of place ('0,7' where a comma groups thousands, or
-    '1.5' where a point does), NotANumberError for what is no number. No exponents.
+    Raises UnclearNumberError for separators out of place ('0,7' if a comma groups thousands),
+    NotANumberError for anything else.
     """
     plain = _plain(text.strip())
     used = locale()
@@ -76,14 +76,14 @@ def parse_number(text: str) -> Decimal:
 
 
 def whole_number(value: Decimal) -> int:
-    """The integer that a number is. Raises NotANumberError for one with a fraction."""
+    """Convert to an integer. Raises NotANumberError for a fraction."""
     if value != value.to_integral_value():
         raise NotANumberError(str(value))
     return int(value)
 
 
 def _joined(digits: str, group: str) -> str | None:
-    """The digits of a whole number without their groups; None if the groups are out of place."""
+    """The digits without separators; None if separators are out of place."""
     for separator in (group, " "):
         joined = digits.replace(separator, "")
         if not re.fullmatch("[0-9]*", joined):

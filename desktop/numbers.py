@@ -1,8 +1,4 @@
-"""Numbers and events of the engine in plain words.
-
-Knows the glossary: reused, evaluated (said "read"), read again, checkpoint. Pure functions of what
-the engine reported: no widgets, no state. Leaves where the words stand to the views.
-"""
+"""Numbers and events of the engine in plain words. Evaluated tokens are called "read"."""
 
 from __future__ import annotations
 
@@ -10,45 +6,33 @@ from datetime import datetime
 
 from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.stats import Miss, MissReason, RequestStats, Tier
+from desktop.i18n import tr
 from desktop.number_format import number, whole
 
 BETWEEN = " \N{MIDDLE DOT} "
 
-# Under a reply: each row's objectName, the word beside its value, and what the value means.
-ROWS = (
-    ("numbersModel", "Model", "The model that wrote the reply."),
-    ("numbersTime", "Written", "When the reply was begun."),
-    ("numbersPromptTokens", "Prompt tokens", "Everything the reply was written after."),
-    ("numbersReused", "Reused", "Prompt tokens that did not have to be read."),
-    ("numbersEvaluated", "Read", "Prompt tokens read before the reply's first token."),
-    ("numbersImagesReused", "Images reused", "Images that were not looked at again."),
-    ("numbersImagesEncoded", "Images encoded", "Images that went through the vision tower."),
-    ("numbersRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
-    ("numbersFirstToken", "First token", "Time from the request to the first token."),
-    ("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
-    ("numbersDrafts", "Drafts", "Tokens that were guessed and checked several in a step."),
-    ("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
-    ("numbersMiss", "Why read", "Why tokens were read for this reply."),
-)
-SHOW_ALL, HIDE_ALL = "Show all numbers of this reply", "Hide all numbers of this reply"
-NOTHING_AGAIN = "all of it was new"
-NOTHING_READ = "nothing was read"
 
-# Completed by "Read again from message 3 on (token 1,204): ..."
-_REASONS: dict[MissReason, str] = {
-    "cold": "nothing of it had been read since the model was loaded, nor kept on disk.",
-    "diverged": "from there on the text is not what was read before.",
-    "unsettled": "this reply had not been prefilled in idle time yet.",
-    "evicted": "it was evicted to make room; more checkpoints or a larger memory budget keep more.",
-    "off": "checkpoints are switched off in the settings.",
-    "restore_failed": "what was kept could not be restored, so it was read to be safe.",
-    "faster_to_read": "reading it was quicker here than restoring it would have been.",
-}
-_OTHER_BEGINNING = (
-    "the conversation begins otherwise now: its oldest turns are left out, or its instructions or "
-    "first message are others."
-)
-_TIERS: dict[Tier, str] = {"slab": "the context in use", "memory": "memory", "disk": "disk"}
+def reply_rows() -> tuple[tuple[str, str, str], ...]:
+    """The numbers under a reply: objectName, title, and meaning of each."""
+    return (
+        ("numbersModel", tr("Model"), tr("The model that wrote the reply.")),
+        ("numbersTime", tr("Written"), tr("When the reply began.")),
+        ("numbersPromptTokens", tr("Prompt tokens"), tr("Everything before the reply.")),
+        ("numbersReused", tr("Reused"), tr("Prompt tokens that did not have to be read.")),
+        ("numbersEvaluated", tr("Read"), tr("Prompt tokens read before the reply's first token.")),
+        ("numbersImagesReused", tr("Images reused"), tr("Images that were not encoded again.")),
+        (
+            "numbersImagesEncoded",
+            tr("Images encoded"),
+            tr("Images that went through the vision tower."),
+        ),
+        ("numbersRestoredFrom", tr("Restored from"), tr("The source of the reused part.")),
+        ("numbersFirstToken", tr("First token"), tr("Time from the request to the first token.")),
+        ("numbersSpeed", tr("Speed"), tr("Tokens of the reply per second.")),
+        ("numbersDrafts", tr("Drafts"), tr("Tokens guessed and checked several in a step.")),
+        ("numbersReplyTokens", tr("Reply tokens"), tr("The length of the reply in tokens.")),
+        ("numbersMiss", tr("Why read"), tr("Why tokens were read for this reply.")),
+    )
 
 
 def format_count(count: int) -> str:
@@ -91,35 +75,39 @@ def describe_load(load: LoadFacts) -> str:
     if not load.seconds:
         return ""
     seconds, packing = format_seconds(load.seconds), format_seconds(load.packing_s)
-    words = f"Loaded in {seconds}, {packing} of it packing"
-    words += "; quantised weights came from disk." if load.from_disk else "."
+    words = tr("Loaded in {}, {} of it packing").format(seconds, packing)
+    words += tr("; quantised weights came from disk.") if load.from_disk else "."
     if load.slowed_by:
-        words += f" Replies are slower than they could be: {load.slowed_by}."
+        slower = tr(" Replies are slower than they could be: {}.")
+        words += slower.format(load.slowed_by)
     return words
 
 
 def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
-    """Why a precision was chosen automatically; nothing where it was not."""
+    """Why a precision was chosen automatically; '' if it was not."""
     if choice is None:
         return ""
     if choice.needed > choice.free:
-        why = f"it is the smallest: it needs {_against(choice.needed, choice.free)}"
+        why = tr("it is the smallest: it needs {}").format(_against(choice.needed, choice.free))
     elif choice.too_large:
         next_one = choice.too_large[-1]
-        why = f"{next_one.precision} would need {_against(next_one.needed, choice.free)}"
+        needed = _against(next_one.needed, choice.free)
+        why = tr("{} would need {}").format(next_one.precision, needed)
     else:
-        fast = choice.faster_than
-        speed = f" and is faster than {fast} on this processor" if fast else ""
-        why = f"it fits{speed}: it needs {_against(choice.needed, choice.free)}"
-    return f"Automatic: {precision}, because {why}."
+        why = tr("it fits")
+        if choice.faster_than:
+            faster = tr("{} and is faster than {} on this processor")
+            why = faster.format(why, choice.faster_than)
+        why = tr("{}: it needs {}").format(why, _against(choice.needed, choice.free))
+    return tr("Automatic: {}, because {}.").format(precision, why)
 
 
 def _against(needed: int, free: int) -> str:
-    """What is needed beside what was free; never equal where it is more."""
+    """What is needed and what was free; the two differ if more is needed."""
     need, had = format_bytes(needed), format_bytes(free)
     if need == had and needed > free:
-        return f"more than the {had} that were free"
-    return f"{need} and {had} were free"
+        return tr("more than the {} that were free").format(had)
+    return tr("{} and {} were free").format(need, had)
 
 
 def count_of(count: int, noun: str) -> str:
@@ -128,9 +116,9 @@ def count_of(count: int, noun: str) -> str:
 
 
 def images_reused(stats: RequestStats, done: int | None = None) -> int:
-    """How many images of the prompt did not go through the vision tower again.
+    """How many images of the prompt were not encoded again.
 
-    With `done` tokens read so far, what comes of the images after them is not known yet.
+    With `done` tokens read so far, images to be encoded after them don't count yet.
     """
     coming = sum(
         part.kind == "image" and part.source == "evaluated" and part.end > done
@@ -141,7 +129,6 @@ def images_reused(stats: RequestStats, done: int | None = None) -> int:
 
 
 def context_used(stats: RequestStats) -> int:
-    """Tokens the context holds: the prompt and the reply so far."""
     return stats.prompt_tokens + stats.reply_tokens
 
 
@@ -153,36 +140,61 @@ def reused_percent(stats: RequestStats) -> int:
 
 
 def describe_restore(stats: RequestStats) -> str:
-    """Where the reused part was held, and the token at which reading went on."""
     if stats.restored_from is None:
-        return "nothing reused"
-    words = _TIERS[stats.restored_from]
+        return tr("nothing reused")
+    tiers: dict[Tier, str] = {
+        "slab": tr("the context in use"),
+        "memory": tr("memory"),
+        "disk": tr("disk"),
+    }
+    words = tiers[stats.restored_from]
     if stats.restored_at is not None:
-        words += f", up to token {format_count(stats.restored_at.token)}"
+        words += tr(", up to token {}").format(format_count(stats.restored_at.token))
     return words
 
 
 def describe_reading(stats: RequestStats) -> str:
-    """Why tokens were read for a reply."""
     if stats.miss is not None:
         return describe_miss(stats.miss)
-    return NOTHING_AGAIN if stats.evaluated_tokens else NOTHING_READ
+    return tr("all of it was new") if stats.evaluated_tokens else tr("nothing was read")
 
 
 def describe_miss(miss: Miss) -> str:
-    """Why something was read again, and from where on; messages count from one."""
-    where = "the beginning" if miss.message is None else f"message {miss.message + 1}"
-    read = "Read for the first time" if miss.reason == "unsettled" else "Read again"
-    place = f"{read} from {where} on (token {format_count(miss.token)})"
+    """Why something was read again, and from where; messages count from one."""
+    where = tr("the beginning")
+    if miss.message is not None:
+        where = tr("message {}").format(miss.message + 1)
+    unsettled = miss.reason == "unsettled"
+    read = tr("Read for the first time") if unsettled else tr("Read again")
+    place = tr("{} from {} on (token {})").format(read, where, format_count(miss.token))
     if miss.reason == "diverged" and miss.token == 0:
-        return f"{place}: {_OTHER_BEGINNING}"
-    return f"{place}: {_REASONS[miss.reason]}"
+        reason = tr(
+            "The beginning of the chat has changed: its instructions, its first message, or turns "
+            "left out."
+        )
+    else:
+        reason = _reasons()[miss.reason]
+    return f"{place}: {reason}"
+
+
+def _reasons() -> dict[MissReason, str]:
+    return {
+        "cold": tr("It has not been read since the model was loaded, and is not kept on disk."),
+        "diverged": tr("From there on, the text has changed."),
+        "unsettled": tr("This reply has not been read in idle time yet."),
+        "evicted": tr(
+            "It was evicted to make room; more checkpoints or a larger memory budget keep more."
+        ),
+        "off": tr("Checkpoints are switched off in the settings."),
+        "restore_failed": tr("The saved state could not be restored."),
+        "faster_to_read": tr("Reading it was faster here than restoring it."),
+    }
 
 
 def picture_caption(
     size: tuple[int, int], resized: tuple[int, int] | None, tokens: int | None
 ) -> str:
-    """What becomes of a picture: its size, the size the model sees, and its cost in tokens."""
+    """The size of a picture, the size that the model sees, and its tokens."""
     words = _size(size)
     if resized is not None and resized != size:
         words += f" \N{RIGHTWARDS ARROW} {_size(resized)}"
@@ -192,23 +204,22 @@ def picture_caption(
 
 
 def numbers_text(stats: RequestStats) -> str:
-    """One line under a reply: what was reused, what was read, and how fast."""
     prompt = format_count(stats.prompt_tokens)
-    words = [f"{format_count(stats.reused_tokens)} of {prompt} tokens reused"]
-    words.append(f"{format_count(stats.evaluated_tokens)} read")
+    words = [tr("{} of {} tokens reused").format(format_count(stats.reused_tokens), prompt)]
+    words.append(tr("{} read").format(format_count(stats.evaluated_tokens)))
     if images_reused(stats):
-        words.append(f"{count_of(images_reused(stats), 'image')} reused")
+        words.append(tr("{} reused").format(count_of(images_reused(stats), "image")))
     if stats.images_encoded:
-        words.append(f"{count_of(stats.images_encoded, 'image')} encoded")
+        words.append(tr("{} encoded").format(count_of(stats.images_encoded, "image")))
     if stats.ttft_s is not None:
-        words.append(f"first token {format_seconds(stats.ttft_s)}")
+        words.append(tr("first token {}").format(format_seconds(stats.ttft_s)))
     if stats.decode_tokens_per_s is not None:
         words.append(format_speed(stats.decode_tokens_per_s))
     return BETWEEN.join(words)
 
 
 def format_moment(moment: float) -> str:
-    """A moment by the user's clock: 24 November 2026, 14:32; '' where it is not known."""
+    """A moment in local time: 24 November 2026, 14:32; '' if unknown."""
     if not moment:
         return ""
     day = datetime.fromtimestamp(moment)
@@ -216,23 +227,23 @@ def format_moment(moment: float) -> str:
 
 
 def tokens_per_step(stats: RequestStats) -> str:
-    """How many tokens a step of the reply gave; empty where nothing was drafted."""
     counts = stats.draft
     if counts is None or not counts.drafted:
         return ""
-    return f"{number((counts.cycles + counts.accepted) / counts.cycles, 1)} tokens a step"
+    each = (counts.cycles + counts.accepted) / counts.cycles
+    return tr("{} tokens a step").format(number(each, 1))
 
 
 def describe_drafts(stats: RequestStats) -> str:
-    """What became of a reply's drafts; empty where nothing was drafted."""
     counts = stats.draft
     if counts is None or not counts.drafted:
         return ""
     accepted, drafted = format_count(counts.accepted), format_count(counts.drafted)
-    words = [f"{accepted} of {drafted} right", tokens_per_step(stats)]
-    words.append(f"{count_of(counts.cycles, 'step')}, {format_count(counts.empty)} without a draft")
+    words = [tr("{} of {} right").format(accepted, drafted), tokens_per_step(stats)]
+    steps = count_of(counts.cycles, "step")
+    words.append(tr("{}, {} without a draft").format(steps, format_count(counts.empty)))
     if counts.rejected:
-        words.append(f"{format_count(counts.rejected)} with none right")
+        words.append(tr("{} with none right").format(format_count(counts.rejected)))
     return BETWEEN.join(words)
 
 

@@ -25,8 +25,8 @@ from core.client.lock import DataFolderLock
 from core.client.traces import trace_of
 from core.system.private_files import create, private_folder, sweep
 from desktop.i18n import tr
+from desktop.store import copies
 from desktop.store.folders import Folders
-from desktop.store.recovery import copies
 from desktop.store.tables.faults import StoreError
 from desktop.widgets import dialogs
 from desktop.widgets.plain import message_box

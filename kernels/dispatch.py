@@ -12,8 +12,8 @@ from typing import Literal
 
 import torch
 
+from kernels.common.capability import gpu_kernels_run
 from kernels.common.trace import Capture
-from kernels.gpu_capability import gpu_kernels_run
 from kernels.linear.cpu import PackedFormat, can_pack
 from kernels.linear.int4 import Int4Format, multiplies_int4
 from kernels.linear.int8 import Int8Format, multiplies_integers
@@ -25,10 +25,9 @@ from kernels.linear.native import (
 )
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
+from kernels.native.ops import native_ops
 from kernels.native.trace import capture_step
-from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.sampling.draw import Draw
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
@@ -41,7 +40,7 @@ class Backend:
 
     `formats` are how weight matrices are held, `ops` all else that layers call. `shares_out`:
     threads of a one-token step take its parts as they come, so none waits for one that is late.
-    `capture` keeps such steps, where that can be done; `draw` draws tokens where the logits are.
+    `capture` keeps such steps, where that can be done.
     """
 
     name: str
@@ -49,7 +48,6 @@ class Backend:
     ops: Ops = PLAIN_OPS
     shares_out: bool = False
     capture: Capture | None = None
-    draw: Draw | None = None
 
 
 REFERENCE = Backend("reference", PLAIN)
@@ -81,11 +79,10 @@ def backend(
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
-        from kernels.sampling.gpu import draw
 
         title, formats = gpu_ops.held(integers)
         title = f"{gpu_ops.name()}, matrices {title}"
-        return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture(), draw=draw)
+        return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture())
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, integers, product)
@@ -121,9 +118,15 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
     title = f"compiled {library.digest}, {integers or 'bfloat16'}, {product}"
     if library.has_tiles:  # which a system may refuse to a processor that has them
         title += ", tiles"
-    alone = integers is not None or product != "torch"
-    # Torch's product, fast as it is for towers, lets rows depend on those beside them.
-    exact_alone = NativeBfloatFormat(library) if alone and product == "torch" else None
-    held = WeightFormats(formats[integers], bfloats, True, alone, exact_alone, steps_alone=True)
+    # Torch's product, fast as it is for towers, lets rows depend on the others of a call.
+    everywhere = integers is not None or product != "torch"
+    invariant = NativeBfloatFormat(library) if everywhere and product == "torch" else None
+    held = WeightFormats(
+        formats[integers],
+        bfloats,
+        rows_from_file=True,
+        batch_invariant="always" if everywhere else "steps",
+        exact_invariant=invariant,
+    )
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

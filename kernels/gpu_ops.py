@@ -15,6 +15,7 @@ from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
+from kernels.common.scans import DeltaRule, StateSpace
 from kernels.common.trace import Capture
 from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta
@@ -28,7 +29,7 @@ from kernels.mamba1 import gpu as mamba1
 from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
-from kernels.ops import DeltaRule, Ops, StateSpace
+from kernels.ops import Ops
 from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rms_norm.reference import gated_group_norm
@@ -68,46 +69,16 @@ def step_capture() -> Capture | None:
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
-def convolve(
-    rows: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> Tensor:
-    """As `causal_conv.reference.convolve`."""
-    before = weight.shape[0] - 1
-    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias, dtype)[0]
-
-
-def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
+def _delta(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
     """The kernel for keys that it takes, else plain torch."""
-
-    def rule(
-        queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-    ) -> Tensor:
-        chosen = kernel if keys.shape[2] <= _WIDEST_KEY else plain
-        return chosen(queries, keys, values, decay, beta, state=state)
-
-    return rule
+    return lambda given, state: (kernel if given.keys.shape[2] <= _WIDEST_KEY else plain)(
+        given, state
+    )
 
 
-def _space_where_it_fits(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
+def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
     """The kernel for states that it takes, else plain torch."""
-
-    def space(
-        inputs: Tensor,
-        b: Tensor,
-        c: Tensor,
-        steps: Tensor,
-        rate: Tensor,
-        skip: Tensor,
-        *,
-        state: Tensor,
-    ) -> Tensor:
-        chosen = kernel if b.shape[-1] <= widest else plain
-        return chosen(inputs, b, c, steps, rate, skip, state=state)
-
-    return space
+    return lambda given, state: (kernel if given.b.shape[-1] <= widest else plain)(given, state)
 
 
 def causal_attention(
@@ -132,21 +103,19 @@ GPU_OPS = Ops(
     rms_norm=rms_norm,
     add_rms_norm=add_rms_norm,
     gated_rms_norm=gated_rms_norm,
-    convolve=convolve,
+    convolve=causal_conv.convolve,
     causal_conv_step=causal_conv.causal_conv_step,
     short_conv=short_conv,
-    chunked_gated_delta_=_where_it_fits(
-        gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_
-    ),
-    recurrent_gated_delta_step=_where_it_fits(
+    chunked_gated_delta_=_delta(gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_),
+    recurrent_gated_delta_step=_delta(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
     delta_gates=plain_delta.delta_gates,
     time_steps=plain_mamba2.time_steps,
-    mamba1_run_=_space_where_it_fits(mamba1.mamba1_run_, plain_mamba1.mamba1_run_, _MOST_STATES),
-    mamba1_step=_space_where_it_fits(mamba1.mamba1_run_, plain_mamba1.mamba1_step, _MOST_STATES),
-    mamba2_run_=_space_where_it_fits(mamba2.mamba2_run_, plain_mamba2.mamba2_run_, _WIDEST_STATE),
-    mamba2_step=_space_where_it_fits(mamba2.mamba2_run_, plain_mamba2.mamba2_step, _WIDEST_STATE),
+    mamba1_run_=_space(mamba1.mamba1_run_, plain_mamba1.mamba1_run_, _MOST_STATES),
+    mamba1_step=_space(mamba1.mamba1_run_, plain_mamba1.mamba1_step, _MOST_STATES),
+    mamba2_run_=_space(mamba2.mamba2_run_, plain_mamba2.mamba2_run_, _WIDEST_STATE),
+    mamba2_step=_space(mamba2.mamba2_run_, plain_mamba2.mamba2_step, _WIDEST_STATE),
     gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernels.common.memory import lies_in
 from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
-from kernels.common.views import lies_in
 
 CaptureLaunches = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
 """Keeps what a step would launch, without doing it: what does it, and where the result will be."""

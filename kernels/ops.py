@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv.reference import causal_conv_step, convolve
-from kernels.common.shapes import Routing
+from kernels.common.scans import DeltaRule, StateSpace
 from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
 from kernels.gated_delta.reference import (
     chunked_gated_delta_,
@@ -38,107 +37,8 @@ Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""
 
 
-class DeltaRule(Protocol):
-    """The gated delta rule over some tokens; `state` is updated in place."""
-
-    def __call__(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        decay: Tensor,
-        beta: Tensor,
-        *,
-        state: Tensor,
-    ) -> Tensor: ...
-
-
-class StateSpace(Protocol):
-    """The state space of Mamba-1 or 2 over some tokens; `state` is updated in place."""
-
-    def __call__(
-        self,
-        inputs: Tensor,
-        b: Tensor,
-        c: Tensor,
-        steps: Tensor,
-        rate: Tensor,
-        skip: Tensor,
-        *,
-        state: Tensor,
-    ) -> Tensor: ...
-
-
-class Sum(Protocol):
-    """first + multiplier * second."""
-
-    def __call__(self, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor: ...
-
-
-class NormOfSum(Protocol):
-    """A norm of residual + multiplier * inputs, and that sum."""
-
-    def __call__(
-        self,
-        inputs: Tensor,
-        residual: Tensor,
-        scale: Tensor,
-        epsilon: float,
-        multiplier: float = 1.0,
-    ) -> tuple[Tensor, Tensor]: ...
-
-
-class GatedGroupNorm(Protocol):
-    """A norm of groups, and silu(multiplier * gate) before or after it."""
-
-    def __call__(
-        self,
-        inputs: Tensor,
-        scale: Tensor | None,
-        gate: Tensor,
-        epsilon: float,
-        multiplier: float,
-        gate_first: bool,
-    ) -> Tensor: ...
-
-
-class GatedProduct(Protocol):
-    """silu(multiplier * gate) * up."""
-
-    def __call__(self, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor: ...
-
-
-class Route(Protocol):
-    """A token's experts and their weights."""
-
-    def __call__(
-        self, logits: Tensor, routing: Routing, correction: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]: ...
-
-
-class Convolve(Protocol):
-    """A causal convolution of rows that follow each other, as `dtype`."""
-
-    def __call__(
-        self,
-        rows: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        dtype: torch.dtype = torch.float32,
-    ) -> Tensor: ...
-
-
-class ConvolveStep(Protocol):
-    """The same of a few tokens, one after the other; `tail` is updated in place."""
-
-    def __call__(
-        self,
-        inputs: Tensor,
-        tail: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        dtype: torch.dtype = torch.float32,
-    ) -> Tensor: ...
+Route = Callable[..., tuple[Tensor, Tensor]]
+"""As `kernels.experts.reference.route`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +50,10 @@ class Ops:
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
-    add_rms_norm: NormOfSum
+    add_rms_norm: Callable[..., tuple[Tensor, Tensor]]
     gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
-    convolve: Convolve
-    causal_conv_step: ConvolveStep
+    convolve: Callable[..., Tensor]
+    causal_conv_step: Callable[..., Tensor]
     short_conv: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
@@ -163,18 +63,18 @@ class Ops:
     mamba1_step: StateSpace
     mamba2_run_: StateSpace
     mamba2_step: StateSpace
-    gated_group_norm: GatedGroupNorm
+    gated_group_norm: Callable[[Tensor, Tensor | None, Tensor, float, float, bool], Tensor]
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor]
     causal_attention: Attend
     step_attention: Attend
     run_attention: Attend
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
-    swiglu: GatedProduct
+    swiglu: Callable[..., Tensor]
     geglu: Callable[[Tensor, Tensor], Tensor]
     squared_relu: Callable[[Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
-    add: Sum
+    add: Callable[..., Tensor]
     route: Route
     experts: MakeBank
     weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]

@@ -28,5 +28,4 @@ def load_model(
 
 
 def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-    """Bytes that loading takes."""
     return ModelPlan(folder).num_bytes(dtype, kernels)

@@ -23,7 +23,6 @@ BROUGHT_ALONG = {"jsonschema_specifications", "pydantic_core", "referencing", "s
 
 
 def imported() -> set[str]:
-    """The top names of all imports, wherever in a file they stand."""
     names: set[str] = set()
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

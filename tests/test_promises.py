@@ -11,13 +11,11 @@ ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
 
 
 def listed() -> dict[str, set[str]]:
-    """The files that the page names, by ID."""
     page = (ROOT / "docs" / "promises.md").read_text("utf-8")
     return {row[0]: set(re.findall(r"`([^`]+)`", row[2])) for row in ROW.findall(page)}
 
 
 def found() -> dict[str, set[str]]:
-    """The files that hold tests named by an ID."""
     files: dict[str, set[str]] = defaultdict(set)
     for path in (ROOT / "tests").rglob("*.py"):
         for promise in re.findall(

@@ -89,7 +89,6 @@ class ReplyIds(Frozen):
 
     @property
     def is_paused(self) -> bool:
-        """True if the reply was stopped or cut off at its current end."""
         return self.num_ids > 0 and self.pauses[-1:] == (self.num_ids,)
 
     def extended(self, ids: Iterable[int]) -> ReplyIds:

@@ -95,10 +95,6 @@ class Generate(OfPrompt[Finished]):
     A `side` request (a title, a summary) uses a temporary branch and evicts nothing. With a
     `format` only tokens are sampled that fit it; the reply ends only when it is complete, unless a
     limit or a stop string cuts it off.
-    `stop_after_tokens` stops the reply as a user would, after exactly so many
-    sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so
-    many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token, and
-    a file beside it, whose name ends in `.mtp`, those that the MTP head has for the next one.
     """
 
     type: Literal["generate"] = "generate"
@@ -129,7 +125,7 @@ class Cancel(Command):
 
 
 class Ping(Command):
-    """Ask for a Beat, which is sent at once whatever the worker does."""
+    """Answered by a Beat at once, whatever the engine does."""
 
     type: Literal["ping"] = "ping"
 
@@ -142,8 +138,6 @@ class DescribeImage(OfPicture[ImageDescribed]):
 
 
 class RenderImage(OfPicture[ImageRendered]):
-    """Get a picture's pixels for a screen, within `width` x `height` and never enlarged."""
-
     type: Literal["render_image"] = "render_image"
     width: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
     height: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]

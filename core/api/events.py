@@ -33,18 +33,16 @@ CUT_SHORT: frozenset[FinishReason] = frozenset(
 
 
 class Hello(Frozen):
-    """First event of a worker, with its protocol."""
-
     type: Literal["hello"] = "hello"
     protocol: int
     pid: int
 
 
 class Beat(Frozen):
-    """The worker's heartbeat, every two seconds and in answer to Ping.
+    """Heartbeat, sent every two seconds, and at a Ping.
 
     `progress` counts what was computed. While the worker is `busy` it rises at least every
-    `step_limit_s` seconds, unless the work hangs.
+    `step_limit_s` seconds, or the work hangs.
     """
 
     type: Literal["beat"] = "beat"
@@ -159,8 +157,6 @@ class Failed(Last):
 
 
 class Counted(Last):
-    """The tokens of a text, without those that a chat template adds."""
-
     type: Literal["counted"] = "counted"
     tokens: int
 

@@ -30,8 +30,6 @@ class LoadFacts(Frozen):
 
 
 class TooLarge(Frozen):
-    """A precision that did not fit, and the free bytes it needs."""
-
     precision: str
     needed: int
 
@@ -97,7 +95,6 @@ def hub_name(folder_name: str) -> str:
 
 
 def folder_name(path: str) -> str:
-    """The name of the model in a folder: Org/Name in the hub cache, else the folder's own name."""
     folder = Path(path)
     if folder.parent.name == SNAPSHOTS:
         return hub_name(folder.parent.parent.name) or folder.name

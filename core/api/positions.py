@@ -13,8 +13,6 @@ from typing import ClassVar, Self
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Index:
-    """A number that an int can be added to, and only one of the same class subtracted from."""
-
     value: int
     name: ClassVar[str]
 

@@ -160,7 +160,6 @@ class Prompt:
         return tuple(segment for segment in self.segments if isinstance(segment, Image))
 
     def ids(self, image_token_id: int) -> list[int]:
-        """Every token id in order, `image_token_id` for each token of an image."""
         flat: list[int] = []
         for segment in self.segments:
             if isinstance(segment, TextRun):
@@ -171,7 +170,6 @@ class Prompt:
 
 
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Merge neighbouring text and drop empty segments: equal tokens give equal segments."""
     pending: list[int] = []
     for segment in segments:
         if isinstance(segment, TextRun):

@@ -13,8 +13,6 @@ MissReason = Literal[
 
 
 class Place(Frozen):
-    """A place in a prompt: token index and RoPE position of the next token."""
-
     token: int
     position: int
 

@@ -5,8 +5,9 @@ place."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -37,27 +38,18 @@ class RecurrentState:
             }
         )
 
-    def room(self) -> RecurrentState:
-        """Uninitialised memory for another state of these shapes."""
+    def map(self, change: Callable[[Tensor], Tensor]) -> RecurrentState:
+        """The state with each tensor replaced by what `change` returns for it."""
         return RecurrentState(
-            {
-                layer: tuple(
-                    torch.empty_like(tensor, memory_format=torch.contiguous_format)
-                    for tensor in state
-                )
-                for layer, state in self.layers.items()
-            }
+            {layer: tuple(map(change, state)) for layer, state in self.layers.items()}
         )
 
+    def room(self) -> RecurrentState:
+        """Uninitialised memory for another state of these shapes."""
+        return self.map(partial(torch.empty_like, memory_format=torch.contiguous_format))
+
     def copy(self) -> RecurrentState:
-        return RecurrentState(
-            {
-                layer: tuple(
-                    tensor.clone(memory_format=torch.contiguous_format) for tensor in state
-                )
-                for layer, state in self.layers.items()
-            }
-        )
+        return self.map(lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
 
     def copy_from(self, other: RecurrentState) -> None:
         for layer, state in other.layers.items():
@@ -99,11 +91,8 @@ class Checkpoint:
         return self.state.num_bytes + self.last_hidden.nbytes
 
     def to(self, device: torch.device) -> Checkpoint:
-        layers = {
-            layer: tuple(tensor.to(device) for tensor in state)
-            for layer, state in self.state.layers.items()
-        }
-        return Checkpoint(RecurrentState(layers), self.last_hidden.to(device))
+        state = self.state.map(lambda tensor: tensor.to(device))
+        return Checkpoint(state, self.last_hidden.to(device))
 
 
 def own(tensor: Tensor) -> Tensor:
@@ -167,7 +156,4 @@ def _tensors(checkpoint: Checkpoint) -> list[Tensor]:
 
 def _with_tensors(checkpoint: Checkpoint, tensors: Sequence[Tensor]) -> Checkpoint:
     left = iter(tensors)
-    layers = {
-        layer: tuple(next(left) for _ in state) for layer, state in checkpoint.state.layers.items()
-    }
-    return Checkpoint(RecurrentState(layers), next(left))
+    return Checkpoint(checkpoint.state.map(lambda _: next(left)), next(left))

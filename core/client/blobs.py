@@ -65,7 +65,6 @@ class BlobStore:
         return self.put(read_regular(source))
 
     def path(self, digest: str) -> Path:
-        """Where a digest's bytes are kept, stored or not. Raises ValueError for no digest."""
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise ValueError("not a SHA-256 digest")
         return self._folder / digest[:2] / digest

@@ -20,8 +20,6 @@ from core.client.life import EngineState, WorkerLife
 from core.client.requests import Request, RequestTable
 from core.client.transport import default_command
 
-__all__ = ["EngineClient", "EngineState", "StateCallback"]
-
 # The longest wait when the window closes, and the part of it spent on writing.
 FLUSH_PATIENCE_S = 5.0
 FLUSH_S = 4.5
@@ -60,7 +58,6 @@ class EngineClient:
 
     @property
     def wanted(self) -> ModelSettings | None:
-        """Settings of the model that is loaded, being loaded, or to be loaded after a restart."""
         return self._loading_settings or self._settings
 
     @property
@@ -106,7 +103,6 @@ class EngineClient:
         settings: ModelSettings,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> ModelInfo:
-        """Load a model in place of the current one. Raises EngineError with the reason."""
         return await self._loaded(self._start_load(settings), settings, on_progress)
 
     def cancel_load(self) -> None:

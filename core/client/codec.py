@@ -45,7 +45,6 @@ def encode(message: BaseModel) -> bytes:
 
 
 def frame(body: bytes, attached: bytes = b"", most: int = MAX_FRAME_BYTES) -> bytes:
-    """JSON and attached bytes as one frame. Raises ProtocolError past `most` bytes."""
     length = len(body) + (len(attached) + len(_ATTACHED) if attached else 0)
     if length > most:
         raise ProtocolError(f"A message of {length:,} bytes is too large to send.")
@@ -67,7 +66,6 @@ def split(body: bytes) -> tuple[bytes, bytes]:
 
 
 def decode(adapter: TypeAdapter[Message], body: bytes) -> Message:
-    """The message in a frame's body. Raises ProtocolError when the adapter rejects it."""
     text, attached = split(body)
     try:
         message = adapter.validate_json(text)

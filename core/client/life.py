@@ -101,15 +101,13 @@ class WorkerLife:
             await transport.stop(STOP_PATIENCE_S)
 
     def replace(self, words: str) -> None:
-        """Kill the current worker; another one is started as after any death."""
         if self._transport is not None:
             self._reason = words
             self._transport.kill()
             # A process that hangs in a driver or a disk can't die, and its pipes stay open.
-            asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._transport.abandon)
+            asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._transport.close_pipes)
 
     def restart(self) -> None:
-        """Replace the worker as the user asked, which doesn't count as a death."""
         self._deaths.clear()
         self.replace(RESTARTED_WORDS)
 

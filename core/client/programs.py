@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,12 +62,11 @@ def restore_environment() -> None:
         del os.environ[name]
 
 
-def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment (by default this process's) without variables that name code."""
-    source = os.environ if inherited is None else inherited
+def clean_environment() -> dict[str, str]:
+    """This process's environment without variables that name code."""
     kept = {
         name: value
-        for name, value in source.items()
+        for name, value in os.environ.items()
         if not name.upper().startswith("PYTHON") and name not in _NAME_CODE
     }
     for name in _SEARCHED:
@@ -79,7 +77,6 @@ def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, s
 
 
 def hidden_window() -> int:
-    """Creation flags of a child: Windows would open a console next to the window."""
     return 0x08000000 if sys.platform == "win32" else 0
 
 

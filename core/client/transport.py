@@ -59,8 +59,6 @@ def worker_environment() -> dict[str, str]:
 
 
 class WorkerTransport:
-    """One worker process from its start to its end. `send` and `receive` move whole messages."""
-
     def __init__(self, process: asyncio.subprocess.Process, log: BinaryIO | None) -> None:
         self._process = process
         self._log = log
@@ -94,13 +92,12 @@ class WorkerTransport:
         return self._process.pid
 
     async def send(self, command: Command) -> None:
-        """Write one command. Raises EngineDiedError when the process no longer reads."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(encode(command))
             await self._process.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
-            raise EngineDiedError("The engine no longer takes commands.") from error
+            raise EngineDiedError("The engine no longer accepts commands.") from error
 
     async def receive(self) -> Event | None:
         assert self._process.stdout is not None
@@ -127,14 +124,11 @@ class WorkerTransport:
         finally:
             discard.cancel()
         await self._finish_errors()
-        self._close_pipes()
+        self.close_pipes()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-
-    def abandon(self) -> None:
-        self._close_pipes()
 
     def describe_end(self) -> str:
         sentence = _describe_exit(self._process.returncode)
@@ -170,7 +164,7 @@ class WorkerTransport:
             self._log.close()
             self._log = None
 
-    def _close_pipes(self) -> None:
+    def close_pipes(self) -> None:
         # asyncio closes a pipe only at its end, which a cancelled stop, or a loop that ends first,
         # never reaches; it has no public way to close one.
         transport: asyncio.SubprocessTransport | None = getattr(self._process, "_transport", None)
@@ -205,7 +199,7 @@ def _describe_exit(code: int | None) -> str:
     if code >= 0:
         return f"The engine ended with exit code {code}."
     if -code == signal.SIGKILL.value if sys.platform != "win32" else False:
-        return "The engine was killed (SIGKILL): most often the system ran out of memory."
+        return "The engine was killed (SIGKILL): usually because the system ran out of memory."
     try:
         name = signal.Signals(-code).name
     except ValueError:

@@ -43,7 +43,7 @@ from core.engine.images import naming
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
-from core.loading.quantised_weights import delete_quantised
+from core.loading.quantised_store import delete_quantised
 from core.storage.store import DiskStore
 from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import release_to_system

@@ -25,16 +25,14 @@ from core.cache.tier import DiskTier
 from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
-from core.engine.writing.draw_choice import choose_drawing
-from core.engine.writing.sampler import Drawing
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.looking import LookingTime
 from core.loading.model import ReadModel, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
-from core.loading.quantised_weights import kept_bytes, open_keeping, weights_budget
+from core.loading.quantised_store import kept_bytes, open_keeping, weights_budget
+from core.model_files import LookingTime
 from core.models.model import Model
 from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
@@ -66,7 +64,6 @@ class LoadedModel:
     processor: PictureProcessor | None
     cache: ContextCache
     steps: StepCapture
-    drawing: Drawing
     weight_bytes: int
     info: ModelInfo
     step_costs: StepCosts = field(default_factory=StepCosts)
@@ -122,7 +119,6 @@ def load(
         processor=processor,
         cache=cache,
         steps=StepCapture(kernels.capture),
-        drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=chosen.num_bytes,
         info=info.model_copy(
             update={"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
@@ -285,6 +281,6 @@ def describe(
         fingerprint=root.hex(),
         spliced_replies=text.spliced,
         history_note=text.note,
-        joins_steps=model.joins_steps,
+        joins_steps=model.batch_invariant_steps,
         mtp=model.has_mtp,
     )

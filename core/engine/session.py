@@ -13,7 +13,7 @@ from torch import Tensor
 
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
-from core.api.events import Event, Finished, FinishReason, Prefilling
+from core.api.events import Event, Finished, FinishReason, Generated, Prefilling
 from core.api.params import DraftSettings, Probe
 from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
@@ -29,7 +29,7 @@ from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
 from core.engine.stats import MessageMap, Report, explain
 from core.engine.writing.reply import Reply
-from kernels.common.views import octets
+from kernels.common.memory import octets
 
 
 class Session:
@@ -89,9 +89,7 @@ class Session:
                 "off.",
                 length,
             )
-        self._reply = Reply(
-            command, self._rendered, loaded.text, loaded.model.vocab_size, loaded.drawing
-        )
+        self._reply = Reply(command, self._rendered, loaded.text, loaded.model.vocab_size)
 
     def _restore(self) -> None:
         command, cache, prompt = self._command, self._cache, self._prompt
@@ -125,26 +123,19 @@ class Session:
             self._loaded.model, self._context, self._restored, self._pictures, self._flag.check
         )
         planned = self._context.planned(self._prompt, self._command.cache)
-        self._report_progress()
-        self._stop_here_if_asked()
+        stop_after = self._probe.cancel_prefill_after_tokens
+        stop = None if stop_after is None else self._restored.cut.token.value + stop_after
+        self._report_progress(stop)
         began = time.perf_counter()
-        wanted, stop = self._probe.cancel_prefill_after_tokens, None
-        if wanted is not None:
-            stop = self._restored.cut.token.value + wanted
         for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
-            self._report_progress()
-            self._stop_here_if_asked()
+            self._report_progress(stop)
         self._report.prefill_s = time.perf_counter() - began
         self._report.note_throughput()
         return prefill
 
-    def _stop_here_if_asked(self) -> None:
-        wanted = self._probe.cancel_prefill_after_tokens
-        if wanted is not None and self._report.evaluated_tokens >= wanted:
-            self._flag.set()
-
-    def _report_progress(self) -> None:
+    def _report_progress(self, stop: int | None) -> None:
+        """Emit the numbers so far; at the token `stop` of a probe, stop as a user would."""
         self._emit(
             Prefilling(
                 request=self._command.request,
@@ -153,6 +144,8 @@ class Session:
                 begun=self._reply.packed(),
             )
         )
+        if stop is not None and self._report.evaluated_to >= stop:
+            self._flag.set()
 
     def _decode(self, prefill: Prefill) -> FinishReason:
         assert prefill.last_hidden is not None
@@ -172,7 +165,7 @@ class Session:
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
         speculation, head = self._speculation(steps)
         self._report.drafts = speculation.counts
-        self._reply.begin(self._report, self._emit)
+        self._reply.begin(self._report.count_token, self._send_text)
         try:
             return self._generate(prefill.last_hidden[None], decode, speculation, head)
         finally:
@@ -184,7 +177,7 @@ class Session:
         settings, model, slab = self._command.draft, self._loaded.model, self._context.slab
         costs, mode, head = self._loaded.step_costs, settings.mode, None
         # A side request is too short to gain from drafts.
-        if not model.joins_steps or (self._command.side and mode == "auto"):
+        if not model.batch_invariant_steps or (self._command.side and mode == "auto"):
             settings, mode = DraftSettings(mode="off"), "off"
         drafters: list[Drafter] = []
         if mode in {"auto", "lookup", "both"}:
@@ -238,6 +231,18 @@ class Session:
             logits = decode.step([ids[-1], *draft])
             hidden = decode.hidden
         return "context"
+
+    def _send_text(self, answer: str, reasoning: str, ids: tuple[int, ...]) -> None:
+        self._emit(
+            Generated(
+                request=self._command.request,
+                answer=answer,
+                reasoning=reasoning,
+                ids=ids,
+                ttft_s=self._report.ttft_s,
+                decode_tokens_per_s=self._report.decode_tokens_per_s,
+            )
+        )
 
     def _write_logits(self, logits: Tensor, suffix: str = "") -> None:
         if self._probe.logits_file is not None:

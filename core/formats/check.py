@@ -1,21 +1,20 @@
 """Checks formats before they are used, and finished replies against their format.
 
-All that takes time or memory is done in a helper process. `check`, where a function takes one, is
-called while it waits, and what it raises ends the wait.
+All that takes time or memory is done in a helper process. A `check` argument is called during the
+wait, and may raise to end it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from core.api.json_text import MAX_DEPTH, json_fault
 from core.api.reply_format import ReplyFormat
 from core.client.codec import Fields
 from core.formats.grammar import grammar, schema_of
-from core.formats.words import explained, parts_of, place
 from core.helper.process import Helper, HelperFailedError
 
 Check = Callable[[], None]
@@ -39,6 +38,29 @@ _INVOLVED = "It is too involved to be checked."
 # In a Lark grammar what is neither quoted nor a comment may name a control token.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*')
 
+_UNKNOWN = re.compile(r"Unimplemented keys: (\[.*?\])")
+_AT = re.compile(r"^(?:at )?(\d+)\((\d+)\): ")
+_REGEX = re.compile(r"regex parse error:.*^error: ([^\n]+)", re.DOTALL | re.MULTILINE)
+_LONGEST = 300
+_VALUES = ("const", "enum", "default", "examples")
+# Parts of llguidance's messages, and the keywords that they are about.
+_ABOUT = (
+    ("oneOf constraints", "oneOf", "its alternatives can't be told apart"),
+    ("Unknown format: ", "format", ""),
+    ("not present in a registry", "$ref or $schema", "only the schema itself is read"),
+    ("Pointer ", "$ref", ""),
+    ("circular references", "$ref", ""),
+    ("Anchor ", "$ref", ""),
+    ("patternProperty regexes", "patternProperties", ""),
+    ("Failed to generate regex for", "minimum or maximum", ""),
+    ("required property", "required", ""),
+    ("Regex is empty", "pattern or format", "no string has what is asked for"),
+    ("anyOf is empty", "anyOf or enum", ""),
+    ("incompatible types", "type", ""),
+    ("integer interval", "minimum or maximum", ""),
+    ("required item", "items or minItems", ""),
+)
+
 _MOST_REMEMBERED = 64
 _remembered: dict[ReplyFormat, str] = {}
 # Starting a process takes longer than most checks of replies, so this one stays.
@@ -46,12 +68,13 @@ _checks = Helper(MEMORY_BYTES)
 
 
 class NotCheckedError(Exception):
-    """A reply could not be checked; the message is a sentence that says why."""
+    """A reply could not be checked; the message says why, for a person."""
 
 
 def refusal(form: ReplyFormat, check: Check | None = None) -> str:
-    """Why `form` can't be used, in a sentence for a person that names the keyword or the place;
-    "" where it can. The first time that a format is asked about takes a tenth of a second.
+    """Why `form` can't be used, in a sentence that names the keyword or the place; "" if it can.
+
+    The first call for a format takes a tenth of a second.
     """
     found = _remembered.get(form)
     if found is None:
@@ -66,10 +89,9 @@ def refusal(form: ReplyFormat, check: Check | None = None) -> str:
 
 
 def fault(form: ReplyFormat, text: str, check: Check | None = None) -> str:
-    """Why `text`, a finished reply, is not of the form; "" where it is. Nothing is of a format that
-    can't be used.
+    """Why a finished reply doesn't match its format, or the format can't be used; "" if it does.
 
-    Raises NotCheckedError where that would take more than CHECK_S or MEMORY_BYTES.
+    Raises NotCheckedError if that takes more than CHECK_S or MEMORY_BYTES.
     """
     reason = refusal(form, check)
     if reason:
@@ -108,13 +130,12 @@ def _fault_of_json(form: ReplyFormat, text: str, check: Check | None) -> str:
         case "number":
             return "A number in it is too large to be checked."
         case "violation":
-            return f"At {place(answer['path'])}: {answer['said']}."
+            return f"At {_place(answer['path'])}: {answer['said']}."
         case _:
             raise NotCheckedError(_INVOLVED)
 
 
 def _refusal(form: ReplyFormat, check: Check | None) -> str:
-    """Raises HelperFailedError."""
     reason = _obstacle(form)
     if reason:
         return reason
@@ -130,11 +151,10 @@ def _refusal(form: ReplyFormat, check: Check | None) -> str:
     finally:
         helper.close()
     broken = answer["broken"]
-    return "" if broken is None else explained(broken, form)
+    return "" if broken is None else _explained(broken, form)
 
 
 def _obstacle(form: ReplyFormat) -> str:
-    """The obstacle that is found without a helper, or ''."""
     if form.kind == "choice":
         return "" if form.choices else "There is nothing to choose from: name a choice."
     if form.kind == "json":
@@ -148,7 +168,6 @@ def _obstacle(form: ReplyFormat) -> str:
 
 
 def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> str:
-    """Raises HelperFailedError."""
     try:
         schema = schema_of(form)
     except json.JSONDecodeError as error:
@@ -167,24 +186,84 @@ def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> 
         case "involved":
             return "The schema is too involved to be looked at."
         case "invalid":
-            return f"The schema is not valid at {place(answer['path'])}: {answer['said']}."
+            return f"The schema is not valid at {_place(answer['path'])}: {answer['said']}."
     return next(map(_needs_names, _uncountable(schema)), "")
 
 
 def _uncountable(schema: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Where a number of properties is asked for that may have any name: while a reply is written
-    two of one name count twice, and once when it is read."""
+    """The paths of objects with `minProperties` of any name: a repeated name counts twice while a
+    reply is generated, and once when it is read."""
     if isinstance(schema, dict):
         least, required = schema.get("minProperties"), schema.get("required", ())
         any_name = schema.get("additionalProperties") is not False or "patternProperties" in schema
         if isinstance(least, int) and least > len(required) and any_name:
             yield path
-    for key, part in parts_of(schema):
+    for key, part in _parts_of(schema):
         yield from _uncountable(part, (*path, key))
 
 
 def _needs_names(path: tuple[object, ...]) -> str:
     return (
-        f"minProperties at {place(path)} can't be kept to while a reply is written, unless "
+        f"minProperties at {_place(path)} can't be kept to while a reply is written, unless "
         "additionalProperties is false."
     )
+
+
+def _explained(error: str, form: ReplyFormat) -> str:
+    if form.kind == "json_schema":
+        return _of_schema(error, form)
+    if error.startswith("NoExtension") or not error:
+        return "No text has this form."
+    found = _REGEX.search(error)
+    if form.kind == "regex":
+        return f"The regular expression can't be used: {found[1] if found else _plain(error)}."
+    at = _AT.match(error)
+    where = f" at line {at[1]}, column {at[2]}" if at else ""
+    return f"The grammar can't be used{where}: {found[1] if found else _plain(error)}."
+
+
+def _place(path: Iterable[object]) -> str:
+    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "/".join(("#", *escaped))
+
+
+def _parts_of(schema: Any) -> Iterator[tuple[object, Any]]:
+    """The members of a schema, or of a list or object of schemas; quoted values are none."""
+    if isinstance(schema, dict):
+        yield from ((key, part) for key, part in schema.items() if key not in _VALUES)
+    elif isinstance(schema, list):
+        yield from enumerate(schema)
+
+
+def _of_schema(error: str, form: ReplyFormat) -> str:
+    if error.startswith("NoExtension") or not error:
+        return "No JSON fits the schema: a $ref in it leads back to itself, or nothing is left."
+    unknown = _UNKNOWN.search(error)
+    if unknown:
+        names = json.loads(unknown[1])
+        found = next(_places(json.loads(form.text), names[0]), ())
+        listed = " and ".join(names)
+        return f"{listed} at {_place(found)} can't be enforced while a reply is written."
+    pattern = _REGEX.search(error)
+    if pattern:
+        return f"A pattern (or patternProperties) can't be used: {pattern[1]}."
+    for said, keyword, meaning in _ABOUT:
+        if said in error:
+            return f"{keyword} can't be used as it stands here: {meaning or _plain(error)}."
+    return f"The schema can't be used: {_plain(error)}."
+
+
+def _places(part: Any, name: str, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """The paths of objects that have `name` as a keyword, not as a property's name."""
+    if isinstance(part, dict) and name in part and path[-1:] != ("properties",):
+        yield path
+    for key, each in _parts_of(part):
+        yield from _places(each, name, (*path, key))
+
+
+def _plain(error: str) -> str:
+    first = _AT.sub("", error.splitlines()[0]) if error else ""
+    for opening in ("failed to compile JSON schema: ", "Unsatisfiable schema: "):
+        first = first.removeprefix(opening)
+    first = first.removesuffix(".")
+    return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."

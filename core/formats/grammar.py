@@ -10,7 +10,7 @@ from llguidance import LLMatcher
 from core.api.json_text import parse_json
 from core.api.reply_format import ReplyFormat
 
-# A space, or a line end with an indent. A model that may write blanks without end often does.
+# A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
 BLANKS = r" |\n( {0,20}|\t{1,10})"
 JSON_OPTIONS = {
     "whitespace_flexible": True,
@@ -19,12 +19,13 @@ JSON_OPTIONS = {
     "coerce_one_of": False,
 }
 # Most templates leave an empty line between a thought and the answer.
-_BEHIND_THOUGHT = "start: /\\n{0,2}/ form\nform: "
+_AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
 
-def grammar(form: ReplyFormat, behind_thought: bool = False) -> str:
-    """The grammar of an answer. Behind a thought JSON may begin with the empty line that belongs
-    there. Of a format that `core.formats.check` refuses it is no grammar, or another one.
+def grammar(form: ReplyFormat, after_thought: bool = False) -> str:
+    """The grammar of an answer, which `core.formats.check` must have accepted.
+
+    After a thought JSON may begin with the empty line that belongs there.
     """
     if form.kind == "regex":
         return LLMatcher.grammar_from_regex(form.text)
@@ -36,7 +37,7 @@ def grammar(form: ReplyFormat, behind_thought: bool = False) -> str:
     settled = json.dumps(
         (schema if isinstance(schema, dict) else {}) | {"x-guidance": JSON_OPTIONS}
     )
-    start = _BEHIND_THOUGHT if behind_thought else "start: "
+    start = _AFTER_THOUGHT if after_thought else "start: "
     return LLMatcher.grammar_from_lark(f"{start}%json {settled}")
 
 

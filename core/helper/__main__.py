@@ -88,7 +88,6 @@ def limit_time(seconds: float) -> None:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Both ends, out of reach of what libraries print or read."""
     tasks, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

@@ -29,7 +29,6 @@ class PictureTasks:
         self._picture: Pillow.Image | None = None
 
     def open(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """Decode the attached file, called `name` in errors; its size when upright."""
         self._picture = None
         self._picture = decode_image(attached, fields["name"])
         return {"size": self._picture.size}, b""
@@ -73,7 +72,6 @@ def _fitting(image: Pillow.Image, width: int, height: int) -> Pillow.Image:
 
 
 def _verify(data: bytes, name: str) -> None:
-    """Check the header and the checksums. Pillow needs the file reopened after that."""
     with _open(data) as image:
         _check_size(name, image.size)
         image.verify()

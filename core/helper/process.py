@@ -182,7 +182,6 @@ class _Running:
         return self._process.poll() is None
 
     def exchange(self, message: bytes, seconds: float, check: Callable[[], None] | None) -> bytes:
-        """The answer to one message. Raises HelperFailedError, or what `check` raises."""
         if len(message) <= _SMALL_BYTES:
             _write(self._process, message)
         else:
@@ -203,7 +202,7 @@ class _Running:
             check()
         if time.monotonic() > deadline:
             raise HelperFailedError("time")
-        # The wait has an end of its own, so whoever watches over this process need not end it.
+        # This wait ends by itself, so the watchdog of this process must not end it.
         watchdog.report_progress()
         with contextlib.suppress(psutil.Error):
             if self._resident() > self._memory_bytes:
@@ -243,7 +242,6 @@ def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes |
 
 
 def _write(process: subprocess.Popen[bytes], message: bytes) -> None:
-    """Write a message; a helper that has ended is noticed by the wait for its answer."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
         process.stdin.write(message)

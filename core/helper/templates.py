@@ -64,7 +64,6 @@ def _quotes(words: str, value: object) -> bool:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """Join the pieces as they come, so that an endless template stops at the size limit."""
     kept: list[str] = []
     size = 0
     for piece in pieces:

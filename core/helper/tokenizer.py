@@ -72,7 +72,6 @@ class TokenizerTasks:
         return {**facts, "ids": num_ids}, table
 
     def encode(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Ids of a piece of text, then the ends of their characters; 32 bits each."""
         tokenizer = self._at_start if fields["at_start"] else self._later
         assert tokenizer is not None
         encoding = tokenizer.encode(text.decode(), add_special_tokens=False)
@@ -152,7 +151,7 @@ def _parsed(data: bytes) -> JsonObject:
 def _checked_entries(description: JsonObject) -> list[JsonObject]:
     entries = description.get("added_tokens") or []
     if not isinstance(entries, list):
-        raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
+        raise BrokenTokenizerError("The added tokens in tokenizer.json are not a list.")
     if not all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in entries):
         raise BrokenTokenizerError("An added token in tokenizer.json is malformed.")
     if len(entries) > MAX_ADDED or sum(len(each["content"]) for each in entries) > MAX_SPELLED:
@@ -173,7 +172,7 @@ def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
     """The number of ids, and the token table. Raises BrokenTokenizerError for absurd ids."""
     num_ids = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
     if num_ids > MAX_IDS:
-        raise BrokenTokenizerError(f"The tokenizer has ids up to {num_ids - 1:,}.")
+        raise BrokenTokenizerError(f"The tokenizer has an id of {num_ids - 1:,}: too large.")
     tokens = [tokenizer.id_to_token(token_id) for token_id in range(num_ids)]
     encoded = [None if token is None else token.encode() for token in tokens]
     lengths = array("I", [NO_TOKEN if token is None else len(token) for token in encoded])

@@ -19,6 +19,7 @@ from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
+from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import DeltaShape
 
 
@@ -108,7 +109,7 @@ class GatedDeltaNet:
             tail, matrices = state
             heads = self._heads(self._ops.causal_conv_step(mixed[:count], tail, self.conv))
             gates = decay[:count], beta[:count]
-            return self._ops.recurrent_gated_delta_step(*heads, *gates, state=matrices)
+            return self._ops.recurrent_gated_delta_step(DeltaInputs(*heads, *gates), matrices)
 
         read = memory.advance(layer, advance)
         return self.output(self.norm(read, gate.view(read.shape)).flatten(1), True)
@@ -137,7 +138,7 @@ class GatedDeltaNet:
         """What a run reads, through its gate into `result`; moves `tail` and `state` on."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv):
             heads, gates = self._heads(columns), (decay[part], beta[part])
-            read = self._ops.chunked_gated_delta_(*heads, *gates, state=state)
+            read = self._ops.chunked_gated_delta_(DeltaInputs(*heads, *gates), state)
             result[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:

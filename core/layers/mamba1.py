@@ -20,6 +20,7 @@ from core.layers.norm import RMSNorm
 from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
+from kernels.common.scans import SpaceInputs
 from kernels.common.shapes import GroupNormShape, Mamba1Shape
 
 _NO_LIMITS = (0.0, float("inf"))  # of time steps
@@ -103,7 +104,7 @@ class Mamba1:
         def scan(state: LayerState, count: int) -> Tensor:
             selected = b[:count], c[:count], times[:count]
             given = inputs[:count], *selected, self.rate, self.skip
-            return ops.mamba1_step(*given, state=state[1])
+            return ops.mamba1_step(SpaceInputs(*given), state[1])
 
         read = memory.advance(layer, scan)
         return self.output(self._opened(read, gate), True)
@@ -147,9 +148,9 @@ class Mamba1:
         for start in range(0, result.shape[0], rows_per_part):
             part = slice(start, start + rows_per_part)
             inputs, b, c = (each[part] for each in given)
-            read = self._ops.mamba1_run_(
-                inputs, b, c, self._times(steps[part]), self.rate, self.skip, state=state
-            )
+            times = self._times(steps[part])
+            scanned = SpaceInputs(inputs, b, c, times, self.rate, self.skip)
+            read = self._ops.mamba1_run_(scanned, state)
             result[part] = self._opened(read, gate[part])
 
     def _projected(self, hidden: Tensor, is_step: bool) -> tuple[Tensor, ...]:

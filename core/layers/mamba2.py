@@ -18,6 +18,7 @@ from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTens
 from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
+from kernels.common.scans import SpaceInputs
 from kernels.common.shapes import GroupNormShape, Mamba2Shape
 
 
@@ -124,7 +125,7 @@ class Mamba2:
             taps = self.conv, self.conv_bias
             heads = self._heads(self._ops.causal_conv_step(mixed[:count], tail, *taps))
             of_tokens = *heads, times[:count]
-            return self._ops.mamba2_step(*of_tokens, self.rate, self.skip, state=space)
+            return self._ops.mamba2_step(SpaceInputs(*of_tokens, self.rate, self.skip), space)
 
         read = memory.advance(layer, advance)
         return self.output(self._opened(read, gate), True)
@@ -150,9 +151,8 @@ class Mamba2:
     ) -> None:
         """What a run reads, through its gate into `result`; moves `tail` and `state` on."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv, self.conv_bias):
-            read = self._ops.mamba2_run_(
-                *self._heads(columns), times[part], self.rate, self.skip, state=state
-            )
+            given = SpaceInputs(*self._heads(columns), times[part], self.rate, self.skip)
+            read = self._ops.mamba2_run_(given, state)
             result[part] = self._opened(read, gate[part])
 
     def _projected(self, hidden: Tensor, is_step: bool) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""What can change a bit or a meaning, digested: the root of every key in the prefix tree."""
+"""The digest of everything that can change a bit: the root of every key in the prefix tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fingerprint(
 
 
 def quantising_conditions() -> str:
-    """What quantised numbers depend on beside the weights and their meaning, written out."""
+    """Everything that quantised numbers depend on besides the weights and their meaning."""
     return json.dumps(_conditions(torch.device("cpu")), sort_keys=True)
 
 

@@ -1,7 +1,6 @@
-"""The two ways to load a model: from its weights files, or with matrices that were kept quantised.
+"""The two ways to load a model: from its weights files, or with matrices quantised earlier.
 
-Both give the same model and the same digest. Knows the order of the steps, the bar over all of them
-and when to fall back on the long way; what a model is made of is its plan's.
+Both give the same model and the same digest.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
 from core.loading.plan import HeldPlan
-from core.loading.quantised.file import QuantisedDamagedError
-from core.loading.quantised.keeping import Keeping, QuantisedSource
-from core.loading.quantised.layout import QuantisedLayout
-from core.loading.quantised.unquantised import Unquantised
-from core.loading.reading.stream import stream_weights
+from core.loading.quantised_file import QuantisedDamagedError, QuantisedFile, QuantisedLayout
+from core.loading.quantised_store import Keeping
+from core.loading.read_plan import ReadWeights
+from core.loading.stream import Unquantised, stream_weights
 from core.models.model import Model
 from core.weights.memory import available_bytes, check_memory, release_to_system
-from core.weights.plan import Source, Weights
+from core.weights.plan import Weights
 from core.weights.spec import TensorSpec, Use
 from core.weights.table import Table
 from kernels.linear.reference import QuantisedTensors, WeightFormats
@@ -32,9 +30,8 @@ from kernels.linear.reference import QuantisedTensors, WeightFormats
 class ReadModel:
     """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
 
-    `config` is the plan's: with the weights it fixes what the model computes. `packing_s` are the
-    seconds it took to bring matrices into the kernels' layouts; `from_disk` says that they were
-    read quantised.
+    `config` is the plan's: with the weights it determines what the model computes. `packing_s` are
+    the seconds spent on the kernels' layouts; `from_disk` means that matrices were read quantised.
     """
 
     model: Model
@@ -55,11 +52,10 @@ def read_model(
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
-    With `keeping` quantised matrices are kept for the next load, which reads them instead of the
-    weights. Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may
-    raise RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
-    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; what fails or is cancelled leaves
-    nothing behind.
+    With `keeping`, quantised matrices are kept for the next load. Calls `progress(done, total)`, in
+    bytes read and then packed, and `check`, which may raise RequestCancelled, at least every 4 MiB
+    read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
+    MissingFileError; a load that fails or is cancelled leaves nothing behind.
     """
     check_memory(plan.num_bytes, available(device), device)
     reading = _Reading(plan, device, progress, check)
@@ -68,8 +64,6 @@ def read_model(
 
 
 class _Reading:
-    """One reading of a model: from its weights files, or with the matrices that were kept."""
-
     def __init__(
         self,
         plan: HeldPlan,
@@ -81,7 +75,6 @@ class _Reading:
         self._progress, self._check = progress, check
 
     def from_weights(self, keeping: Keeping | None) -> ReadModel:
-        """Read, quantise and digest all files; what was quantised is kept for the next time."""
         plan, kept = self._plan, None
         bar = self._bar(sum(file.num_bytes for file in self._files))
         if keeping is not None:
@@ -95,7 +88,7 @@ class _Reading:
                 self._check,
                 plan.packed,
                 plan.formats,
-                kept.keep if kept is not None else _keep_nothing,
+                kept.keep if kept is not None else lambda name, tensors: None,
             )
         except BaseException:
             if kept is not None:
@@ -104,11 +97,11 @@ class _Reading:
         if kept is not None:
             kept.finish(digest)
         began = time.monotonic()
-        model = self._build(read, bar)
+        model = self._build(_Source(read, plan, bar, self._device), bar)
         return ReadModel(model, digest, plan.config, time.monotonic() - began)
 
     def from_disk(self, keeping: Keeping) -> ReadModel | None:
-        """Build from the matrices that an earlier load kept; None where that can't be done."""
+        """Build from matrices that an earlier load kept; None if that can't be done."""
         plan, layout = self._plan, self._layout()
         found = keeping.find(self._files, self._meaning, layout)
         if found is None:
@@ -122,17 +115,18 @@ class _Reading:
         try:
             read = rest.read(bar.advance)
             began = time.monotonic()
-            model = self._build(QuantisedSource(read, found.file, names, self._device), bar)
+            source = _Source(read, plan, bar, self._device, found.file, names)
+            model = self._build(source, bar)
             packing = time.monotonic() - began - found.file.reading_s
             if not found.unchanged():
                 raise QuantisedDamagedError("the weights files changed")
             return ReadModel(model, found.digest, plan.config, packing, from_disk=True)
         except QuantisedDamagedError as error:
-            found.give_up(f"{error}")
+            found.discard(f"{error}")
             return None
         except (BrokenWeightsError, MissingFileError):
-            # Of the weights files, perhaps of a disk that was taken out: the long way says so, and
-            # what is kept serves again when they are back.
+            # The weights files can't be read, perhaps because a disk was taken out. The other way
+            # reports it, and the kept matrices stay for when they are back.
             return None
         finally:
             found.file.close()
@@ -144,18 +138,17 @@ class _Reading:
 
     @property
     def _meaning(self) -> str:
-        """What the numbers that are kept depend on beside the weights."""
+        """What quantised numbers depend on besides the weights."""
         plan = self._plan
         return f"{plan.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
 
     def _layout(self) -> QuantisedLayout:
         return QuantisedLayout(self._plan.tensors, self._plan.formats, self._plan.packed)
 
-    def _build(self, source: Source, bar: _Bar) -> Model:
+    def _build(self, source: _Source, bar: _Bar) -> Model:
         release_to_system()
         plan = self._plan
-        renamed = _Renamed(source, plan.model.published, plan.formats, bar)
-        weights = Weights(renamed, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
+        weights = Weights(source, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
         model = plan.build(weights, self._device)
         bar.finish()
         release_to_system()
@@ -163,8 +156,6 @@ class _Reading:
 
 
 class _Bar:
-    """One bar over all that is read and then packed, in bytes; looks for a cancel as it moves."""
-
     def __init__(
         self, total: int, progress: Callable[[int, int], None], check: Callable[[], None]
     ) -> None:
@@ -172,47 +163,49 @@ class _Bar:
         self._progress, self._check = progress, check
 
     def move_to(self, done: int) -> None:
-        """So much is done, of which others look for a cancel."""
         self._done = done
         self._progress(done, self._total)
 
     def advance(self, num_bytes: int) -> None:
-        """So much more is done."""
         self.move_to(self._done + num_bytes)
         self._check()
 
     def finish(self) -> None:
-        """All is done."""
         self.advance(self._total - self._done)
 
 
 def _packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
-    """Bytes that are packed of a tensor once it is read."""
     weight_format = formats.of(spec.exact)
     is_packed = Use.MATRIX in spec.use and not weight_format.is_plain
     return weight_format.num_bytes(spec.shape, spec.dtype) if is_packed else 0
 
 
-def _keep_nothing(name: str, kept: QuantisedTensors) -> None:
-    """Nothing is kept for the next load."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Renamed:
-    """A `Source` by the names that the family uses; each matrix asked for moves the bar."""
+class _Source:
+    """A `Source` by the family's names; each matrix moves the bar.
 
-    source: Source
-    published: Callable[[str], str]
-    formats: WeightFormats
+    Matrices of these `names` come from the file `kept`, everything else from `read`.
+    """
+
+    read: ReadWeights
+    plan: HeldPlan
     bar: _Bar
+    device: torch.device
+    kept: QuantisedFile | None = None
+    names: frozenset[str] = frozenset()
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
-        return self.source.tensor(self.published(name), spec)
+        return self.read.tensor(self.plan.model.published(name), spec)
 
     def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        kept = self.source.matrix(self.published(name), spec)
-        self.bar.advance(_packing_bytes(spec, self.formats))
-        return kept
+        published = self.plan.model.published(name)
+        if self.kept is not None and published in self.names:
+            kept = self.kept.matrix(published)
+            found = [tuple(part.to(self.device) for part in each) for each in kept]
+        else:
+            found = self.read.matrix(published, spec)
+        self.bar.advance(_packing_bytes(spec, self.plan.formats))
+        return found
 
     def table(self, name: str, spec: TensorSpec) -> Table:
-        return self.source.table(self.published(name), spec)
+        return self.read.table(self.plan.model.published(name), spec)

@@ -1,13 +1,11 @@
-"""What a folder's model is made of: every tensor by name, shape and use, before a byte is read.
+"""The plan of a folder's model: every tensor by name, shape and use, before a byte is read.
 
-One plan serves a whole load: the precision and the backend are chosen on it by arithmetic, kernels
-are validated for its sizes, and the weights are read by it. Everything in it has been checked
-against the headers of the weights files.
+One plan serves a whole load. Precision and backend are chosen on it, kernels are validated for its
+sizes, and the weights are read by it. It has been checked against the headers of the weights files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,33 +19,40 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.layers.mtp import SCOPE
-from core.loading.looking import LookingTime
-from core.loading.reading.raw import READABLE
-from core.loading.reading.stream import floats_on_the_way
 from core.loading.registry import family_of
+from core.model_files import LookingTime
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from core.weights.plan import Weights, plan_weights
-from core.weights.published.packed import PackedLayer, PackedPlan, find_packed, plain_names
+from core.weights.published.packed import PackedPlan, packed_layer, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import StoredTensor, shown
 from core.weights.smoothing import smoothed_norms
-from core.weights.spec import Shape, TensorSpec, Use, WeightPlan, planned_bytes
+from core.weights.spec import (
+    Shape,
+    TensorSpec,
+    Use,
+    WeightPlan,
+    floats_on_the_way,
+    planned_bytes,
+)
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
 
 DTYPES = (torch.float32, torch.bfloat16)
-# What a forward takes of a long text: runs are no longer at the usual grid.
+# Types of plain weights in a file.
+_FLOATS = ("F32", "F16", "BF16", "F64")
+# The most tokens of a forward at the usual chunk size.
 PREFILL_ROWS = 512
-# Measured of experts with one inner number: a folder of 8 MB took 1.6 GB.
+# Measured with experts of one inner number: a folder of 8 MB took 1.6 GB.
 MATRIX_BYTES = 12 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
 class _Skeleton:
-    """A model in one type: its tensors by published name, those of them that are stored in a
-    published format, the sizes that it computes with, and whether it has an MTP head."""
+    """A model in one type: its tensors by published name, the packed ones among them, and the sizes
+    that it computes with."""
 
     specs: WeightPlan
     packed: PackedPlan
@@ -56,7 +61,6 @@ class _Skeleton:
     has_mtp: bool
 
     def headless(self) -> _Skeleton:
-        """The same without the MTP head."""
         specs = {name: spec for name, spec in self.specs.items() if not _of_mtp(name)}
         packed = {name: layer for name, layer in self.packed.items() if not _of_mtp(name)}
         return replace(self, specs=specs, packed=packed, has_mtp=False)
@@ -66,32 +70,29 @@ def _of_mtp(name: str) -> bool:
     return name.startswith(f"{SCOPE}.")
 
 
-def check_plan(plan: WeightPlan, stored: Mapping[str, StoredTensor]) -> None:
-    """Compare what the model asks for with the headers.
+def check_plain(name: str, spec: TensorSpec, entry: StoredTensor | None) -> None:
+    """Compare a tensor with its header entry; tensors that the model doesn't use are ignored.
 
     Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
-    Tensors that nobody asks for are let be.
     """
-    for name, spec in plan.items():
-        entry = stored.get(name)
-        if entry is None:
-            raise MissingTensorError(f"{name} is in none of the weights files.")
-        if entry.shape != spec.stored_shape:
-            raise WrongShapeError(
-                f"{name} should be {list(spec.stored_shape)} by config.json, the file has "
-                f"{list(entry.shape)}."
-            )
-        if entry.dtype not in READABLE:
-            raise UnsupportedDeviceError(
-                f"{name} is stored as {entry.dtype}, which Waymark can't read yet."
-            )
+    if entry is None:
+        raise MissingTensorError(f"{name} is in none of the weights files.")
+    if entry.shape != spec.stored_shape:
+        raise WrongShapeError(
+            f"{name} should be {list(spec.stored_shape)} by config.json, the file has "
+            f"{list(entry.shape)}."
+        )
+    if entry.dtype not in _FLOATS:
+        raise UnsupportedDeviceError(
+            f"{name} is stored as {entry.dtype}, which Waymark can't read yet."
+        )
 
 
 class ModelPlan:
     """The model of a folder: its family, what config.json says, and its tensors.
 
-    The model is built once without data for each type that is asked for, within the time for
-    `looking` at the folder. Raises SlowFolderError, UnknownArchitectureError, BrokenConfigError,
+    The model is built once without data for each type, within the time for `looking` at the
+    folder. Raises SlowFolderError, UnknownArchitectureError, BrokenConfigError,
     UnsupportedQuantisationError.
     """
 
@@ -113,17 +114,15 @@ class ModelPlan:
         self._skeletons: dict[torch.dtype, _Skeleton] = {}
         self._mtp_names = {name for name in self._stored if _of_mtp(name)}
         self.mtp_refused = ""
-        """Why the folder's MTP head can't be used, for a person; empty where it can, or there is
-        none. Known once a plan was asked for."""
+        """Why the folder's MTP head can't be used, for a person; set by the first plan."""
 
     @property
     def config(self) -> str:
-        """What was read from config.json, by the family and about packed weights, written out."""
+        """All that was read from config.json, by the family and about packed weights."""
         model = f"{self._family.build.__name__} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Model:
-        """The model of these weights, with its MTP head or as if there was none."""
         hidden = frozenset() if with_mtp else self._mtp_names
         weights.stored = lambda name: (
             None if name in hidden else self._stored.get(self.published(name))
@@ -131,34 +130,22 @@ class ModelPlan:
         return self._family.build(self._config, weights, device)
 
     def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:
-        """The sizes that the model's layers compute with."""
         return self._skeleton(dtype, False).shapes
-
-    def vocab_size(self, dtype: torch.dtype) -> int:
-        """How many tokens the model knows."""
-        return self._skeleton(dtype, False).vocab_size
 
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
         """The plan for a model that computes in `dtype`, its matrices as `kernels` read them.
 
-        An MTP head is part of it if `with_mtp`; if that is None, where steps take several tokens,
-        for nothing is drafted elsewhere.
-
-        Raises UnsupportedDeviceError, MissingTensorError, WrongShapeError,
+        By default an MTP head is part of it where steps can take several tokens; nothing is drafted
+        elsewhere. Raises UnsupportedDeviceError, MissingTensorError, WrongShapeError,
         UnsupportedQuantisationError, BrokenConfigError.
         """
         if with_mtp is None:
-            with_mtp = dtype == torch.bfloat16 and kernels.formats.steps_alone
+            with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-        """Bytes that loading takes; raises what `held` raises.
-
-        The parameters as they are held afterwards, whatever they take on disk, and what is needed
-        beside them while the largest packed layer is read, or an unusually wide one computes.
-        """
         return self.held(dtype, kernels).num_bytes
 
     def _skeleton(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
@@ -175,7 +162,7 @@ class ModelPlan:
         return found if with_mtp or not found.has_mtp else found.headless()
 
     def _with_head(self, dtype: torch.dtype) -> _Skeleton | None:
-        """The head is used as a whole or not at all. What else is wrong is found without it too."""
+        """The head is used completely or not at all. Other faults are found without it too."""
         try:
             found = self._without_data(dtype, True)
         except (RequestCancelled, SlowFolderError):
@@ -183,7 +170,7 @@ class ModelPlan:
         except WaymarkError as error:
             self.mtp_refused = f"The MTP head of this model is not whole. {error.message}"
             return None
-        # What lies beside a tensor that is read is how it is stored.
+        # Other tensors of a layer that is read are part of how it is stored.
         layers = {name.rpartition(".")[0] for name in found.specs}
         strange = sorted(
             name
@@ -208,15 +195,16 @@ class ModelPlan:
             vocab_size, has_mtp = model.vocab_size, model.has_mtp
             shapes.update(weights.shapes)
 
-        packed: dict[str, PackedLayer] = {}
+        packed = {}
 
         def check(name: str, spec: TensorSpec) -> None:
             self._looking()
-            named = {self.published(name): spec}
-            found = find_packed(named, self._headers, self._scheme)
-            packed.update(found)
-            if not found:
-                check_plan(named, self._headers)
+            name = self.published(name)
+            layer = packed_layer(name, spec, self._headers, self._scheme)
+            if layer is not None:
+                packed[name] = layer
+            else:
+                check_plain(name, spec, self._headers.get(name))
 
         asked = plan_weights(build, dtype, check)
         specs = {self.published(name): spec for name, spec in asked.items()}
@@ -224,10 +212,10 @@ class ModelPlan:
 
 
 class HeldPlan:
-    """How the tensors of one model are held: in which type, by which kernels.
+    """The plan of a model in one type, for one set of kernels.
 
-    `smoothed` are the norms whose large scales migrate into the matrices behind them, by the
-    family's names; `tensors` says by published name what is read; `config` what was read from
+    `tensors` are to be read, by published name. `smoothed` are the norms whose large scales migrate
+    into the matrices after them, by the family's names. `config` is all that was read from
     config.json, and whether there is an MTP head.
     """
 
@@ -248,25 +236,24 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """As `ModelPlan.num_bytes`."""
+        """Bytes that loading takes: the parameters in their formats, and the most that is needed in
+        addition while a packed layer is read or an unusually wide one computes."""
         working = (layer.working_bytes for layer in self.packed.values())
         on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
-        # They are needed after what is on the way, and the headroom is for those of usual sizes.
+        # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
         planned = planned_bytes(self.tensors, self.formats)
         return planned + max(on_the_way, activations) + max(0, self._padding - HEADROOM_BYTES)
 
     @property
     def _padding(self) -> int:
-        """Bytes at most that small matrices take beyond their numbers: as objects, and to fill
-        blocks of the kernels."""
         matrices = (spec for spec in self.tensors.values() if Use.MATRIX in spec.use)
         return sum(spec.stack or 1 for spec in matrices) * MATRIX_BYTES
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes at most of a block's numbers while PREFILL_ROWS go through it: the widest matrix's
-        inputs and outputs, and a row as wide beside them. The head sees a few rows at a time."""
+        """The most bytes of a block's activations for PREFILL_ROWS: three times the widest side of
+        a matrix. The head computes a few rows at a time."""
         widest = max(
             (
                 max(spec.shape[0] // (spec.stack or 1), spec.shape[1])
@@ -278,16 +265,14 @@ class HeldPlan:
         return 3 * widest * PREFILL_ROWS * self.dtype.itemsize
 
     def build(self, weights: Weights, device: torch.device) -> Model:
-        """The model of these weights."""
         return self.model.build(weights, device, self.has_mtp)
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
-        """Whether a matrix is read as floats, beside others that are quantised: published integers
-        stay what they are, and one that stays exact loses nothing by a power of two."""
+        """Whether scales may migrate into a matrix: it is read as floats, and others are quantised.
+        Published integers stay as they are; a matrix that stays exact loses nothing."""
         return name not in self.packed and self.formats.usual.quantises
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:
-        """What is planned of a tensor, with the norm before it by its published name."""
         if spec.input_norm is None or spec.input_norm.name not in self.smoothed:
             return replace(spec, input_norm=None)
         norm = self.model.published(spec.input_norm.name)

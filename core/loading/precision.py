@@ -1,7 +1,7 @@
-"""In which precision a model runs: the one wished for, else the most exact one that fits.
+"""The precision a model runs in: the chosen one, else the most exact one that fits.
 
-Knows what each name means and in which order *automatic* tries them. Speed decides only between
-the two that are exact: nobody should have to know that a slow processor got coarser numbers.
+Speed decides only between the two exact types, so that a slow processor doesn't silently get
+coarser numbers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from kernels.dispatch import Backend
 from kernels.linear.reference import Integers
 from kernels.native.library import compiled
 
-# What is left of free memory beside a model that was chosen for fitting: for contexts.
+# An automatic choice leaves this share of a model's size free for contexts.
 _ROOM = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The type that a model computes in, and the integers its matrices are held as, if any."""
-
     name: str
     dtype: torch.dtype
     integers: Integers | None = None
@@ -45,10 +43,7 @@ _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A precision, its kernels, and the bytes that the model takes with them.
-
-    `why` is None where the precision was wished for.
-    """
+    """A precision, its kernels, and the bytes that the model takes; `why` if it is automatic."""
 
     precision: Precision
     kernels: Backend
@@ -65,26 +60,27 @@ def choose_precision(
     check: Callable[[], None] | None = None,
     notes: DiskStore | None = None,
 ) -> Chosen:
-    """The precision wished for; of the automatic choices the first that fits, or the smallest.
+    """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
+    the smallest.
 
-    `free` are the bytes that may be used. `faster` says which of the two exact types a processor is
-    faster in, None if nobody knows; `check` is asked while kernels are compiled, and `notes` keeps
-    what is measured. Raises UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
+    `faster` gives the faster of the two exact types, None if unknown; `check` is called while
+    kernels are compiled, and `notes` keeps measurements. Raises UnsupportedDeviceError, and the
+    errors of `plan.num_bytes` and `check`.
     """
-    reckoned = partial(_reckoned, settings, plan, device, check, notes)
+    sized = partial(_sized, settings, plan, device, check, notes)
     if settings.precision != "auto":
-        return reckoned(PRECISIONS[settings.precision])
+        return sized(PRECISIONS[settings.precision])
     fast = None
     if device.type == "cpu":
         measure = partial(faster_type, notes=notes, library=partial(compiled, check))
         fast = (faster or measure)(settings)
     first, *others = automatic(fast)
-    chosen, too_large = reckoned(first), []
+    chosen, too_large = sized(first), []
     for precision in others:
         if _with_room(chosen) <= free:
             break
         too_large.append(TooLarge(precision=chosen.precision.name, needed=_with_room(chosen)))
-        chosen = reckoned(precision)
+        chosen = sized(precision)
     why = PrecisionChoice(
         needed=_with_room(chosen),
         free=free,
@@ -94,7 +90,7 @@ def choose_precision(
     return replace(chosen, why=why)
 
 
-def _reckoned(
+def _sized(
     settings: ModelSettings,
     plan: ModelPlan,
     device: torch.device,
@@ -109,10 +105,9 @@ def _reckoned(
 
 
 def _with_room(chosen: Chosen) -> int:
-    """Bytes that should be free for a model."""
     return int(chosen.num_bytes * _ROOM) + HEADROOM_BYTES
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
-    """What may be chosen, the best first, where `fast` is the faster of the two exact types."""
+    """The automatic choices, best first; `fast` is the faster of the two exact types."""
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, INT8, INT4)

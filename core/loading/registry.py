@@ -1,4 +1,4 @@
-"""The families of models that Waymark runs, by the name that config.json gives them."""
+"""The families of models that Waymark runs, by `model_type` of config.json."""
 
 from __future__ import annotations
 
@@ -32,15 +32,12 @@ from core.weights.safetensors_file import shown
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How one family reads its config, spells its weights and is built."""
-
     parse: Callable[[Mapping[str, Any]], Any]
     published_names: Callable[[Any, Collection[str]], Callable[[str], str]]
     build: Callable[[Any, Weights, torch.device], Model]
 
 
 def _as_asked(config: object, found: Collection[str]) -> Callable[[str], str]:
-    """Where a model asks for its tensors by their published names."""
     return lambda name: name
 
 
@@ -62,7 +59,6 @@ _QWEN3_VL = Family(qwen3_vl.parse_config, _as_asked, qwen3_vl.Qwen3VLModel)
 _QWEN3_VL_MOE = Family(qwen3_vl_moe.parse_config, _as_asked, qwen3_vl_moe.Qwen3VLMoeModel)
 _LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
 _LFM2_VL = Family(lfm2_vl.parse_config, lfm2_vl.published_names, lfm2_vl.Lfm2VlModel)
-# By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
     "qwen3_5_text": _QWEN3_5,

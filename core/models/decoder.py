@@ -103,7 +103,8 @@ class Decoder:
         self.tower, self.mtp = stack.tower, stack.mtp
         self._multipliers = stack.embedding_multiplier, stack.logits_multiplier
         self.num_parameters = weights.num_parameters
-        self.joins_runs, self.joins_steps = weights.joins_runs, weights.joins_steps
+        self.batch_invariant = weights.batch_invariant
+        self.batch_invariant_steps = weights.batch_invariant_steps
 
     @property
     def has_vision(self) -> bool:

@@ -24,9 +24,9 @@ class Model(Protocol):
     max_positions: int
     num_parameters: int
     # Whether the bits of a row of a forward depend on no other but by attention and states.
-    joins_runs: bool
+    batch_invariant: bool
     # Whether a step of a few tokens has the bits of as many steps of one.
-    joins_steps: bool
+    batch_invariant_steps: bool
 
     @property
     def has_vision(self) -> bool: ...

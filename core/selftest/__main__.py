@@ -15,7 +15,6 @@ import torch
 from core.api.errors import WaymarkError
 from core.api.params import Device, ModelSettings
 from core.engine.loaded import fix_threads, resolve_device
-from core.engine.writing.draw_choice import choose_drawing
 from core.loading.backend import what_slows
 from core.loading.plan import ModelPlan
 from core.loading.precision import PRECISIONS, choose_precision
@@ -44,11 +43,6 @@ def run(settings: ModelSettings) -> int:
     failed, _ = faults(kernels, plan.shapes(dtype), device, dtype)
     for name in (each for each in Ops.__slots__ if each != "rows_per_part"):
         print(f"  {name:30}{failed.get(name, RIGHT if name in tested else PLAIN)}")
-    if kernels.draw is not None:
-        drawing = choose_drawing(kernels.draw, plan.vocab_size(dtype), device)
-        there = drawing.draw is kernels.draw
-        print(f"  {'draw':30}{RIGHT if there else 'not as the processor draws'}")
-        failed |= {} if there else {"draw": ""}
     print(
         f"{len(failed)} failed" + (": a load uses plain torch in their place." if failed else ".")
     )

@@ -1,12 +1,12 @@
-"""The only place of the store that changes the disk, in steps small enough to fail one.
+"""All changes of the store to the disk, in small steps that tests replace by failing ones.
 
-A file is written under a temporary name, synced and renamed, so it appears whole or not at all.
-Folders are 0700 and files 0600: what a chat says can be guessed from its cache. Tests put failing
-disks and sudden deaths into the small steps; knows nothing of what the bytes mean.
+A file is written under a temporary name, synced and renamed, so it appears completely or not at
+all. Folders are 0700 and files 0600: a chat's text can be guessed from its cache.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -26,12 +26,12 @@ Bytes = bytes | bytearray | memoryview
 
 
 class FileTooLargeError(OSError):
-    """A file has more bytes than it may have; it was not read."""
+    """A file exceeds its limit; it was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Bytes of a file system: free to this user, and all there are."""
+    """Bytes of a file system: free to this user, and total."""
 
     free: int
     total: int
@@ -41,32 +41,36 @@ class Files:
     """The real file system. Everything may raise OSError."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder, with those above it, that only its owner may look into."""
         private_folder(folder)
 
     def make_file(self, path: Path) -> None:
-        """Make an empty file that only its owner may read; one that is there stays as it is."""
         os.close(self._open(path))
 
-    def probe(self, folder: Path) -> None:
-        """Raise unless a file can be made in `folder`."""
+    def open_folder(self, folder: Path) -> None:
+        """Make a private folder and raise if nothing can be written to it.
+
+        A full disk is no error, because it can still be read and deleted from.
+        """
+        private_folder(folder)
         path = folder / f"{UNFINISHED}probe"
-        self.delete(path)
-        os.close(self._create(path))
-        self.delete(path)
+        try:
+            self.delete(path)
+            os.close(self._create(path))
+            self.delete(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
     def folders(self, folder: Path) -> list[str]:
-        """The names of the folders in a folder, without links."""
         with os.scandir(folder) as found:
             return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
 
     def names(self, folder: Path) -> list[str]:
-        """The names of a folder's files and links."""
         with os.scandir(folder) as found:
             return [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
 
     def read(self, path: Path, max_bytes: int) -> bytearray:
-        """The whole file; raises FileTooLargeError before it takes more memory than `max_bytes`."""
+        """The whole file. Raises FileTooLargeError instead of reading more than `max_bytes`."""
         with path.open("rb", buffering=0) as file:
             num_bytes = os.fstat(file.fileno()).st_size
             if num_bytes > max_bytes:
@@ -78,7 +82,7 @@ class Files:
         return data[:at] if at < num_bytes else data
 
     def write(self, path: Path, parts: Iterable[Bytes]) -> None:
-        """Make a file with these bytes; they survive a power cut once this returns."""
+        """Make a file with these bytes and sync it."""
         handle = self._create(path)
         try:
             for part in parts:
@@ -88,7 +92,6 @@ class Files:
             os.close(handle)
 
     def write_at(self, path: Path, at: int, data: Bytes) -> None:
-        """Write `data` at byte `at`, over what may be there; a missing file is made."""
         handle = self._open(path)
         try:
             os.lseek(handle, at, os.SEEK_SET)
@@ -97,29 +100,25 @@ class Files:
             os.close(handle)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Give a file its name, in place of one that may have it."""
         source.replace(target)
 
     def delete(self, path: Path) -> None:
-        """Remove a file; one that is not there is as good."""
         path.unlink(missing_ok=True)
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """End a transaction: all that it changed is there from now on, or nothing of it."""
         connection.execute("COMMIT")
 
     def checkpoint(self, connection: sqlite3.Connection) -> bool:
-        """Leave nothing of an index's transactions beside it; whether that could be done."""
+        """Empty an index's write-ahead log; returns whether that could be done."""
         ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     def free(self, folder: Path) -> Space:
-        """Room on the file system that `folder` is on."""
         usage = shutil.disk_usage(folder)
         return Space(usage.free, usage.total)
 
     def sync_folder(self, folder: Path) -> None:
-        """Make renames and removals in `folder` survive a power cut, where the platform can."""
+        """Make renames and removals in `folder` survive a power cut, if the platform can."""
         sync_folder(folder, self._sync)
 
     def _write_all(self, handle: int, data: Bytes) -> None:
@@ -127,8 +126,7 @@ class Files:
         while view:
             view = view[self._write(handle, view[:_MAX_WRITE]) :]
 
-    # The steps that tests let fail, one by one, with `replace`, `delete`,
-    # `commit` and `checkpoint`.
+    # Tests replace these steps, and `replace`, `delete`, `commit` and `checkpoint`.
 
     def _create(self, path: Path) -> int:
         return create(path)

@@ -1,8 +1,7 @@
-"""A store's index: one SQLite file with sizes, what needs what, owners, and notes.
+"""A store's index: one SQLite file of blobs, owners and notes.
 
-Knows how the file is opened, how it changes in transactions, and that a damaged one is begun again:
-it is the index of a cache, and whatever it doesn't name is deleted. What the rows mean is
-`core.storage.store`'s. SQLite's own messages may quote what is stored, so only its codes are read.
+A damaged index is replaced by an empty one: it belongs to a cache, and files that it doesn't name
+are deleted. SQLite's messages may quote stored text, so only its codes are read.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.client.sqlite_errors import ERRORS, Error, code_of, is_damage
+from core.client.sqlite_errors import ERRORS, code_of, is_damage
 from core.storage.files import Files
 
 log = logging.getLogger(__name__)
 
-# Every owner stands in the table and in an index, whose comparison at the start finds any flipped
-# bit: nobody's chat may lie on under the name of another.
+# Every owner is in the table and in an index, which are compared at the start: a flipped bit can't
+# keep a chat's data under the name of another.
 _SCHEMA = (
     """CREATE TABLE blobs (
         id INTEGER PRIMARY KEY,
@@ -50,9 +49,9 @@ _SCHEMA = (
         UNIQUE (kind, key)
     ) STRICT""",
 )
-# Another process has no business here for longer (`core.client.lock`).
+# Another process locks the file only briefly (`core.client.lock`).
 _PATIENCE_S = 1.0
-# What SQLite raises besides for a header, or a definition, of which nothing else is wrong.
+# Other codes that SQLite raises for a damaged header or definition.
 _DAMAGED_HEADER = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_ERROR)
 _ERRORS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -62,14 +61,14 @@ _ERRORS = {
 
 
 class DamagedIndexError(OSError):
-    """The file is no index of ours, or not of this version."""
+    """The file is no index of this version."""
 
 
 class Index:
-    """The open file. Whatever SQLite refuses is an OSError."""
+    """The open file. SQLite's errors are raised as OSError."""
 
     def __init__(self, path: Path, files: Files) -> None:
-        """Open the index; one that is missing, damaged or of another version is begun anew."""
+        """Open the index; a missing, damaged or older one is replaced by an empty one."""
         self._path, self._files = path, files
         try:
             self._db = self._open()
@@ -80,16 +79,13 @@ class Index:
             self._db = self._open()
 
     def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives."""
-        try:
+        with _as_disk_errors():
             return self._db.execute(statement, values).fetchall()
-        except ERRORS as error:
-            raise _as_disk_error(error) from None
 
     @contextmanager
     def change(self, sync: bool = False) -> Iterator[None]:
-        """What is asked for inside is one transaction; with `sync` it survives a power cut."""
-        with _in_words():
+        """One transaction; with `sync` it survives a power cut."""
+        with _as_disk_errors():
             self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -100,31 +96,30 @@ class Index:
                     self._db.execute("ROLLBACK")
 
     def leave_no_trace(self) -> None:
-        """Make all changes survive a power cut, and zero whatever they deleted."""
-        with _in_words():
+        """Make all changes survive a power cut, and zero deleted data."""
+        with _as_disk_errors():
             if not self._files.checkpoint(self._db):
                 raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
     def close(self) -> None:
-        """Let go of the file."""
         self._db.close()
 
     def _open(self) -> sqlite3.Connection:
-        # What SQLite puts beside it gets its rights.
+        # SQLite gives the files that it adds the rights of this one.
         self._files.make_file(self._path)
         try:
             return self._connected("NORMAL")
         except OSError:
-            # Without a file of shared memory, which a full disk has no room for.
+            # A full disk may have no room for the file of shared memory; this mode needs none.
             return self._connected("EXCLUSIVE")
 
     def _connected(self, locking: str) -> sqlite3.Connection:
-        # One thread uses a store, but another may be the one that drops it.
+        # One thread uses a store, but another may finalise it.
         database = sqlite3.connect(
             self._path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
         )
         try:
-            with _in_words():
+            with _as_disk_errors():
                 self._prepare(database, locking)
         except BaseException:
             database.close()
@@ -152,16 +147,12 @@ class Index:
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _as_disk_errors() -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
-        raise _as_disk_error(error) from None
-
-
-def _as_disk_error(error: Error) -> OSError:
-    code = code_of(error)
-    if is_damage(error) or code in _DAMAGED_HEADER:
-        return DamagedIndexError(errno.EIO, "its index is damaged")
-    known = _ERRORS.get(code, errno.EIO)
-    return OSError(known, os.strerror(known))
+        code = code_of(error)
+        if is_damage(error) or code in _DAMAGED_HEADER:
+            raise DamagedIndexError(errno.EIO, "its index is damaged") from None
+        known = _ERRORS.get(code, errno.EIO)
+        raise OSError(known, os.strerror(known)) from None

@@ -1,9 +1,8 @@
-"""What the rows of an index mean: which blob needs which, whose they are, and what goes first.
+"""The rows of an index: which blob needs which, who owns them, and which is deleted first.
 
-Pure bookkeeping inside a transaction, without files. A blob is held only while what it needs is
-held. A lasting one is held while somebody owns it, and what is not lasting while something needs
-it, or while it ends the chain that is being written. So nothing but the end of a chain is ever
-deleted alone, and what needed it goes with it or is gone.
+Each function works inside a transaction and touches no files. A blob is held only while the blob it
+needs is held. A lasting blob is held while it has an owner; another one while a blob needs it, or
+while it ends the chain that is being written. So only the end of a chain is ever deleted alone.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from dataclasses import dataclass
 
 from core.storage.index import Index
 
-# The owner of what belongs to nobody in particular; goes only when everything goes.
+# The owner of blobs that belong to no chat; they are deleted only with everything else.
 NOBODY = ""
-# The pool of quantised weights, and its owner: deleting all chats leaves models quick to load.
+# The pool of quantised weights, and its owner: deleting all chats keeps them.
 WEIGHTS = "weights"
 Place = tuple[str, str]  # pool and name
 NOWHERE: Place = ("", "")
@@ -43,14 +42,14 @@ _COLLECT = """DELETE FROM blobs WHERE id NOT IN (
         UNION SELECT needs FROM blobs JOIN kept USING (id) WHERE needs NOT NULL
     ) SELECT id FROM kept
 )"""
-# What nothing needs, in the order in which it goes.
+# Blobs that nothing needs, in the order of eviction.
 _LEAVES = """SELECT id, lasting FROM blobs AS leaf WHERE pool = ?
     AND NOT EXISTS (SELECT 1 FROM blobs WHERE needs = leaf.id) ORDER BY lasting, used"""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What the index is to say of a blob; `needs` names another of its pool."""
+    """A row of the index; `needs` names another blob of the pool."""
 
     pool: str
     name: str
@@ -61,8 +60,8 @@ class Blob:
 
 
 def insert(index: Index, blob: Blob, used: int) -> int:
-    """Hold a blob, in place of one of the same name; what it needs must be held. Returns the bytes
-    of that one."""
+    """Insert a blob, replacing one of the same name, whose bytes are returned; the blob it needs
+    must be held."""
     needs = None
     if blob.needs is not None:
         ((needs,),) = index.ask(_ID, blob.pool, blob.needs)
@@ -75,18 +74,16 @@ def insert(index: Index, blob: Blob, used: int) -> int:
 
 
 def own(index: Index, owner: str, place: Place) -> None:
-    """Add an owner to a blob; nothing where it isn't held."""
     index.ask(_OWN, owner, *place)
 
 
 def above(index: Index, place: Place) -> set[int]:
-    """A blob and all that it needs."""
     return {at for (at,) in index.ask(_ABOVE, *place)}
 
 
 def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> list[Place]:
-    """Strike an owner from everything, and drop what then has none. `newest` is the end of the
-    chain that is being written."""
+    """Remove an owner from all blobs, and delete those without any; `newest` ends the chain that is
+    being written."""
     gone: list[Place] = []
     struck = index.ask(_STRIKE, owner, pool)
     keep = above(index, newest) if index.ask(_OWNED, *newest) else ()
@@ -99,8 +96,8 @@ def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> 
 def evict(
     index: Index, pool: str, num_bytes: int, keep: Collection[int]
 ) -> tuple[int, list[Place]]:
-    """Drop what frees so many bytes: first what nothing lasting needs, then the least recently used
-    with what nothing else needs, but nothing in `keep`. Also returns how many bytes that frees."""
+    """Delete blobs for so many bytes, but none in `keep`: first those that no lasting blob needs,
+    then the least recently used, with what only they need. Returns the freed bytes too."""
     gone: list[Place] = []
     freed = 0
     for at, lasting in index.ask(_LEAVES, pool):
@@ -111,7 +108,7 @@ def evict(
 
 
 def lose(index: Index, place: Place, keep: Collection[int]) -> list[Place]:
-    """Drop a blob, all that needs it, and what nothing needs then, but nothing in `keep`."""
+    """Delete a blob, all that need it, and what nothing needs then, but nothing in `keep`."""
     gone: list[Place] = []
     for at, needs in index.ask(f"SELECT id, needs FROM blobs WHERE {NAMED}", *place):
         gone += index.ask(_DROP, at)
@@ -120,7 +117,7 @@ def lose(index: Index, place: Place, keep: Collection[int]) -> list[Place]:
 
 
 def keep_only(index: Index, there: Collection[Place]) -> None:
-    """Drop what isn't `there`, with all that needs it, and what nobody owns or nothing needs."""
+    """Delete blobs that aren't `there`, all that need them, and what nobody owns or needs."""
     for at, pool, name in index.ask("SELECT id, pool, name FROM blobs"):
         if (pool, name) not in there:
             index.ask(_DROP, at)
@@ -128,8 +125,8 @@ def keep_only(index: Index, there: Collection[Place]) -> None:
 
 
 def _release(index: Index, at: int | None, keep: Collection[int], gone: list[Place]) -> int:
-    """Drop a blob unless something needs it, and what nothing else needs then, up to what is in
-    `keep`; the bytes that this frees."""
+    """Delete a blob that nothing needs, and what only it needs, up to `keep`; returns the freed
+    bytes."""
     freed = 0
     while at is not None and at not in keep and not index.ask(_NEEDING, at):
         ((pool, name, num_bytes, needs),) = index.ask(_REMOVE, at)

@@ -1,12 +1,9 @@
-"""One store of files on disk: blobs by name in pools, owned, bounded in bytes, whole after a kill.
+"""The store on disk: blobs by name in pools, with owners and a limit of bytes, safe to kill.
 
-A file is in place before the index names it, and the index forgets it before it goes: a process
-killed anywhere leaves at worst files that the index doesn't name, or names of files that are gone,
-and the next opening clears both away.
-
-Knows nothing of what blobs hold; whoever reads one has to verify it. One thread uses a store, and a
-lock elsewhere keeps two processes from sharing a folder. Longer than other files, because files and
-index change together, and the order of their steps is what keeps the store whole.
+A file is in place before the index names it, and is deleted after the index forgets it. A process
+killed anywhere leaves at worst files without a name or names without a file, and the next opening
+removes both. Readers of blobs must verify them. One thread uses a store, and a lock elsewhere keeps
+other processes out of its folder.
 """
 
 from __future__ import annotations
@@ -28,14 +25,14 @@ from core.system.private_files import UNFINISHED
 
 log = logging.getLogger(__name__)
 
-# Other programs, and the chats themselves, must still be able to write: a full disk breaks far more
-# than a cache can save. A twentieth is what file systems themselves like to keep in reserve.
+# Other programs, and the chats, must still be able to write. A twentieth is what file systems
+# themselves keep in reserve.
 DEFAULT_FLOOR = 2**30
 FLOOR_SHARE = 20
 MOST_NOTES = 64  # of a kind
 _INDEX = "index.db"
 _POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}")
-# The last three are what versions without an index had.
+# The last three are from versions without an index.
 _OURS = re.compile(
     rf"([a-z]+-)?[0-9a-f]{{64}}\.safetensors|{re.escape(UNFINISHED)}.*"
     r"|of-[0-9a-z+_-]*\.log|files\.json|files\.part"
@@ -46,11 +43,11 @@ _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
 
 
 class DiskStore:
-    """The blobs in `folder`, one folder below it for each pool.
+    """The blobs in `folder`, which has one folder for each pool.
 
-    Nothing is written that would leave less than `floor` bytes, or a twentieth of the file system,
-    free. A folder that can't be used makes a `closed` store, which holds nothing; `failure` says
-    why. Whatever changes the disk may raise OSError, and leaves a whole store.
+    At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
+    used makes a `closed` store, which holds nothing; `failure` says why. Everything that changes
+    the disk may raise OSError, and leaves the store consistent.
     """
 
     def __init__(
@@ -61,7 +58,7 @@ class DiskStore:
         self.files = files if files is not None else Files()
         self._floor = floor
         self._index: Index | None = None
-        self._newest = NOWHERE  # the end of the chain whose lasting blob is still to come
+        self._newest = NOWHERE  # the end of the chain that is being written
         self._sums: dict[str, int] = {}  # bytes by pool, as far as they are known
         self._last_used = 0
         self._littered = True  # there may be files that the index doesn't name
@@ -72,20 +69,18 @@ class DiskStore:
         return self._index is None
 
     def open(self) -> None:
-        """Open the folder, made if it is missing; what can't be restored is cleared away."""
+        """Open the folder, made if it is missing, and delete what can't be restored."""
         self.close()
         try:
-            self.files.make_folder(self.folder)
-            self._probe()
+            self.files.open_folder(self.folder)
             self._index = Index(self.folder / _INDEX, self.files)
         except OSError as error:
             self.failure = error
             return
-        with suppress(OSError):  # what could not be cleared away is never read, and goes later
+        with suppress(OSError):  # what could not be deleted is never read, and deleted later
             self._mend()
 
     def close(self, failure: OSError | None = None) -> None:
-        """Let go of the index; the store is empty until it is opened again."""
         if self._index is not None:
             self._index.close()
         self._index, self.failure = None, failure
@@ -93,13 +88,12 @@ class DiskStore:
         self._sums.clear()
 
     def __del__(self) -> None:
-        # A connection refers to itself: it would be open until that is found out.
+        # A connection refers to itself, so it would stay open until garbage collection.
         self.close()
 
     # -- what is held
 
     def num_bytes(self, pool: str) -> int:
-        """Bytes of a pool's blobs."""
         if pool not in self._sums:
             found = self._ask("SELECT coalesce(sum(num_bytes), 0) FROM blobs WHERE pool = ?", pool)
             if not found:
@@ -108,27 +102,22 @@ class DiskStore:
         return self._sums[pool]
 
     def size(self, pool: str, name: str) -> int | None:
-        """Bytes of a blob; None when it isn't held."""
         found = self._ask(f"SELECT num_bytes FROM blobs WHERE {NAMED}", pool, name)
         return int(found[0][0]) if found else None
 
     def needed_by(self, pool: str, name: str) -> str | None:
-        """The name of what a blob needs."""
         needed = f"SELECT name FROM blobs WHERE id = (SELECT needs FROM blobs WHERE {NAMED})"
         found = self._ask(needed, pool, name)
         return str(found[0][0]) if found else None
 
     def path(self, pool: str, name: str) -> Path:
-        """Where a blob lies."""
         return self.folder / pool / name
 
     def touch(self, pool: str, name: str) -> None:
-        """Count a blob as used now."""
-        with suppress(OSError), self._change() as index:  # the order is a wish
+        with suppress(OSError), self._change() as index:
             index.ask(f"UPDATE blobs SET used = ? WHERE {NAMED}", self._now(), pool, name)
 
     def own(self, owner: str, pool: str, names: Iterable[str]) -> None:
-        """Add an owner to those of the blobs that are held."""
         with self._change() as index:
             for name in names:
                 rows.own(index, owner, (pool, name))
@@ -136,7 +125,7 @@ class DiskStore:
     # -- writing
 
     def put(self, blob: Blob, parts: Iterable[Bytes], cap: int) -> bool:
-        """Write a blob, which survives a power cut; False where the pool's `cap` has no room."""
+        """Write a blob durably; False if the pool's `cap` has no room."""
         if not self.make_room(blob, cap):
             return False
         unfinished = self.unfinished(blob.pool)
@@ -150,7 +139,7 @@ class DiskStore:
         return True
 
     def make_room(self, blob: Blob, cap: int) -> bool:
-        """Evict from a pool until a blob fits under `cap` and floor; nothing where it can't."""
+        """Evict from a pool until a blob fits; evicts nothing if it can't."""
         if self._littered:
             self._sweep()
         self.files.make_folder(self.folder / blob.pool)
@@ -166,18 +155,18 @@ class DiskStore:
         return fits
 
     def excess(self, num_bytes: int) -> int:
-        """By how many bytes writing so many would pass the floor; not above 0 if it won't."""
+        """The bytes by which writing so many would leave too few free; at most 0 if it won't."""
         space = self.files.free(self.folder)
         return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
 
     def unfinished(self, pool: str) -> Path:
-        """Where a blob is written until it is adopted; nothing is there now."""
+        """The path at which a blob is written before `adopt`; nothing is there now."""
         path = self.path(pool, f"{UNFINISHED}blob")
         self.files.delete(path)
         return path
 
     def adopt(self, blob: Blob, unfinished: Path, sync: bool = False) -> None:
-        """Put a file that was written in its place; with `sync` that survives a power cut."""
+        """Move a written file to its place; with `sync` that survives a power cut."""
         path = self.path(blob.pool, blob.name)
         self.files.replace(unfinished, path)
         try:
@@ -196,7 +185,7 @@ class DiskStore:
             self._newest = NOWHERE
 
     def shrink(self, pool: str, cap: int) -> None:
-        """Evict down to `cap`, if need be the chain that is being written too."""
+        """Evict down to `cap`, if necessary even the chain that is being written."""
         excess = self.num_bytes(pool) - cap
         if excess > 0 and not self._evict(pool, excess, [self._newest]):
             self._evict(pool, excess, [])
@@ -204,26 +193,24 @@ class DiskStore:
     # -- notes
 
     def note(self, kind: str, key: str) -> str | None:
-        """What was noted under a key."""
         found = self._ask("SELECT value FROM notes WHERE kind = ? AND key = ?", kind, key)
         return str(found[0][0]) if found else None
 
     def write_note(self, kind: str, key: str, value: str) -> None:
-        """Note something in place of what was noted before; the oldest go beyond `MOST_NOTES`."""
+        """Write or replace a note; beyond `MOST_NOTES` of a kind the oldest are deleted."""
         with self._change() as index:
             index.ask(_NOTE, kind, key, value)
             index.ask(_TRIM, kind, kind, MOST_NOTES)
 
     def delete_notes(self, kind: str) -> None:
-        """Delete all notes of a kind."""
         with self._change() as index:
             index.ask("DELETE FROM notes WHERE kind = ?", kind)
 
     # -- deleting
 
     def lose(self, pool: str, name: str) -> None:
-        """Drop a damaged blob, all that needs it, and what nothing needs then."""
-        # What can't be deleted now is no better when it is read again, and goes later.
+        """Delete a damaged blob, all that need it, and what nothing needs then."""
+        # A file that can't be deleted now is found damaged again, and deleted later.
         with suppress(OSError):
             self.files.delete(self.path(pool, name))
         with suppress(OSError):
@@ -234,7 +221,7 @@ class DiskStore:
     def forget(self, owner: str | None, pool: str | None = None) -> None:
         """Delete what only `owner` has (None: all but the weights) in one pool or all of them.
 
-        Gone from the disk on return. Raises OSError; asking again goes on where it stopped.
+        Everything is gone from the disk on return. Raises OSError; another call continues.
         """
         if self._index is None:
             if not self.folder.is_dir():
@@ -263,8 +250,8 @@ class DiskStore:
         index.leave_no_trace()
 
     def _evict(self, pool: str, num_bytes: int, keep: Iterable[Place]) -> bool:
-        """Free so many bytes without what is named in `keep` and what that needs. False, and
-        nothing is gone, where that can't be done."""
+        """Free so many bytes, sparing `keep` and what those need. False, and nothing is deleted, if
+        that can't be done."""
         with suppress(_NoRoomError):
             with self._change() as index:
                 kept = set[int]().union(*(rows.above(index, place) for place in keep))
@@ -276,8 +263,8 @@ class DiskStore:
         return False
 
     def _unlink(self, gone: Iterable[Place]) -> None:
-        """Delete files that the index no longer names. Raises OSError, after all of them have been
-        tried; until a sweep deletes what is left nothing is written."""
+        """Delete files that the index no longer names. Raises OSError after trying all of them;
+        what is left is swept before the next write."""
         failed: OSError | None = None
         for place, name in gone:
             try:
@@ -288,7 +275,6 @@ class DiskStore:
             raise failed
 
     def _clear(self, gone: Collection[Place]) -> None:
-        """Delete files for good, also after a power cut, and folders that are empty then."""
         try:
             self._unlink(gone)
         finally:
@@ -301,7 +287,6 @@ class DiskStore:
         self.files.sync_folder(self.folder)
 
     def _sweep(self) -> int:
-        """Delete our files that the index doesn't name; how many there were."""
         held = set(self._opened().ask("SELECT pool, name FROM blobs"))
         gone = [place for place in self._listing() if place not in held]
         if gone:
@@ -311,28 +296,18 @@ class DiskStore:
 
     # -- opening
 
-    def _probe(self) -> None:
-        """Raise where nothing can be written; a full disk can still be read and deleted from."""
-        try:
-            self.files.probe(self.folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-
     def _mend(self) -> None:
-        """Clear away names without a file, what nobody owns or nothing needs, and files without a
-        name."""
+        """Delete names without a file, blobs without owner or use, and files without a name."""
         there = set(self._listing())
         with self._change() as index:
             ((self._last_used,),) = index.ask("SELECT coalesce(max(used), 0) FROM blobs")
             rows.keep_only(index, there)
         index.leave_no_trace()
-        self.files.delete(self.folder / "kernels.json")  # of versions without an index
+        self.files.delete(self.folder / "kernels.json")  # from versions without an index
         if deleted := self._sweep():
             log.info("%d files that nothing uses were deleted from %s.", deleted, self.folder)
 
     def _listing(self) -> Iterator[Place]:
-        """Our files, by the folder below the store's and the name."""
         for pool in filter(_POOL.fullmatch, self.files.folders(self.folder)):
             for place in (pool, f"{pool}/owners"):
                 if (self.folder / place).is_dir():
@@ -342,7 +317,7 @@ class DiskStore:
     # -- the index
 
     def _ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a question; none where the index can't be read, which closes the store."""
+        """The rows of a query; none if the index can't be read, which closes the store."""
         if self._index is None:
             return []
         try:
@@ -353,7 +328,7 @@ class DiskStore:
 
     @contextmanager
     def _change(self, sync: bool = False) -> Iterator[Index]:
-        """A transaction; an index that turns out damaged closes the store."""
+        """A transaction; a damaged index closes the store."""
         self._sums.clear()
         try:
             with self._opened().change(sync):
@@ -368,7 +343,6 @@ class DiskStore:
         return self._index
 
     def _now(self) -> int:
-        """The time, and later than any before: clocks stand still for milliseconds, and go back."""
         self._last_used = max(time.time_ns(), self._last_used + 1)
         return self._last_used
 
@@ -382,4 +356,4 @@ class DiskStore:
 
 
 class _NoRoomError(Exception):
-    """Undoes an eviction that can't free enough."""
+    """Rolls back an eviction that can't free enough."""

@@ -46,10 +46,10 @@ def private_folder(folder: Path, given: bool = False) -> None:
         return
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise NotPrivateError(folder, "it is a link, or no folder")
+        raise NotPrivateError(folder, "it is a link or not a folder")
     # Root may use another user's folder if asked to.
     if status.st_uid != os.geteuid() and not (given and os.geteuid() == 0):
-        raise NotPrivateError(folder, "it belongs to somebody else")
+        raise NotPrivateError(folder, "it belongs to another user")
     if not given and stat.S_IMODE(status.st_mode) != 0o700:
         with contextlib.suppress(OSError):  # a file system without permissions, as on a USB stick
             folder.chmod(0o700)
@@ -99,7 +99,6 @@ def rename(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path, sync: Callable[[int], None] | None = None) -> None:
-    """Make renames and removals in `folder` durable, where the platform can."""
     if sys.platform == "win32":
         return  # a folder can't be opened there; NTFS journals names by itself
     handle = os.open(folder, os.O_RDONLY)
@@ -123,9 +122,9 @@ def _judge_way(folder: Path) -> None:
         # Only a link's owner matters; in a sticky folder others can't rename files.
         closed = stat.S_ISLNK(status.st_mode) or bool(status.st_mode & stat.S_ISVTX)
         if us and status.st_uid not in (0, us, _UNMAPPED):
-            raise NotPrivateError(path, "it belongs to somebody else, who could replace a folder")
+            raise NotPrivateError(path, "it belongs to another user, who could replace a folder")
         if not closed and _others_may_write(status):
-            raise NotPrivateError(path, "other users may write into it, and could replace a folder")
+            raise NotPrivateError(path, "other users may write into it and could replace a folder")
 
 
 def _way_to(folder: Path) -> Iterator[Path]:

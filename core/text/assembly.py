@@ -56,7 +56,6 @@ def _place(
     last_place: int,
     messages: Sequence[Message],
 ) -> int:
-    """Where `wanted` begins in the glue between the contents of `last_message` and `message`."""
     if last_message < 0:
         # The template may write a system prompt of its own first, so count from the end.
         back = message - wanted + 1

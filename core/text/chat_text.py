@@ -40,10 +40,8 @@ from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
 from core.text.masking import num_images
 from core.text.probing import probe_traits, splicing_obstacle
 from core.text.reply_parts import stored_ids
-from core.text.reply_reader import Delta, ReplyReader
+from core.text.reply_reader import ReplyReader
 from core.text.token_text import grammar_tokens
-
-__all__ = ["ChatText", "Delta", "RenderedPrompt", "ReplyReader"]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ class TextFiles:
     fingerprint: str
 
     def read_tokenizer(self) -> bytes:
-        """The bytes of tokenizer.json. Raises BrokenTokenizerError if it is gone or has changed."""
         try:
             data = _tokenizer_bytes(self.folder)
         except MissingFileError as error:

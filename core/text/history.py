@@ -79,7 +79,6 @@ Item = str | Slot | Piece
 def spliced_pieces(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
 ) -> list[Piece] | None:
-    """The prompt with replies as sampled; None where the template loses a text."""
     items = masked_items(kit, traits.style, conversation, thinking)
     if items is None:
         return None

@@ -24,8 +24,6 @@ TEXT_MEMORY_BYTES = 3 * 2**30
 
 @dataclass(frozen=True)
 class TextKit:
-    """Tokenizer, template and detokenizer of one folder. `vocab_size` bounds the ids of replies."""
-
     template: ChatTemplate
     added: AddedTokens
     tokenizer: Tokenizer

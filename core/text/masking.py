@@ -87,8 +87,6 @@ def _private_codes() -> Iterable[int]:
 
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
-    """How a template takes contents: always as lists of parts; lists of several parts at all."""
-
     always_lists: bool = False
     takes_lists: bool = True
 

@@ -74,7 +74,6 @@ def _items(
 
 
 def _wants_lists(kit: TextKit) -> bool:
-    """True if contents must be lists of parts even for a single text."""
     try:
         plain = masked_items(kit, ContentStyle(), _chat(_user("a")))
     except TemplateError as error:

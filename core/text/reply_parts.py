@@ -88,7 +88,6 @@ def trimmed(ids: Sequence[int], is_space: Callable[[int], bool]) -> tuple[int, .
 
 
 def stored_ids(message: AssistantMessage, fingerprint: str, vocab_size: int) -> list[int] | None:
-    """The ids a reply was stored with; None where another tokenizer sampled them."""
     if message.ids is None or message.ids.tokenizer != fingerprint:
         return None
     try:

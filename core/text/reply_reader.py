@@ -68,7 +68,6 @@ class ReplyReader:
         return self._ids[: self._num_kept]
 
     def push(self, token_id: int) -> Delta:
-        """Take the next sampled id; ignored once `finished`."""
         if self.finished:
             return Delta()
         if token_id in self._stop_ids:
@@ -122,7 +121,6 @@ class _Channel:
         return self.stops.found_at is not None
 
     def push(self, token_id: int, index: int) -> str:
-        """Decode the reply's id number `index`; returns what can be shown."""
         return self._take(self._decoder.push(token_id), index)
 
     def close(self, index: int) -> str:
@@ -175,7 +173,6 @@ class StopStrings:
         self._longest = max(map(len, self._stops), default=0)
 
     def push(self, text: str) -> str:
-        """Take new text, return what may be shown now: nothing once a stop string was found."""
         if self.found_at is not None or not text:
             return ""
         self._held += text

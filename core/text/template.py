@@ -27,8 +27,6 @@ TemplateMessage = Mapping[str, Any]
 
 
 class ChatTemplate:
-    """One compiled template. `special_tokens` are spellings by name (`bos_token` ...)."""
-
     def __init__(self, source: str, special_tokens: Mapping[str, str], helper: Helper) -> None:
         self.source = source
         self._special_tokens = dict(special_tokens)
@@ -74,13 +72,11 @@ def _as_error(reason: str) -> TemplateError:
             f"The template was still running after {TIME_LIMIT_S:.0f} seconds, so it was stopped."
         )
     if reason == "memory":
-        return TemplateTooLargeError(
-            "The template needs more memory than any conversation does, so it was stopped."
-        )
+        return TemplateTooLargeError("The template used too much memory, so it was stopped.")
     words = {
         "raised": "The template stopped with an unknown error.",
-        "started": "The process that templates run in could not be started.",
-        "ended": "The template ended the process that it ran in.",
+        "started": "The process for templates could not be started.",
+        "ended": "The template crashed its process.",
     }
     return TemplateError(words[reason])
 
@@ -99,7 +95,6 @@ class PictureFrame:
 
     @classmethod
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
-        """The frame that a model's processor writes, by its config.json; None if it writes none."""
         if config.get("model_type") == "lfm2_vl":
             return cls._of_lfm2(config, added)
         if config.get("model_type") != "gemma3":

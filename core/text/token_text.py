@@ -100,8 +100,6 @@ class ByteDetokenizer:
 
 
 class WindowDetokenizer:
-    """The same for all other tokenizers: decodes the open ids after the ids shown last."""
-
     def __init__(self, tokens: TokenText) -> None:
         self._tokens = tokens
         self._shown: list[int] = []
@@ -164,8 +162,6 @@ def grammar_tokens(tokens: TokenText, stop_ids: Iterable[int], num_ids: int) -> 
 
 
 class _Vocabulary:
-    """Every id's bytes, and the best ids for text that a grammar forces."""
-
     bos_token_id = None
 
     def __init__(self, tokens: TokenText, ends: list[int], num_ids: int) -> None:

@@ -38,15 +38,15 @@ PLACES_BYTES = 2**20
 _ENTRY_BYTES = 400
 
 _TOKEN_TOO_LONG = (
-    f"The tokenizer has a token of more than {LONGEST_TOKEN_BYTES // 2**10} KiB: no real one has."
+    f"The tokenizer has a token of more than {LONGEST_TOKEN_BYTES // 2**10} KiB, which is too long."
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FAILURES = {
     "time": "The model's tokenizer takes too long, so it was stopped.",
     "memory": "The model's tokenizer needs too much memory, so it was stopped.",
-    "raised": "The model's tokenizer fails on what it was given.",
-    "started": "The process that tokenizers run in could not be started.",
-    "ended": "The model's tokenizer ended the process that it ran in.",
+    "raised": "The model's tokenizer failed on this text.",
+    "started": "The process for tokenizers could not be started.",
+    "ended": "The model's tokenizer crashed its process.",
 }
 
 Numbers = tuple["array[int]", ...]
@@ -85,8 +85,6 @@ def _num_bytes(numbers: Numbers) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The ids of a text, and for each the place in the text where its characters end."""
-
     ids: array[int]
     ends: array[int]
 
@@ -94,7 +92,7 @@ class Encoded:
 class TokenTable:
     def __init__(self, data: bytes, num_ids: int) -> None:
         if not 0 <= num_ids <= min(MAX_IDS, len(data) // 4):
-            raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
+            raise BrokenTokenizerError("The tokenizer's token table is not valid.")
         lengths = array("I", data[: 4 * num_ids])
         self.num_ids, self._lengths = num_ids, lengths
         sizes = [0 if length == NO_TOKEN else length for length in lengths]
@@ -103,7 +101,7 @@ class TokenTable:
         self._ends = array("Q", accumulate(sizes, initial=0))
         self._text = data[4 * num_ids :]
         if self._ends[-1] != len(self._text):
-            raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
+            raise BrokenTokenizerError("The tokenizer's token table is not valid.")
 
     def token(self, token_id: int) -> str | None:
         if not 0 <= token_id < len(self._lengths) or self._lengths[token_id] == NO_TOKEN:

@@ -1,9 +1,8 @@
-"""A model folder as published on Hugging Face: its config and which files hold its weights.
+"""A model folder as published on Hugging Face: its config and its weights files.
 
-Knows the layout, and distrusts it: an index may name only safetensors files, without a path, and
-weights that could run code when opened (pickle) are refused. Links are followed: the Hugging Face
-cache is made of them. The tokenizer's and the template's files are core.text's, the meaning of the
-config is the families'.
+An index may name only safetensors files, without a path, and weights that could run code when
+opened (pickle) are refused. Links are followed, because the Hugging Face cache consists of them.
+`_weights_files` is the only place that chooses a container format.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from core.api.errors import (
 from core.model_files import INDEX_BYTES, read_object
 from core.weights.safetensors_file import (
     HeaderBudget,
-    SafetensorsFile,
     StoredTensor,
+    WeightsFile,
     read_header,
     shown,
 )
@@ -36,26 +35,24 @@ CONFIG = "config.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 GGUF = ".gguf"
-# Of a folder that is no model, no more names are looked at.
+# Names that are looked at in a folder that is no model.
 MOST_ENTRIES = 10_000
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """What loading needs to know; every weights file's header has been checked."""
-
     path: Path
     config: dict[str, Any]
-    files: tuple[SafetensorsFile, ...]
+    files: tuple[WeightsFile, ...]
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
         """Check the folder without loading anything.
 
-        `check` is asked for every tensor of every header, and may raise. Raises MissingFileError,
-        GgufError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError
-        when a shard lacks a tensor that the index places there.
+        `check` is called for every tensor and may raise. Raises MissingFileError, GgufError,
+        BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError if a shard
+        lacks a tensor that the index places there.
         """
         try:
             if not path.is_dir():
@@ -69,17 +66,14 @@ class ModelFolder:
 
     @property
     def tensor_names(self) -> frozenset[str]:
-        """Every name in every file."""
         return frozenset(self.tensors)
 
     @property
     def tensors(self) -> dict[str, StoredTensor]:
-        """Every tensor in every file, by name."""
         return {name: entry for file in self.files for name, entry in file.tensors.items()}
 
 
 def _refuse_gguf(path: Path) -> None:
-    """Raises GgufError for a folder of GGUF files."""
     if any(each.suffix.lower() == GGUF for each in islice(path.iterdir(), MOST_ENTRIES)):
         raise GgufError(
             f"{path.name} holds GGUF files. Waymark reads safetensors: choose the folder of the "
@@ -87,8 +81,8 @@ def _refuse_gguf(path: Path) -> None:
         )
 
 
-def _weights_files(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
-    # In this order: what saves one file over a sharded model may leave the old index behind.
+def _weights_files(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
+    # In this order, because saving one file over a sharded model may leave the old index.
     if (path / SINGLE).is_file():
         return (read_header(path / SINGLE, check),)
     if (path / INDEX).is_file():
@@ -102,8 +96,7 @@ def _weights_files(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFi
     raise MissingFileError(f"{path} has no {SINGLE}.")
 
 
-def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
-    """The files that the index names, in the order of their names."""
+def _shards(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
     weight_map = read_object(path / INDEX, BrokenWeightsError, INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise BrokenWeightsError(f'{INDEX} has no "weight_map".')
@@ -121,10 +114,10 @@ def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...
     return tuple(files.values())
 
 
-def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, SafetensorsFile]:
-    """The files by name; names that are links to one file share what its header says."""
+def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, WeightsFile]:
+    """The files by name; links to one file share its header."""
     budget = HeaderBudget()
-    known: dict[tuple[int, int], SafetensorsFile] = {}
+    known: dict[tuple[int, int], WeightsFile] = {}
     files = {}
     for path in paths:
         status = path.stat()
@@ -136,7 +129,7 @@ def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, Safete
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The file `name` in `folder`; a name with a path in it, or another ending, is refused."""
+    """The file `name` in `folder`; a path, or another ending, is refused."""
     if name != Path(name).name or "\\" in name or "\0" in name:
         raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:

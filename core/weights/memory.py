@@ -1,4 +1,4 @@
-"""Whether a model fits, reckoned from its files before loading; and giving back what was freed."""
+"""Free memory before a load, and returning freed memory to the system."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import torch
 
 from core.api.errors import NotEnoughMemoryError
 
-# For the process to live on after loading: activations of one chunk, and some room for the cache.
+# For activations of one chunk and some room for the cache after loading.
 HEADROOM_BYTES = 256 * 2**20
-# To give back takes a look at every free block: after each of ten thousand small matrices it would
-# take longer than reading them.
-_WORTH_A_LOOK = 16 * 2**20
+# Trimming visits every free block: after each of ten thousand small matrices it would take longer
+# than reading them.
+_TRIM_BYTES = 16 * 2**20
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory that can be allocated on `device` now, in bytes."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free
@@ -26,7 +25,7 @@ def available_bytes(device: torch.device) -> int:
 
 
 def release_to_system() -> None:
-    """Give what was freed back to the system, where the C library would keep it (glibc)."""
+    """Return freed memory to the system where the C library would keep it (glibc)."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -34,25 +33,22 @@ def release_to_system() -> None:
 
 
 class FreedBlocks:
-    """Gives back what is freed bit by bit, when it is worth it."""
+    """Counts freed bytes, and returns them to the system a few MiB at a time."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def add(self, num_bytes: int) -> None:
-        """So much was freed."""
         self._bytes += num_bytes
-        if self._bytes >= _WORTH_A_LOOK:
+        if self._bytes >= _TRIM_BYTES:
             self._bytes = 0
             release_to_system()
 
 
-FREED = FreedBlocks()
-"""Of this process, as its heap is."""
+FREED = FreedBlocks()  # for the heap of this process
 
 
 def check_memory(needed: int, available: int, device: torch.device) -> None:
-    """Raise NotEnoughMemoryError, with both numbers, unless `needed` and some headroom fit."""
     if needed + HEADROOM_BYTES <= available:
         return
     place = "on the graphics card" if device.type == "cuda" else "of memory"

@@ -1,8 +1,8 @@
-"""Which tensors a model is made of, found out by building it once without any data.
+"""Which tensors a model is made of, found by building it once without data.
 
 A family builds its layers from a `Weights` scope. The first time every tensor it asks for is noted
-and answered by a stand-in without data; the notes are the `WeightPlan` that the reader fills. The
-second time the answers are the tensors just read. So names, shapes and types are written once.
+and answered by a stand-in; the notes are the `WeightPlan` that the reader fills. The second time
+the answers are the tensors just read. So names, shapes and types are written once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from core.weights.memory import FREED
-from core.weights.packing import apart, held_bytes, joined, stacked
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import Shape, TensorSpec, Use, WeightPlan
 from core.weights.table import HeldTable, Table
@@ -25,36 +24,33 @@ from kernels.linear.reference import (
     Matrix,
     PlainMatrix,
     QuantisedTensors,
+    StackedMatrix,
+    WeightFormat,
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
 
 
 class Source(Protocol):
-    """Where a model's tensors come from, by full name."""
+    """A model's tensors, by full name."""
 
-    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
-        """The whole tensor."""
-        ...
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
     def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        """What is held of its rows, from the first to the last; whoever asks owns it."""
+        """The slices of a matrix in its format, first row first; the caller owns them."""
         ...
 
-    def table(self, name: str, spec: TensorSpec) -> Table:
-        """Its rows."""
-        ...
+    def table(self, name: str, spec: TensorSpec) -> Table: ...
 
 
 class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
-    `source` answers for a full name and what is expected of it; `dtype` is the model's type;
-    `formats` make matrices, None where there is no data yet; `ops` are what else the layer calls.
-    `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
-    `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
-    sizes. `stored` is the shape in which the folder has a tensor of a full name, empty in a
-    published format, None if it has none: where there are several ways to spell one.
+    `formats` make matrices and are None while there is no data; `ops` are the other operations of
+    a layer; `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
+    `asked` notes every tensor taken in any scope, by full name; `shapes` the sizes that operations
+    are called with. `stored` gives the shape that the folder has for a full name: empty in a
+    published format, None if it has no such tensor. It chooses between several spellings.
     """
 
     def __init__(
@@ -72,54 +68,55 @@ class Weights:
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
-        self._exact = self._rows_alone = False
+        self._exact = self._invariant = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
-        """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
+        """The tensors whose names start with `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
-        inner._exact, inner._rows_alone = self._exact or exact, self._rows_alone
+        inner._exact, inner._invariant = self._exact or exact, self._invariant
         return inner
 
     def exact(self) -> Weights:
-        """The same tensors, of which no matrix is quantised, for rows of tokens: in a tower, where
-        a picture comes whole, rows may depend on one another as they don't here."""
+        """The same tensors, never quantised, for rows of tokens, which must not affect each other.
+
+        In a tower rows may affect each other, because a picture is computed as a whole.
+        """
         inner = self.scope("", exact=True)
-        inner._prefix, inner._rows_alone = self._prefix, True
+        inner._prefix, inner._invariant = self._prefix, True
         return inner
 
     @property
-    def joins_runs(self) -> bool:
-        """Whether products of a row have the same bits however many rows share a call."""
-        return self._formats is not None and self._formats.rows_alone
+    def batch_invariant(self) -> bool:
+        """Whether a row has the same bits however many rows share a call."""
+        return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
-    def joins_steps(self) -> bool:
-        """Whether a step of a few rows has the bits of as many steps of one."""
-        formats = self._formats
-        return formats is not None and formats.steps_alone and self.dtype == torch.bfloat16
+    def batch_invariant_steps(self) -> bool:
+        """Whether a step of a few rows has the same bits as that many steps of one row."""
+        if self._formats is None or self.dtype != torch.bfloat16:
+            return False
+        return self._formats.batch_invariant != "never"
 
     def ops(self, *shapes: OpShape) -> Ops:
-        """What a layer calls with numbers of these `shapes`."""
         self.shapes.update(shapes)
         return self._ops
 
     def tensor(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> Tensor:
-        """The tensor of this name, in the model's type unless `dtype` says otherwise."""
         spec = self._note(name, TensorSpec(shape, dtype or self.dtype))
         return self._source.tensor(self._prefix + name, spec)
 
     def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
-        """What a norm multiplies its channels by, [width] float32: the tensor of this name plus
-        `offset`, without what migrates into the matrices that have it as their input norm."""
+        """A norm's factors, [width] float32: the tensor plus `offset`, without the scales that
+        migrate into the matrices that have it as their input norm."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
         norm = InputNorm(self._prefix + name, offset)
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
     def table(self, name: str, shape: Shape) -> Table:
-        """The tensor of this name, of which single rows are looked up."""
+        """A tensor of which single rows are looked up."""
         spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
         return self._source.table(self._prefix + name, spec)
 
@@ -134,9 +131,9 @@ class Weights:
     ) -> Matrix:
         """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
 
-        Maps of the same inputs are one map: each row is read once, in fewer calls. `input_norm` is
-        the norm whose result the inputs are, if nothing else reads that. With an `order`, which is
-        asked for once there is data, output i is that of row order()[i]; there is no bias then.
+        Joining maps of the same inputs saves calls. `input_norm` is the norm whose result the
+        inputs are, if nothing else reads that. With an `order`, which is called once there is data,
+        output i is that of row order()[i]; there is no bias then.
         """
         slices: list[QuantisedTensors] = []
         biases = []
@@ -148,24 +145,24 @@ class Weights:
         if self._formats is None:
             return PlainMatrix(slices[0][0])
         weight_format = self._formats.of(self._exact)
-        if self._rows_alone and self._formats.exact_alone is not None:
-            weight_format = self._formats.exact_alone
+        if self._invariant and self._formats.exact_invariant is not None:
+            weight_format = self._formats.exact_invariant
         if len(slices) > len(parts) and order is None:
-            return stacked(slices, biases, weight_format)
-        kept = tuple(joined(list(each)) for each in zip(*slices, strict=True))
-        if order is not None:  # of every tensor that is held, rows are outputs
+            return _stacked(slices, biases, weight_format)
+        kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
+        if order is not None:  # rows are outputs in every tensor of a format
             rows = order()
             kept = tuple(each[rows.to(each.device)] for each in kept)
-        slices.clear()  # what was joined goes before what is packed of it comes
-        matrix = weight_format.prepack(kept, joined(biases) if biases else None)
-        gone = held_bytes(kept)
+        slices.clear()  # frees the slices before the packed matrix is allocated
+        matrix = weight_format.prepack(kept, _joined(biases) if biases else None)
+        freed = _num_bytes(kept)
         del kept
-        FREED.add(gone)  # or what comes next is laid beside what has gone
+        FREED.add(freed)
         return matrix
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """Whether the folder has the matrices (outputs, inputs) of these tensors with inputs before
-        outputs. A square one doesn't tell: all of a layer are stored in one way."""
+        outputs. All of a layer are stored in one way, so those that aren't square decide."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
             for name, shape in stacks.items()
@@ -181,9 +178,9 @@ class Weights:
         input_norm: InputNorm | None = None,
         transposed: bool = False,
     ) -> list[Matrix]:
-        """`count` matrices of equal size, as `matrix` makes them of the scopes 0, 1, ..; or, where
-        the folder has it, of the tensor `stack` [count, outputs, inputs], in which inputs come
-        before outputs if `transposed`."""
+        """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
+        tensor `stack` [count, outputs, inputs] if the folder has it; `transposed` swaps its last
+        two axes."""
         stored = self.stored(self._prefix + stack)
         if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))
@@ -201,10 +198,10 @@ class Weights:
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:
             return [PlainMatrix(slices[0][0][:num_outputs])] * count
-        return apart(slices, num_outputs, self._formats.of(self._exact))
+        return _unstacked(slices, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """The exact matrix of a tensor that the file has in another shape: [outputs, inputs]."""
+        """The exact matrix [outputs, inputs] of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
         weight_format = self._formats.exact
@@ -216,7 +213,6 @@ class Weights:
         return self._source.matrix(f"{self._prefix}weight", spec)
 
     def _note(self, name: str, spec: TensorSpec) -> TensorSpec:
-        """Remember what is asked; a tensor may be asked for twice for different uses."""
         name = self._prefix + name
         before = self.asked.get(name)
         if before is not None:
@@ -226,7 +222,6 @@ class Weights:
 
     @property
     def num_parameters(self) -> int:
-        """Numbers in all tensors asked for so far, in any scope."""
         return sum(spec.num_elements for spec in self.asked.values())
 
 
@@ -235,10 +230,10 @@ def plan_weights(
     dtype: torch.dtype,
     check: Callable[[str, TensorSpec], None] = lambda name, spec: None,
 ) -> WeightPlan:
-    """Every tensor that `build` asks for, in the order of asking.
+    """Every tensor that `build` takes, in that order.
 
-    `check` is told of each before it is answered, and may raise: layers reckon with the stand-ins,
-    and results of any size would be allocated.
+    `check` is called with each before the stand-in is made, and may raise: layers compute with
+    stand-ins, so results of any size would be allocated.
     """
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
@@ -246,8 +241,6 @@ def plan_weights(
 
 
 class _StandIns:
-    """Answers every question that passes `check`, without any data."""
-
     def __init__(self, check: Callable[[str, TensorSpec], None]) -> None:
         self._check = check
 
@@ -262,3 +255,47 @@ class _StandIns:
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
+
+def _num_bytes(kept: QuantisedTensors) -> int:
+    return sum(each.nbytes for each in kept)
+
+
+def _stacked(
+    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: WeightFormat
+) -> Matrix:
+    """A matrix too large to be copied at once: each slice is packed and freed before the next."""
+    matrices: list[Matrix] = []
+    widths: list[int] = []
+    bias, start = _joined(biases) if biases else None, 0
+    slices.reverse()
+    while slices:
+        kept = slices.pop()
+        widths.append(kept[0].shape[0])
+        end = start + widths[-1]
+        matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
+        start = end
+        freed = _num_bytes(kept)
+        del kept
+        FREED.add(freed)
+    return StackedMatrix(matrices, widths)
+
+
+def _unstacked(
+    slices: list[QuantisedTensors], num_outputs: int, weight_format: WeightFormat
+) -> list[Matrix]:
+    """The matrices of `num_outputs` that are one below the other; each slice has whole ones."""
+    matrices: list[Matrix] = []
+    slices.reverse()
+    while slices:
+        kept = slices.pop()
+        freed = _num_bytes(kept)
+        split = [each.split(num_outputs) for each in kept]
+        matrices += [weight_format.prepack(part, None) for part in zip(*split, strict=True)]
+        del kept, split
+        FREED.add(freed)
+    return matrices

@@ -1,12 +1,12 @@
-"""Smoothing: large scales of a norm migrate into the columns of the matrices that it feeds.
+"""Smoothing: large scales of a norm migrate into the columns of the matrices after it.
 
-A group of a quantised matrix has one scale. Where a norm multiplies one channel by thirty, weights
-that are thirty times smaller than their neighbours wait for it: they are lost in the group's steps,
-and what is left of them is wrong by thirty times as much. So the norm gives up a power of two of
-such a channel and the matrices' columns take it: nothing is rounded, and the result is the same.
+A group of a quantised matrix has one scale. Where a norm multiplies a channel by thirty, weights
+thirty times smaller than their neighbours are lost in the group's steps, and their error is
+multiplied by thirty. So the norm gives up a power of two of such a channel and the matrices'
+columns take it: nothing is rounded, and the result is the same.
 (The idea: Xiao et al. 2023, SmoothQuant, arXiv:2211.10438, and Wei et al. 2022, arXiv:2209.13325.)
-Channels that a norm makes small stay as they are. What comes in may be large there, and rows whose
-largest number is far from the others are quantised badly.
+Channels that a norm makes small stay as they are: their inputs may be large, and rows with one
+outlier are quantised badly.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class InputNorm:
 
 
 def migrating_scales(scale: Tensor) -> Tensor:
-    """For what a norm multiplies by, [width] float32: what migrates of each channel, 1 or a power
-    of two of at least 4. The same numbers give the same, wherever they lie."""
+    """The part of a norm's factors [width] float32 that migrates: 1 or a power of two of at least
+    4 for each channel, the same on every device."""
     sizes = scale.detach().cpu().abs()
     ratios = sizes / sizes.median()
     large = ratios.isfinite() & (ratios >= _LARGE)
@@ -40,6 +40,7 @@ def migrating_scales(scale: Tensor) -> Tensor:
 
 
 def smoothed_norms(readers: Iterable[tuple[InputNorm | None, bool]]) -> frozenset[str]:
-    """The norms whose scales may migrate: all readers of each can take them, says the second."""
+    """The norms whose scales may migrate, from pairs (norm of a reader, whether it takes them): all
+    readers must take them."""
     known = [(norm.name, takes) for norm, takes in readers if norm is not None]
     return frozenset(name for name, _ in known) - {name for name, takes in known if not takes}

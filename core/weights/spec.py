@@ -1,4 +1,4 @@
-"""What is known of a tensor before a byte of it is read: its shape, its type, what it is for."""
+"""A tensor's shape, type and use, known before a byte of it is read, and sizes that follow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from kernels.linear.reference import PLAIN, WeightFormats
 
 Shape = tuple[int, ...]
 
+# A matrix of more than twice these bytes is read in slices of whole rows: in another format it
+# would otherwise be in memory twice, and an output head is a third of a small model.
+SLICE_BYTES = 64 * 2**20
+SLICE_ROWS = 1024  # slices have multiples of it
+
 
 class Use(enum.Flag):
-    """What a model does with a tensor."""
-
     TENSOR = enum.auto()
     """Any arithmetic of its own."""
     MATRIX = enum.auto()
@@ -28,7 +31,7 @@ class Use(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape of a tensor, the type it has once loaded if it stays plain, and what it is for."""
+    """Shape of a tensor, its type once loaded unless it is quantised, and its use."""
 
     shape: Shape
     dtype: torch.dtype
@@ -38,13 +41,12 @@ class TensorSpec:
     input_norm: InputNorm | None = None
     """The norm whose result this matrix reads, if only matrices read it."""
     stack: int | None = None
-    """Of so many matrices of equal size, one below the other: the file has an axis for them."""
+    """The number of equal matrices, one below the other; the file has an axis for them."""
     transposed: bool = False
     """The file has inputs before outputs of each matrix of a stack."""
 
     @property
     def stored_shape(self) -> Shape:
-        """The shape in the file."""
         if self.stack is None:
             return self.shape
         outputs, inputs = self.shape[0] // self.stack, self.shape[1]
@@ -63,7 +65,6 @@ WeightPlan = Mapping[str, TensorSpec]
 
 
 def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
-    """Bytes that the planned tensors take once loaded."""
     return sum(_bytes(spec, formats) for spec in plan.values())
 
 
@@ -73,3 +74,33 @@ def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     weight_format = formats.of(spec.exact)
     looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
     return weight_format.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)
+
+
+def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
+    """The most bytes that one slice takes while it is transposed or quantised."""
+    sizes = (
+        max(slice_rows(spec, formats))
+        * (spec.num_bytes // spec.shape[0])
+        * (spec.transposed + (not formats.of(spec.exact).is_plain))
+        for spec in plan.values()
+        if Use.MATRIX in spec.use
+    )
+    return max(sizes, default=0)
+
+
+def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
+    """The numbers of rows of the slices in which a tensor is read; a stack in whole matrices.
+
+    A stack is sliced even if it stays plain: its matrices are packed one by one, and would be in
+    memory twice.
+    """
+    held = Use.TABLE in spec.use and not formats.rows_from_file
+    plain = spec.stack is None and formats.of(spec.exact).is_plain
+    whole = held or plain or Use.MATRIX not in spec.use
+    if whole or spec.num_bytes <= 2 * SLICE_BYTES:
+        return [spec.shape[0] if spec.shape else 1]
+    num_rows = spec.shape[0]
+    row_bytes = spec.num_bytes // num_rows
+    multiple = SLICE_ROWS if spec.stack is None else num_rows // spec.stack
+    rows = max(1, SLICE_BYTES // row_bytes // multiple) * multiple
+    return [min(rows, num_rows - start) for start in range(0, num_rows, rows)]

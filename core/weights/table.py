@@ -1,16 +1,16 @@
-"""Tables of which single rows are looked up: held in memory, or left in the weights file.
+"""Tables of which single rows are looked up: in memory, or left in the weights file.
 
-A table of embeddings is read a row a token, 2 KB for 1,500 MB of matrices. So it need not lie in
-memory beside the same numbers packed as the output head.
+A table of embeddings is read a row a token, 2 KB for 1,500 MB of matrices, so it need not be in
+memory in addition to the output head made of the same numbers.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,31 +18,23 @@ from torch.nn import functional as F
 
 from core.api.errors import BrokenWeightsError, MissingFileError
 
-
-class Table(Protocol):
-    """Rows of numbers in the model's type."""
-
-    def __call__(self, ids: Tensor) -> Tensor:
-        """Row numbers [n] -> [n, width]. Raises a WaymarkError where they can't be read."""
-        ...
+# Row numbers [n] -> rows [n, width] in the model's type. Raises WaymarkError.
+Table = Callable[[Tensor], Tensor]
 
 
 class HeldTable:
-    """A `Table` in memory, [rows, width]."""
-
     def __init__(self, rows: Tensor) -> None:
         self._rows = rows
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """As `Table`."""
         return F.embedding(ids, self._rows)
 
 
 class FileTable:
-    """A `Table` [rows, width] that stays in a file, from byte `start`, as numbers of `stored`.
+    """A table [rows, width] that stays in a file, from byte `start`, as numbers of type `stored`.
 
-    The file is held open, so it may be moved or deleted. Written to, it is refused: the rows would
-    not be those that were digested.
+    The file is held open, so it may be moved or deleted. After a write it is refused, because the
+    rows may differ from those that were digested.
     """
 
     def __init__(
@@ -53,7 +45,7 @@ class FileTable:
         stored: torch.dtype,
         dtype: torch.dtype,
     ) -> None:
-        """`file` may be closed afterwards, but not be read from at the same time as rows are."""
+        """`file` may be closed afterwards, but not be read while rows are."""
         self._name = Path(str(file.name)).name
         self._start, self._shape = start, shape
         self._stored, self._dtype = stored, dtype
@@ -63,10 +55,10 @@ class FileTable:
         self._written = self._last_written()
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """As `Table`, where `ids` are. Raises BrokenWeightsError, MissingFileError, IndexError."""
+        """Raises BrokenWeightsError, MissingFileError, IndexError."""
         numbers = ids.tolist()
-        octets = bytearray(len(numbers) * self._row_bytes)
-        view = memoryview(octets)
+        data = bytearray(len(numbers) * self._row_bytes)
+        view = memoryview(data)
         try:
             for place, number in enumerate(numbers):
                 self._read(number, view[place * self._row_bytes :][: self._row_bytes])
@@ -76,9 +68,9 @@ class FileTable:
             raise MissingFileError(message) from error
         if not unchanged:
             raise self._changed()
-        if not octets:
+        if not data:
             return torch.empty(0, self._shape[1], dtype=self._dtype, device=ids.device)
-        rows = torch.frombuffer(octets, dtype=self._stored).view(len(numbers), -1)
+        rows = torch.frombuffer(data, dtype=self._stored).view(len(numbers), -1)
         return rows.to(ids.device, self._dtype)
 
     def _read(self, number: int, row: memoryview) -> None:
@@ -86,11 +78,11 @@ class FileTable:
             raise IndexError(f"There is no row {number} of {self._shape[0]}.")
         os.lseek(self._file, self._start + number * self._row_bytes, os.SEEK_SET)
         while row:
-            octets = os.read(self._file, len(row))
-            if not octets:
+            data = os.read(self._file, len(row))
+            if not data:
                 raise self._changed()
-            row[: len(octets)] = octets
-            row = row[len(octets) :]
+            row[: len(data)] = data
+            row = row[len(data) :]
 
     def _last_written(self) -> tuple[int, int]:
         status = os.fstat(self._file)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.api.stats import RequestStats
 from desktop import numbers, theme
+from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Label, set_tip
@@ -16,7 +17,6 @@ from desktop.widgets.value_grid import Row, ValueGrid
 GAP = 4
 # With less room each word would be on its own line.
 LEAST_PX = 140
-_ROWS = tuple(Row(*each) for each in numbers.ROWS)
 
 
 class NumbersLine(QWidget):
@@ -26,7 +26,9 @@ class NumbersLine(QWidget):
         self.line = QWidget(self)
         self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
         self._text.setProperty("class", "muted small")
-        self._toggle = IconButton("chevron_right", numbers.SHOW_ALL, self, name="numbersToggle")
+        self._toggle = IconButton(
+            "chevron_right", tr("Show all numbers of this reply"), self, name="numbersToggle"
+        )
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
         self._stats = RequestStats()
@@ -111,10 +113,14 @@ class NumbersLine(QWidget):
             self._details = self._make_details()
         self._details.setVisible(is_open and self._known)
         self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
-        self._toggle.set_words(numbers.HIDE_ALL if is_open else numbers.SHOW_ALL)
+        self._toggle.set_words(
+            tr("Hide all numbers of this reply")
+            if is_open
+            else tr("Show all numbers of this reply")
+        )
 
     def _make_details(self) -> ValueGrid:
-        details = ValueGrid(_ROWS, self)
+        details = ValueGrid(tuple(Row(*each) for each in numbers.reply_rows()), self)
         details.setObjectName("numbersDetails")
         # The values are below the text of the line, not below its button.
         details.setContentsMargins(28, 0, 0, 4)

@@ -1,4 +1,4 @@
-"""How a row of the lists of chats is drawn: a title, a section's head, or a title with a note."""
+"""Draws the rows of the lists of chats: a title, the head of a section, a title with a note."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from desktop import theme
 from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, LONGEST_TITLE, NOTE_ROLE
 
 AnyIndex = QModelIndex | QPersistentModelIndex
-# Where the style, with the style sheet's padding, has a title begin.
+# The padding of the style sheet.
 SIDE_PX, ENDS_PX = 14, 8
 NOTE_PX = 2
 SMALLER = 0.88
@@ -24,8 +24,6 @@ FORK_PX = 14
 
 
 class ChatDelegate(QStyledItemDelegate):
-    """Draws rows, and edits a title in a field that takes no more than one can be."""
-
     def createEditor(
         self, parent: QWidget, option: QStyleOptionViewItem, index: AnyIndex
     ) -> QWidget:
@@ -37,7 +35,7 @@ class ChatDelegate(QStyledItemDelegate):
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, index: AnyIndex
     ) -> None:
-        # Qt gives it the place of the words alone, in which its own rim leaves them no room.
+        # Qt's place is as large as the text, so the frame of the editor would cover it.
         editor.setGeometry(option.rect)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
@@ -95,7 +93,6 @@ def _small(font: QFont) -> QFont:
 def _write(
     painter: QPainter, place: QRect, font: QFont, colour: str, words: str, side: Qt.AlignmentFlag
 ) -> None:
-    """One line, as much of it as there is room for."""
     line = QFontMetrics(font).elidedText(words, Qt.TextElideMode.ElideRight, place.width())
     painter.save()
     painter.setFont(font)

@@ -1,8 +1,4 @@
-"""The chats as a Qt list: pinned ones, then the others by day and month, under heads.
-
-What was typed into the search field leaves only titles that match. Renaming in place ends in
-`rename_asked`; the controller stores it and gives the new list back.
-"""
+"""The chats and the deleted chats as Qt lists."""
 
 from __future__ import annotations
 
@@ -13,27 +9,29 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
+from desktop.i18n import tr
+from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.records import Chat
 from desktop.widgets.plain_text import shortened, tip
-from desktop.words.chats import FORK, PINNED, THIS_WEEK, TODAY, YESTERDAY, month_words
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 CHAT_ROLE = Qt.ItemDataRole.UserRole
-# A second line, in lists that have one.
+# A second line.
 NOTE_ROLE = Qt.ItemDataRole.UserRole + 1
-# Whether a chat is a fork of another one.
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
-# More than the widest list shows.
+# Longer than the widest list.
 LONGEST_TITLE = 200
 DAYS_OF_WEEK = 7
+# In the year 9999, the last of the calendar, whatever the clock says.
+LAST_MOMENT = 253_370_764_800.0
 _NOWHERE = QModelIndex()
 
 
 class ChatList(QAbstractListModel):
-    """Chats, the one used last first; a row is a chat or the head of a section.
+    """Chats that match the search, in sections; a row is a chat or the head of a section.
 
     Signals:
-        rename_asked(int, str): the user typed another title for a chat.
+        rename_asked(int, str): the user typed another title for a chat; the controller stores it.
     """
 
     rename_asked = Signal(int, str)
@@ -50,15 +48,15 @@ class ChatList(QAbstractListModel):
     def show(self, chats: Sequence[Chat]) -> None:
         self.chats = list(chats)
         self._places = {chat.id: place for place, chat in enumerate(self.chats)}
-        self._part()
+        self._show_sections()
 
     def search(self, words: str) -> None:
-        """Show only titles that contain this; '' shows all."""
+        """Show only titles that contain this."""
         self.searched = " ".join(words.split()).casefold()
-        self._part()
+        self._show_sections()
 
     def set_busy(self, chat: int, words: str) -> None:
-        """Say beside a chat what its reply is doing; '' when nothing runs in it."""
+        """Mark a chat in which a reply runs; its tip says what the reply does."""
         if self._busy.get(chat, "") == words:
             return
         self._busy[chat] = words
@@ -117,8 +115,7 @@ class ChatList(QAbstractListModel):
             return Qt.ItemFlag.NoItemFlags
         return super().flags(index) | Qt.ItemFlag.ItemIsEditable
 
-    def _part(self) -> None:
-        """Part the chats that match into sections, and show them if that is another list."""
+    def _show_sections(self) -> None:
         found = [chat for chat in self.chats if self.searched in chat.title.casefold()]
         rows: list[Chat | str] = []
         for head, chats in sections(found, time.time()).items():
@@ -132,29 +129,54 @@ class ChatList(QAbstractListModel):
 
 
 def _spoken(chat: Chat, busy: str) -> str:
-    """A row in words: what its icon and its mark say too."""
-    return ", ".join(each for each in (chat.title, FORK if chat.forked else "", busy) if each)
+    fork = tr("fork") if chat.forked else ""
+    return ", ".join(each for each in (chat.title, fork, busy) if each)
 
 
 def sections(chats: Sequence[Chat], now: float) -> dict[str, list[Chat]]:
-    """Chats by the time of their last use, as the user's clock has it, with pinned ones on top.
-
-    Today, yesterday and the seven days before have heads of their own, then each month has one.
-    """
+    """Pinned chats, then the others by the day or month of their last use in local time."""
     midnight = datetime.combine(datetime.fromtimestamp(now).date(), datetime.min.time())
     today, yesterday, week = (
         (midnight - timedelta(days=days)).timestamp() for days in (0, 1, DAYS_OF_WEEK)
     )
-    # In this order, and months as they come: the chat used last comes first.
-    parted: dict[str, list[Chat]] = {PINNED: [], TODAY: [], YESTERDAY: [], THIS_WEEK: []}
+    heads = [(today, tr("Today")), (yesterday, tr("Yesterday")), (week, tr("Last 7 days"))]
+    # Chats come by their last use, so the months come in order.
+    found: dict[str, list[Chat]] = {tr("Pinned"): [], **{head: [] for _, head in heads}}
     for chat in chats:
-        if chat.pinned:
-            head = PINNED
-        elif chat.used >= today:
-            head = TODAY
-        elif chat.used >= yesterday:
-            head = YESTERDAY
-        else:
-            head = THIS_WEEK if chat.used >= week else month_words(chat.used)
-        parted.setdefault(head, []).append(chat)
-    return {head: members for head, members in parted.items() if members}
+        month = f"{datetime.fromtimestamp(min(chat.used, LAST_MOMENT)):%B %Y}"
+        head = next((head for start, head in heads if chat.used >= start), month)
+        found.setdefault(tr("Pinned") if chat.pinned else head, []).append(chat)
+    return {head: members for head, members in found.items() if members}
+
+
+class TrashList(QAbstractListModel):
+    """Deleted chats, each with the day until which it can be restored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chats: list[Chat] = []
+
+    def show(self, chats: Sequence[Chat]) -> None:
+        if list(chats) != self.chats:
+            self.beginResetModel()
+            self.chats = list(chats)
+            self.endResetModel()
+
+    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.chats)
+
+    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        chat = self.chats[index.row()]
+        day = datetime.fromtimestamp(min(chat.deleted + TRASH_S, LAST_MOMENT))
+        words = tr("Kept until {}").format(f"{day.day} {day:%B}")
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return shortened(chat.title, LONGEST_TITLE)
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return f"{chat.title}, {words}"
+            case Qt.ItemDataRole.ToolTipRole:
+                return tip(f"{chat.title}, {words}")
+            case _:
+                return {CHAT_ROLE: chat.id, NOTE_ROLE: words}.get(role)

@@ -1,4 +1,4 @@
-"""The list of chats and the trash: rename, pin, delete, restore, and what is going on in each."""
+"""Renames, pins, forks, deletes and restores chats, and keeps their lists up to date."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
-from desktop.chats.chat_list import ChatList
-from desktop.chats.trash_list import TrashList
+from desktop.chats.chat_list import ChatList, TrashList
+from desktop.i18n import tr
 from desktop.services import Services
 from desktop.store.tables import chats, forks
 from desktop.store.tables.records import Chat
@@ -19,14 +19,12 @@ LONGEST_PAUSE_S = 3600.0
 
 
 class ChatsController(QObject):
-    """Keeps the list of chats true to the store.
-
-    Signals:
-        shown_changed(): another chat is on screen, or the list has another order.
-        deleted(int, str): a chat is in the trash; `restore` brings it back.
-        restored(int): and there it is again, to be opened.
-        forked(Fork): there is a new chat with the messages of another one.
-        time_passed(): an hour is over, or a day.
+    """Signals:
+    shown_changed(): another chat is on screen, or the list has another order.
+    deleted(int, str): a chat and its title went to the trash.
+    restored(int): a chat is back from the trash, to be opened.
+    forked(Fork): there is a new chat with the messages of another one.
+    time_passed(): an hour is over, or a day.
     """
 
     shown_changed = Signal()
@@ -43,8 +41,8 @@ class ChatsController(QObject):
         self._replies = replies
         self._database = services.database
         self._tasks = services.tasks
-        # On their way out: Delete can be pressed again while a reply is still being stopped.
-        self._leaving: set[int] = set()
+        # Delete can be pressed again while a reply is still being stopped.
+        self._deleting: set[int] = set()
         chat_list.rename_asked.connect(self.rename)
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
@@ -53,7 +51,6 @@ class ChatsController(QObject):
         self._clock.start(_pause_ms())
 
     async def refresh(self) -> None:
-        """Read the list and the trash anew."""
         listed, trashed = await self._database.run(_both)
         self.chat_list.show(listed)
         self.trash.show(trashed)
@@ -70,22 +67,25 @@ class ChatsController(QObject):
         self._tasks.spawn(self._rename(chat, title), "Renaming a chat")
 
     def pin(self, chat: int, pinned: bool) -> None:
-        """Have a chat stand on top of the list, or no longer."""
         self._tasks.spawn(self._pin(chat, pinned), "Pinning a chat")
 
     def delete(self, chat: int) -> None:
         """Move a chat to the trash."""
-        if chat not in self._leaving:
-            self._leaving.add(chat)
+        if chat not in self._deleting:
+            self._deleting.add(chat)
             self._tasks.spawn(self._delete(chat), "Deleting a chat")
 
     def restore(self, chat: int, opened: bool = True) -> None:
-        """Put a chat of the trash back on the list, and open it unless told otherwise."""
         self._tasks.spawn(self._restore(chat, opened), "Bringing a chat back")
 
     def fork(self, chat: int, message: int) -> None:
         """A new chat that begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), "Making a fork")
+
+    async def stop_replies(self) -> None:
+        """Stop the replies of all chats."""
+        for chat in {live.chat for live in self._replies.live.values()}:
+            await self._replies.stop_chat(chat)
 
     async def _fork(self, chat: int, message: int) -> None:
         made = await self._database.run(forks.fork, chat, message)
@@ -109,7 +109,7 @@ class ChatsController(QObject):
             await self._database.run(chats.delete, chat)
             await self.refresh()
         finally:
-            self._leaving.discard(chat)
+            self._deleting.discard(chat)
         self.deleted.emit(chat, title)
 
     async def _restore(self, chat: int, opened: bool) -> None:
@@ -124,11 +124,11 @@ class ChatsController(QObject):
         self.time_passed.emit()
 
     def _on_progress(self, live: LiveReply) -> None:
-        self.chat_list.set_busy(live.chat, live.status.partition(":")[0] or "Replying")
+        self.chat_list.set_busy(live.chat, live.status.partition(":")[0] or tr("Replying"))
 
     def _on_end(self, live: LiveReply) -> None:
         others = [each for each in self._replies.live.values() if each.chat == live.chat]
-        self.chat_list.set_busy(live.chat, others[0].status or "Replying" if others else "")
+        self.chat_list.set_busy(live.chat, others[0].status or tr("Replying") if others else "")
 
 
 def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Chat]]:
@@ -136,7 +136,7 @@ def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Chat]]:
 
 
 def _pause_ms() -> int:
-    """Until the next day begins, at which the list is parted anew, or for an hour."""
+    """An hour, or until midnight, when the sections change."""
     now = datetime.now()
     tomorrow = datetime.combine(now.date() + timedelta(days=1), datetime.min.time())
     return int(1000 * min(LONGEST_PAUSE_S, max(1.0, (tomorrow - now).total_seconds() + 1)))

@@ -1,14 +1,15 @@
-"""Deletes for good: rows, picture files, what the engine keeps; once it can no longer be undone.
+"""Deletes chats for good, 30 days after they went to the trash or when the user says so.
 
-A deleted chat is in the trash, and can be restored, for `chats.TRASH_DAYS` days. Then, or when the
-user says so, nothing of it is left: not in copies of the file of chats either, nor in a damaged
-file that was kept. A file of chats that the user put aside stays, and its pictures with it.
+Rows, picture files, backups and damaged files of chats go, and the engine forgets its contexts.
+Keys that it has to forget are in the database until it confirms, so a dead worker or a restart
+loses none. A file of chats that the user put aside stays, and its pictures with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Collection
@@ -18,55 +19,55 @@ from typing import ParamSpec
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.errors import NotDeletedError, WaymarkError
+from core.api.commands import Forget
+from core.api.errors import EngineDiedError, NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
+from core.system.private_files import write_whole
 from desktop.chat.chat import ChatController
-from desktop.chat.replies import Replies
 from desktop.chats.chats import ChatsController
-from desktop.chats.pending_deletions import PendingDeletions
+from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store import trash_clock
+from desktop.store import copies
 from desktop.store.folders import Folders
-from desktop.store.recovery import copies
 from desktop.store.tables import chats, fields, pictures
-from desktop.words.chats import not_deleted
 
 P = ParamSpec("P")
 Purge = Callable[[sqlite3.Connection], set[int]]
 
-# A worker that does not listen must not keep the window open; the queue is sent at the next start.
+# A worker that doesn't answer must not keep the window open; the next start sends the queue.
 CLOSING_PATIENCE_S = 3.0
+CLOCK_NAME = "trash-clock.json"
+CONFIRMED_AFTER_S = 86_400.0
 
 
 class Deletion(QObject):
-    """Follows the list of chats.
-
-    Signals:
-        everything_gone(): all data is deleted.
+    """Signals:
+    everything_gone(): all data is deleted.
+    said(str): why the engine could not forget a chat yet.
     """
 
     everything_gone = Signal()
+    said = Signal(str)
 
     def __init__(
         self,
         services: Services,
         chats: ChatsController,
         chat: ChatController,
-        replies: Replies,
         pictures: PictureController,
-        pending: PendingDeletions,
         folders: Folders,
     ) -> None:
         super().__init__()
         self._chats = chats
         self._chat = chat
-        self._replies = replies
         self._pictures = pictures
-        self._pending_deletions = pending
+        self._engine = services.engine
         self._database = services.database
         self._folders = folders
         self._tasks = services.tasks
+        self._sending = False
+        services.engine.changed.connect(self.send_pending)
         chats.time_passed.connect(
             lambda: services.tasks.spawn(self.purge_old(), "Deleting old chats for good")
         )
@@ -94,27 +95,37 @@ class Deletion(QObject):
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
-        """The same at the end, while the engine still runs; call when no task runs."""
+        """Delete what is old enough, while the engine still runs; call when no task runs."""
         try:
             # Closing the file empties its log.
             await self._delete_rows_and_files(await self._old_ones())
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
-                await asyncio.wait_for(self._pending_deletions.send_all(), CLOSING_PATIENCE_S)
+                await asyncio.wait_for(self._send_all(), CLOSING_PATIENCE_S)
 
     async def _purge(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         try:
             await self._delete_rows_and_files(purge, spare)
         finally:
-            self._pending_deletions.send()
+            self.send_pending()
             try:
                 await self._database.leave_no_trace()
             finally:
                 await self._chats.refresh()
+        # What is deleted is in no backup: its transaction and the removal of backups came before.
+        await self._database.back_up_daily()
 
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
+        def purge_and_remove(connection: sqlite3.Connection) -> set[int]:
+            purged = purge(connection)
+            if purged:
+                # Before the commit, so that a crash leaves no backup with what is deleted.
+                with contextlib.suppress(OSError):
+                    copies.remove(self._folders.database, spare)
+            return purged
+
         async with self._pictures.held():
-            purged = await self._database.run(purge)
+            purged = await self._database.run(purge_and_remove)
             try:
                 self._chat.forget(purged)
                 await deleted(BlobStore(self._folders.pictures).sweep)
@@ -126,15 +137,14 @@ class Deletion(QObject):
 
     async def _old_ones(self) -> Purge:
         """Delete the chats that have been in the trash for long enough."""
-        clock = partial(trash_clock.confirmed, self._folders.data / trash_clock.NAME, time.time())
+        clock = partial(confirmed_moment, self._folders.data / CLOCK_NAME, time.time())
         now: float | None = None
         with contextlib.suppress(OSError):  # without a clock nothing is old
             now = await asyncio.get_running_loop().run_in_executor(None, clock)
         return partial(chats.purge, before=0.0 if now is None else now - chats.TRASH_S)
 
     async def _delete_everything(self) -> None:
-        for chat in {live.chat for live in self._replies.live.values()}:
-            await self._replies.stop_chat(chat)
+        await self._chats.stop_replies()
         self._chat.forget_everything()
         async with self._pictures.held():
             await self._database.run(chats.delete_everything)
@@ -142,7 +152,7 @@ class Deletion(QObject):
                 await deleted(copies.remove_all, self._folders.database)
                 await deleted(BlobStore(self._folders.pictures).sweep)
             finally:
-                self._pending_deletions.send()
+                self.send_pending()
                 await self._remove_unused(set())
                 await self._chats.refresh()
                 await self._database.leave_no_trace()
@@ -155,13 +165,45 @@ class Deletion(QObject):
         kept = copies.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
 
+    def send_pending(self) -> None:
+        """Have the engine forget deleted chats, in the background."""
+        if not self._sending and self._engine.status.runs:
+            self._sending = True
+            self._tasks.spawn(self._send(), "Forgetting deleted chats")
+
+    async def _send(self) -> None:
+        try:
+            await self._send_all()
+        except WaymarkError as error:
+            # A worker that died is restarted, and its status sends the queue again.
+            if error.info().name != EngineDiedError.__name__:
+                self.said.emit(
+                    tr(
+                        "The context of a deleted chat could not be deleted yet: {} The next start "
+                        "tries again."
+                    ).format(error.message)
+                )
+        finally:
+            self._sending = False
+
+    async def _send_all(self) -> None:
+        """Send the queue in order. Raises WaymarkError when the engine refuses; the rest stays."""
+        while row := await self._database.run(chats.next_to_forget):
+            command = Forget(chat=row.key, cache_folder=str(self._folders.contexts))
+            await self._engine.client.ask(command).last()
+            await self._database.run(chats.confirm_forgotten, row.number)
+
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
     """Delete files in a thread. Raises NotDeletedError when the system refuses."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
-        raise NotDeletedError(not_deleted(error.filename, error.strerror)) from error
+        raise NotDeletedError(
+            tr(
+                "{file} could not be deleted: {reason}. The next deletion for good tries again."
+            ).format(file=error.filename, reason=error.strerror)
+        ) from error
 
 
 def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:
@@ -174,3 +216,34 @@ def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -
         name = path.name
         if fields.is_digest(name) and name not in used and (known is None or name in known):
             blobs.remove(name)
+
+
+def confirmed_moment(path: Path, now: float) -> float | None:
+    """The latest moment that a look at least a day later has confirmed, if there is one.
+
+    A clock that jumps ahead would empty the trash at once, so the trash counts by this moment.
+    `now` is stored for later looks. Raises OSError.
+    """
+    seen, trusted = _clock(path)
+    if trusted is not None and trusted > now:
+        trusted = None  # the clock was ahead then
+    if seen is None or seen > now:
+        seen = now
+    elif now - seen >= CONFIRMED_AFTER_S:
+        seen, trusted = now, seen
+    if (seen, trusted) != _clock(path):
+        write_whole(path, json.dumps({"seen": seen, "confirmed": trusted}).encode())
+    return trusted
+
+
+def _clock(path: Path) -> tuple[float | None, float | None]:
+    """The stored moments; none if the file is missing or damaged."""
+    try:
+        kept = json.loads(path.read_bytes())
+        seen, trusted = kept["seen"], kept["confirmed"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None, None
+    return (
+        seen if isinstance(seen, int | float) else None,
+        trusted if isinstance(trusted, int | float) else None,
+    )

@@ -1,4 +1,4 @@
-"""The left side: a new chat, a search over titles, the list of chats, the trash in its place."""
+"""The left side: a button for a new chat, a search over titles, the chats or the trash."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from desktop.chats.chat_delegate import ChatDelegate
 from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.trash_page import TrashPage
+from desktop.i18n import tr
+from desktop.number_format import whole
 from desktop.store.tables.records import Chat
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, action
 from desktop.widgets.search_field import SearchField
-from desktop.words import chats as words
 
 
 class ChatsView(QListView):
-    """A list in whose heads no key ends."""
+    """A list whose section heads no key selects."""
 
     def moveCursor(
         self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
@@ -46,18 +47,14 @@ def _selectable(index: QModelIndex) -> bool:
 
 
 class SideBar(QFrame):
-    """The list of chats.
-
-    Signals:
-        open_asked(object): show this chat, to write in it; None for a new one.
-        look_asked(object): show this chat; whoever goes through the list with keys stays there.
-        doomed(object): delete this chat of the trash for good; None for all of them.
-        selected(): another chat of the list is selected, or none.
+    """Signals:
+    open_asked(object): show this chat and focus its composer; None for a new chat.
+    look_asked(object): show this chat and keep the focus in the list.
+    selected(): another chat of the list is selected, or none.
     """
 
     open_asked = Signal(object)
     look_asked = Signal(object)
-    doomed = Signal(object)
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -65,9 +62,9 @@ class SideBar(QFrame):
         self.setObjectName("sideBar")
         self._chats = chats
         self._following = False
-        self._new = Button(words.NEW_CHAT, name="newChat", spoken=words.NEW_CHAT)
+        self._new = Button(tr("New chat"), name="newChat", spoken=tr("New chat"))
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
-        self.search = SearchField("chatSearch", words.SEARCH_TITLES)
+        self.search = SearchField("chatSearch", tr("Search titles"))
         self.list = self._make_list()
         self._nothing = Label(name="chatSearchNone", style="muted", wraps=True)
         self._open_trash = Button(name="openTrash", style="flat")
@@ -82,28 +79,23 @@ class SideBar(QFrame):
 
     @property
     def has_selected(self) -> bool:
-        """True if a chat of the list is selected."""
         return self._current() is not None
 
     def rename_current(self) -> None:
-        """Edit the title of the chat that is selected, in place."""
         if self.list.currentIndex().isValid():
             self.list.edit(self.list.currentIndex())
 
     def delete_current(self) -> None:
-        """Move the chat that is selected to the trash."""
         chat = self._current()
         if chat is not None:
             self._chats.delete(chat.id)
 
     def pin_current(self) -> None:
-        """Pin the chat that is selected, or unpin it."""
         chat = self._current()
         if chat is not None:
             self._chats.pin(chat.id, not chat.pinned)
 
     def search_chats(self) -> None:
-        """Go to the search field, whatever stands in the list's place."""
         self.show()
         self._leave_trash()
         self.search.setFocus()
@@ -115,7 +107,7 @@ class SideBar(QFrame):
     def _make_list(self) -> QListView:
         view = ChatsView()
         view.setObjectName("chatList")
-        view.setAccessibleName(words.CHATS)
+        view.setAccessibleName(tr("Chats"))
         view.setModel(self._chats.chat_list)
         view.setItemDelegate(ChatDelegate(view))
         view.setEditTriggers(
@@ -124,7 +116,7 @@ class SideBar(QFrame):
         )
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
         view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # Heads are as high as chats: of two thousand rows only those that are seen are asked.
+        # With rows of one height, Qt asks only for the visible ones.
         view.setUniformItemSizes(True)
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         view.customContextMenuRequested.connect(self._show_menu)
@@ -134,24 +126,24 @@ class SideBar(QFrame):
         menu = QMenu(self)
         menu.setObjectName("chatMenu")
         menu.aboutToShow.connect(self._say_pin)
-        self._pin: QAction = action(words.PIN, menu, self.pin_current)
+        self._pin: QAction = action(tr("Pin to the top"), menu, self.pin_current)
         menu.addAction(self._pin)
-        menu.addAction(action(words.RENAME, menu, self.rename_current))
-        menu.addAction(action(words.DELETE, menu, self.delete_current))
-        # Only while the list has the focus: in the composer, Delete deletes a letter.
-        delete = action(words.DELETE, self.list, self.delete_current)
+        menu.addAction(action(tr("Rename"), menu, self.rename_current))
+        menu.addAction(action(tr("Delete"), menu, self.delete_current))
+        # Only while the list has the focus: in the composer, Delete deletes a character.
+        delete = action(tr("Delete"), self.list, self.delete_current)
         delete.setShortcut(QKeySequence(QKeySequence.StandardKey.Delete))
         delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.list.addAction(delete)
         return menu
 
     def _build(self) -> None:
-        self._rename = IconButton("edit", words.RENAME_CHAT, name="renameChat")
+        self._rename = IconButton("edit", tr("Rename the chat (F2)"), name="renameChat")
         self._rename.clicked.connect(self.rename_current)
-        self._delete = IconButton("trash", words.DELETE_CHAT, name="deleteChat")
+        self._delete = IconButton("trash", tr("Delete the chat (Delete)"), name="deleteChat")
         self._delete.clicked.connect(self.delete_current)
         row = QHBoxLayout()
-        row.addWidget(Label(words.CHATS, style="heading"), 1)
+        row.addWidget(Label(tr("Chats"), style="heading"), 1)
         row.addWidget(self._rename)
         row.addWidget(self._delete)
         chats = QWidget()
@@ -179,17 +171,15 @@ class SideBar(QFrame):
         self.list.selectionModel().currentChanged.connect(self._on_current)
         self.list.activated.connect(self._on_activated)
         self.search.textChanged.connect(chats.chat_list.search)
-        # A list that was empty before is not reset; the words that name the search are others.
+        # An empty list is not reset, but the message that names the search changes.
         self.search.textChanged.connect(self._follow)
         self.search.left.connect(self.list.setFocus)
         self.search.found.connect(self._go_to_found)
         self._open_trash.clicked.connect(self._show_trash)
         self.trash.left.connect(self._leave_trash)
-        self.trash.doomed.connect(self.doomed)
         theme.signals().changed.connect(self._draw)
 
     def _enable(self) -> None:
-        """There is something to rename or delete only while a chat is selected."""
         selected = self.has_selected
         self._rename.setEnabled(selected)
         self._delete.setEnabled(selected)
@@ -202,8 +192,9 @@ class SideBar(QFrame):
     def _count_trash(self) -> None:
         count = len(self._chats.trash.chats)
         self._open_trash.setVisible(bool(count))
-        self._open_trash.set_words(words.trash_row(count))
-        self._open_trash.setAccessibleName(words.trash_row(count))
+        title = tr("Deleted chats ({})").format(whole(count))
+        self._open_trash.set_words(title)
+        self._open_trash.setAccessibleName(title)
 
     def _show_trash(self) -> None:
         self._pages.setCurrentWidget(self.trash)
@@ -220,7 +211,7 @@ class SideBar(QFrame):
 
     def _say_pin(self) -> None:
         chat = self._current()
-        self._pin.setText(words.UNPIN if chat is not None and chat.pinned else words.PIN)
+        self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
         """Select the chat that is on screen, without asking to open it again."""
@@ -232,12 +223,15 @@ class SideBar(QFrame):
             self.list.clearSelection()
         self._following = False
         found = bool(chats.rows) or not chats.searched
-        self._nothing.setText("" if found else words.no_match(self.search.text().strip()))
+        none = tr(
+            "No title contains \N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}."
+        )
+        self._nothing.setText("" if found else none.format(self.search.text().strip()))
         self._nothing.setVisible(not found)
         self._enable()
 
     def _go_to_found(self) -> None:
-        """To the chat on screen if its title matches, else to the first that does."""
+        """Select the chat on screen if its title matches, else the first that does."""
         self.list.setFocus()
         if not self.list.currentIndex().isValid() and len(self._chats.chat_list.rows) > 1:
             # A head comes first.

@@ -32,7 +32,7 @@ from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.services import Services
 from desktop.settings.setting_rows import MODEL_ROWS
-from desktop.store.tables import chats, messages, summaries
+from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
 
@@ -202,7 +202,7 @@ class LimitController(QObject):
         text = await self._ask(answered, model)
         if text is None:
             return None
-        return await self._database.run(summaries.begin_from, chat, text, question)
+        return await self._database.run(forks.begin_from, chat, text, question)
 
     async def _ask(self, chat_path: ChatPath, model: ModelInfo) -> str | None:
         settings = self._settings.settings

@@ -13,8 +13,8 @@ from core.api.commands import DeleteMatrices
 from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
-from core.client.client import ANSWERING, EngineClient, EngineState
-from core.client.life import RESTARTED_WORDS
+from core.client.client import ANSWERING, EngineClient
+from core.client.life import RESTARTED_WORDS, EngineState
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr

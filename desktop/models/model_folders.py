@@ -1,7 +1,6 @@
-"""Finds the models in a folder that the user chose: one, several, or the Hugging Face cache.
+"""Finds the models in a chosen folder: a model, a folder of models, or the Hugging Face cache.
 
-Looks at names alone and reads nothing but the cache's note of the newest snapshot. May block on a
-disk that does not answer, so it is called in a thread.
+Reads names and the cache's `refs/main`. May block on a disk, so it is called in a thread.
 """
 
 from __future__ import annotations
@@ -22,15 +21,11 @@ HASH_BYTES = 128
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """The model folders that a chosen folder stands for, by name.
-
-    A model, or what holds none, is itself; a folder of the hub cache its newest snapshot; any other
-    folder the models directly in it.
-    """
+    """The folders of models in a chosen folder, sorted: the folder itself if it is a model or holds
+    none, the newest snapshot of a folder of the hub cache, else the models directly in it."""
     found = _model(folder)
     if found is not None:
         return (found,)
-    # In the cache's own folder, `hub` holds the models.
     places = [folder / "hub"] if (folder / "hub").is_dir() else [folder]
     below = (_model(each) for place in places for each in _entries(place))
     models = sorted({each for each in below if each is not None})
@@ -38,8 +33,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """The folder in which a dialog begins: beside the last model, or in the hub cache; '' if
-    neither is there."""
+    """The start folder of a dialog: that of the last model, or the hub cache; '' without both."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)
@@ -57,14 +51,14 @@ def hub_cache(environment: Mapping[str, str]) -> Path:
 
 
 def _beside(model: Path) -> Path:
-    """The folder in which a model's folder is; of a snapshot the cache."""
+    """The parent of a model's folder; of a snapshot, the cache."""
     if model.parent.name == SNAPSHOTS and hub_name(model.parent.parent.name):
         return model.parents[2]
     return model.parent
 
 
 def _model(folder: Path) -> Path | None:
-    """The folder of the model that a folder is, or keeps in a snapshot."""
+    """The folder if it is a model, or its newest snapshot."""
     with contextlib.suppress(OSError):
         if (folder / CONFIG).is_file():
             return folder

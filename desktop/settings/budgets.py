@@ -1,7 +1,4 @@
-"""The byte budgets for people: what automatic stands for, what is too small, and how sizes step.
-
-Knows sizes as a person writes them ('1.5 GB'). What a budget holds is said in `setting_costs`.
-"""
+"""Budgets in bytes: defaults, bounds and costs in words, and sizes as text ('1.5 GB')."""
 
 from __future__ import annotations
 
@@ -10,6 +7,8 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from core.api.model_info import ModelInfo
+from core.api.params import CacheSettings
+from desktop.i18n import tr
 from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
@@ -17,8 +16,7 @@ from desktop.number_format import (
     parse_number,
     whole,
 )
-from desktop.numbers import format_bytes
-from desktop.words import settings as words
+from desktop.numbers import count_of, format_bytes
 
 MB = 1000**2
 GB = 1000**3
@@ -34,13 +32,12 @@ STEPS = tuple(
     for size in sizes
 )
 assert all(one < other for one, other in pairwise(STEPS))
-# How the place of a budget is called where a size doesn't fit it.
-_PLACES = {
-    "cache.host_bytes": "memory",
-    "cache.device_bytes": "graphics memory",
-    "cache.disk_bytes": "disk",
-    "model.weights_bytes": "disk",
-}
+
+
+def _place(key: str) -> str:
+    if key == "cache.host_bytes":
+        return tr("memory")
+    return tr("graphics memory") if key == "cache.device_bytes" else tr("disk")
 
 
 def automatic(key: str, model: ModelInfo) -> int:
@@ -65,13 +62,19 @@ def smallest(key: str, model: ModelInfo) -> int:
 
 def too_small(key: str, value: object, model: ModelInfo | None) -> str:
     """Why a budget of `value` bytes is too small for the loaded model, with numbers; '' if not."""
-    if key not in _PLACES or model is None or not isinstance(value, int):
+    if not key.endswith("_bytes") or model is None or not isinstance(value, int):
         return ""
     least = smallest(key, model)
     if value >= least:
         return ""
-    return words.too_small_words(
-        exact_bytes(value), _PLACES[key], model.context_length, at_least(least)
+    return tr(
+        "{size} of {place} is too small: a context of {tokens} tokens alone takes {least}. Allow "
+        "at least that, or load the model with a shorter context."
+    ).format(
+        size=exact_bytes(value),
+        place=_place(key),
+        tokens=whole(model.context_length),
+        least=at_least(least),
     )
 
 
@@ -79,7 +82,9 @@ def too_large(key: str, value: object, most: int | None) -> str:
     """Why a budget of `value` bytes is more than there is here, with numbers; '' if not."""
     if most is None or not isinstance(value, int) or value <= most:
         return ""
-    return words.too_large_words(exact_bytes(value), _PLACES[key], most)
+    return tr("{size} is more than this computer has: {most} of {place}.").format(
+        size=exact_bytes(value), most=format_bytes(most), place=_place(key)
+    )
 
 
 def parse_size(text: str) -> int | None:
@@ -120,3 +125,125 @@ def stepped(size: int, steps: int) -> int:
     """The size so many steps up or down from `size`."""
     place = bisect_right(STEPS, size) - 1 if steps > 0 else bisect_left(STEPS, size)
     return STEPS[max(0, min(len(STEPS) - 1, place + steps))]
+
+
+def setting_cost(key: str, cache: CacheSettings, model: ModelInfo | None) -> str:
+    """The cost of a setting of what is cached; '' for a setting that has none."""
+    costs = {
+        "cache.count": _count_cost,
+        "cache.interval": _interval_cost,
+        "cache.host_bytes": _host_cost,
+        "cache.device_bytes": _device_cost,
+        "cache.disk_bytes": _disk_cost,
+        "model.weights_bytes": _weights_cost,
+    }
+    if key not in costs:
+        return ""
+    return (
+        tr("The cost is known once a model is loaded.")
+        if model is None
+        else costs[key](cache, model)
+    )
+
+
+def budget_in_force(key: str, cache: CacheSettings, model: ModelInfo) -> int:
+    """Bytes of a budget: the size set, or what automatic stands for."""
+    own: int | None = getattr(cache, key.partition(".")[2])
+    return automatic(key, model) if own is None else own
+
+
+def _count_cost(cache: CacheSettings, model: ModelInfo) -> str:
+    each = model.checkpoint_bytes
+    if not each:
+        return _no_checkpoints()
+    if not cache.count:
+        return tr("Switched off: every turn reads the whole chat again.")
+    said = f"{count_of(cache.count, 'checkpoint')}: " + tr("up to {}").format(
+        format_bytes(cache.count * each)
+    )
+    said += tr(" ({} each).").format(format_bytes(each)) if cache.count > 1 else "."
+    fits = _spare_host(cache, model) // each
+    if fits < cache.count:
+        said += tr(" The memory budget has room for {} of them.").format(whole(fits))
+    return said
+
+
+def _interval_cost(cache: CacheSettings, model: ModelInfo) -> str:
+    if not model.checkpoint_bytes:
+        return _no_checkpoints()
+    if not cache.count:
+        return tr("Without effect while checkpoints are switched off.")
+    spacing = -(-cache.interval // model.grid) * model.grid
+    most = whole(spacing + model.grid - 1)
+    return tr("At most {} tokens are read again inside a long message.").format(most)
+
+
+def _host_cost(cache: CacheSettings, model: ModelInfo) -> str:
+    key = "cache.host_bytes"
+    trouble = too_small(key, cache.host_bytes, model)
+    if trouble:
+        return trouble
+    spare = _spare_host(cache, model)
+    holds = _holds(spare, cache.count, model)
+    if not model.smallest_host_budget:
+        return tr("Room for {}.").format(holds)
+    full = tr("Room for a full context of {tokens} tokens ({size})").format(
+        tokens=whole(model.context_length), size=format_bytes(smallest(key, model))
+    )
+    return full + (tr(", and also for {}.").format(holds) if spare else tr(" only."))
+
+
+def _device_cost(cache: CacheSettings, model: ModelInfo) -> str:
+    trouble = too_small("cache.device_bytes", cache.device_bytes, model)
+    if trouble:
+        return trouble
+    tokens = _tokens(budget_in_force("cache.device_bytes", cache, model), model)
+    return tr("Room for {} of context.").format(count_of(tokens, "token"))
+
+
+def _disk_cost(cache: CacheSettings, model: ModelInfo) -> str:
+    size = budget_in_force("cache.disk_bytes", cache, model)
+    if not size:
+        return tr("Nothing is kept on disk: after a restart, chats are read again.")
+    held = _kept(_tokens(size, model))
+    if model.checkpoint_bytes:
+        checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
+        held += tr(", or {} on disk").format(checkpoints)
+    return tr("Room for {}, of all chats together.").format(held)
+
+
+def _weights_cost(_: CacheSettings, model: ModelInfo) -> str:
+    kept = model.load.kept_bytes
+    if not kept:
+        return tr("Nothing is kept now.")
+    return tr("{} kept now, of all models.").format(format_bytes(kept))
+
+
+def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:
+    """Bytes of the memory budget that the largest context leaves to everything else."""
+    size = budget_in_force("cache.host_bytes", cache, model)
+    return max(0, size - model.smallest_host_budget)
+
+
+def _holds(size: int, count: int, model: ModelInfo) -> str:
+    """What so many bytes hold: never more checkpoints than are allowed."""
+    if not model.checkpoint_bytes or not count:
+        return _kept(_tokens(size, model))
+    rest = size - count * model.checkpoint_bytes
+    if rest < 0:
+        checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
+        return tr("{} or {}").format(_kept(_tokens(size, model)), checkpoints)
+    everything = tr("all {} and {}")
+    return everything.format(count_of(count, "checkpoint"), _kept(_tokens(rest, model)))
+
+
+def _kept(tokens: int) -> str:
+    return tr("{} kept").format(count_of(tokens, "token"))
+
+
+def _no_checkpoints() -> str:
+    return tr("This model has no recurrent state, so it needs no checkpoints.")
+
+
+def _tokens(size: int, model: ModelInfo) -> int:
+    return size // max(1, model.kv_bytes_per_token)

@@ -1,4 +1,4 @@
-"""Which model: its folder with the recent ones, and the button that loads it."""
+"""The folder of the model, the recent ones, and the button that loads it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
-from desktop.numbers import describe_choice, describe_load
+from desktop.i18n import tr
+from desktop.number_format import whole
+from desktop.numbers import describe_choice, describe_load, format_bytes
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
-from desktop.words import settings as words
 
-# What the style leaves free beside the words.
+# Free space of the style around the text.
 ROOM_PX = 4
 
 
 class FolderBox(QComboBox):
-    """Shows as much of a folder's name as there is room for, and says where it goes on."""
+    """Elides a folder's name that is too long."""
 
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)
@@ -38,11 +40,9 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    """Model folder and Load.
-
-    Signals:
-        browse_asked(): the user wants to pick a folder.
-        load_asked(): the model was asked for; the settings are done with.
+    """Signals:
+    browse_asked(): the user wants to pick a folder.
+    load_asked(): the user pressed Load.
     """
 
     browse_asked = Signal()
@@ -51,18 +51,18 @@ class ModelBox(QWidget):
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._settings = settings
-        # What went wrong last, and how many folders had been chosen by then.
+        # The last error, and how many folders had been chosen by then.
         self._told = ("", 0)
         self._folders = FolderBox()
         self._folders.setObjectName("modelFolder")
-        self._folders.setAccessibleName(words.FOLDER_SPOKEN)
+        self._folders.setAccessibleName(tr("Model folder"))
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self._folders.setSizeAdjustPolicy(policy)
         self._folders.setMinimumContentsLength(8)
         self._folders.activated.connect(self._on_folder)
-        browse = IconButton("folder", words.BROWSE, name="browseModel")
+        browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
         browse.clicked.connect(self.browse_asked)
-        self._load = Button(words.LOAD, name="loadModel")
+        self._load = Button(tr("Load"), name="loadModel")
         self._load.clicked.connect(self._act)
         self._words = Label(name="modelWords", wraps=True)
         row = QHBoxLayout()
@@ -86,11 +86,11 @@ class ModelBox(QWidget):
         for path in known:
             self._folders.addItem(shown_name(path), path)
         self._folders.setCurrentIndex(known.index(chosen))
-        set_tip(self._folders, chosen or words.DEMO)
+        set_tip(self._folders, chosen or tr("The demo model"))
         self._show_status(self._settings.engine.status)
 
     def _trouble(self, status: EngineStatus) -> str:
-        """The last error; '' once another folder was chosen."""
+        """The last error; '' if another folder was chosen since."""
         if status.trouble != self._told[0]:
             self._told = status.trouble, self._settings.choices
         return status.trouble if self._told[1] == self._settings.choices else ""
@@ -98,8 +98,8 @@ class ModelBox(QWidget):
     def _show_status(self, status: EngineStatus) -> None:
         trouble = self._trouble(status)
         loading = status.phase is Phase.LOADING
-        self._load.set_words(words.CANCEL if loading else words.LOAD)
-        self._load.setAccessibleName(words.CANCEL_SPOKEN if loading else words.LOAD_SPOKEN)
+        self._load.set_words(tr("Cancel") if loading else tr("Load"))
+        self._load.setAccessibleName(tr("Cancel loading") if loading else tr("Load the model"))
         wanted = self._settings.needs_load or status.model is None or bool(trouble)
         self._load.setEnabled(loading or wanted)
         self._load.setProperty("class", "primary" if wanted and not loading else "")
@@ -112,23 +112,24 @@ class ModelBox(QWidget):
     def _describe(self, status: EngineStatus, trouble: str) -> str:
         if trouble and status.phase is not Phase.LOADING:
             return trouble
-        cancelled = words.CANCELLED if status.cancelled else ""
+        cancelled = tr("Loading was cancelled.") if status.cancelled else ""
         model = status.model
         if model is None:
             return cancelled or status.words()
         if self._settings.needs_load:
-            return f"{cancelled} {words.PRESS_LOAD}".strip()
-        facts = words.model_words(
-            model.family,
-            model.num_parameters,
-            model.vision,
-            f"{model.device}, {model.precision}",
-            (model.context_length, model.model_context_length),
-            model.kv_bytes_per_token,
-        )
+            return f"{cancelled} {tr('Press Load to work with these settings.')}".strip()
         why = describe_choice(model.precision, model.choice)
-        guessing = model.mtp_refused if model.joins_steps else words.ONE_A_STEP
-        parts = (cancelled, facts, why, describe_load(model.load), model.history_note, guessing)
+        guessing = model.mtp_refused
+        if not model.joins_steps:
+            guessing = tr("Speculative decoding is off: it needs another precision or device.")
+        parts = (
+            cancelled,
+            _facts(model),
+            why,
+            describe_load(model.load),
+            model.history_note,
+            guessing,
+        )
         return " ".join(part for part in parts if part)
 
     def _on_folder(self, at: int) -> None:
@@ -140,3 +141,19 @@ class ModelBox(QWidget):
         else:
             self._settings.load()
             self.load_asked.emit()
+
+
+def _facts(model: ModelInfo) -> str:
+    return tr(
+        "{family}, {parameters} parameters, {reads}. {device}, {precision}; context {length} of "
+        "{own} tokens, {each} for each."
+    ).format(
+        family=model.family,
+        parameters=whole(model.num_parameters),
+        reads=tr("reads pictures") if model.vision else tr("reads text only"),
+        device=model.device,
+        precision=model.precision,
+        length=whole(model.context_length),
+        own=whole(model.model_context_length),
+        each=format_bytes(model.kv_bytes_per_token),
+    )

@@ -1,77 +1,146 @@
-"""One setting to look at and change: its title, a control that fits its kind, what it means."""
+"""Edits one setting: its title, a control that fits its kind, a description, its cost.
+
+A value that is refused stays in the control, with the reason below it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.i18n import tr
 from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
     number,
     parse_number,
+    whole,
     whole_number,
 )
-from desktop.settings.number_box import NumberBox
-from desktop.settings.setting_costs import setting_cost
-from desktop.settings.setting_rows import SettingRow
+from desktop.numbers import format_bytes
+from desktop.settings.budgets import automatic, setting_cost, too_small
+from desktop.settings.controls import NumberBox, SizeBox, Switch
+from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.settings.settings import SettingsController
-from desktop.settings.switch import Switch
 from desktop.widgets.plain import Label
-from desktop.words import settings as words
 
-# Spin boxes would be lower than the fields beside them.
+# Spin boxes would be lower than the other fields.
 CONTROL_HEIGHT = 30
-# A field of one line lays out all of it at every key.
+# A one-line field lays out all of its text at every key.
 LONGEST_NUMBER = 40
 Control = QComboBox | QLineEdit | NumberBox | Switch
+BudgetChoice = Literal["automatic", "size", "nothing"]
+# Offered if no model has been loaded yet.
+FIRST_SIZE = 4 * 1000**3
 
 
-class SettingEditor(QWidget):
-    """Edits the setting `row`; `own` gives the model's own value in words, for an empty field.
+class Editor(QWidget):
+    """Base class: the title, the description or what was said of a value, and the cost."""
 
-    What is not taken stays in the field, beside words that say why.
-    """
+    def __init__(self, row: SettingRow, settings: SettingsController) -> None:
+        super().__init__()
+        self.row = row
+        self._settings = settings
+        self._shown: object = ...
+        self._title = Label(row.title)
+        self._words = Label(row.description, style="muted small", wraps=True)
+        self._cost: Label | None = None
+        if self._cost_in_words():
+            self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(3)
+        settings.changed.connect(self.refresh)
+
+    def refresh(self) -> None:
+        """Show the value in force."""
+        raise NotImplementedError
+
+    def _cost_in_words(self) -> str:
+        cache, model = self._settings.settings.cache, self._settings.engine.model
+        return setting_cost(self.row.key, cache, model)
+
+    def _add_texts(self) -> None:
+        self._layout.addWidget(self._words)
+        if self._cost is not None:
+            self._layout.addWidget(self._cost)
+
+    def _show_cost(self) -> None:
+        if self._cost is not None:
+            value = self.row.value_in(self._settings.settings)
+            bad = bool(too_small(self.row.key, value, self._settings.engine.model))
+            self._cost.setText(self._cost_in_words())
+            _restyle(self._cost, "error small" if bad else "small")
+
+    def _prepare(self, control: QWidget) -> None:
+        control.setMinimumHeight(CONTROL_HEIGHT)
+        control.setAccessibleDescription(self.row.description)
+        control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        control.installEventFilter(self)
+
+    def _say(self, said: str, bad: bool = False) -> None:
+        """Say something of the value; '' shows the description again."""
+        self._words.setText(said or self.row.description)
+        _restyle(self._words, "error small" if bad else "small" if said else "muted small")
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        # The wheel scrolls the panel and changes no control under the pointer.
+        if event.type() == QEvent.Type.Wheel:
+            event.ignore()
+            return True
+        return super().eventFilter(watched, event)
+
+
+def unclear_number(given: str) -> str:
+    return tr(
+        "'{given}' is not clear: numbers are written like {example} here. It stays as it was."
+    ).format(given=given, example=number(1234.5))
+
+
+def control_name(key: str) -> str:
+    """The part of an objectName that says which setting: CacheCount for 'cache.count'."""
+    return "".join(part.capitalize() for part in key.replace(".", "_").split("_"))
+
+
+def _restyle(label: Label, style_class: str) -> None:
+    if label.property("class") != style_class:
+        label.setProperty("class", style_class)
+        theme.restyle(label)
+
+
+def _fitted_box() -> QComboBox:
+    box = QComboBox()
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(8)
+    return box
+
+
+class SettingEditor(Editor):
+    """`own` gives the model's own value in words, shown in an empty field."""
 
     def __init__(
         self, row: SettingRow, settings: SettingsController, own: Callable[[], str] | None = None
     ) -> None:
-        super().__init__()
-        self.row = row
-        self._settings = settings
+        super().__init__(row, settings)
         self._own = own
-        self._shown: object = ...
         self.control = self._make_control()
-        self._title = Label(row.title)
         self._title.setBuddy(self.control)
-        self._words = Label(row.description, style="muted small", wraps=True)
-        self._cost: Label | None = None
-        if setting_cost(row.key, settings.settings.cache, settings.engine.model):
-            self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
         self._lay_out()
         self.refresh()
-        settings.changed.connect(self.refresh)
-
-    @property
-    def searched(self) -> str:
-        """The words by which it is found."""
-        return f"{self.row.title} {self.row.description}"
 
     def refresh(self) -> None:
-        """Show the value in force."""
         value = self.row.value_in(self._settings.settings)
         if value != self._shown:
             self._shown = value
             self._show(value)
         if isinstance(self.control, QLineEdit):
             own = self._own() if self._own else ""
-            self.control.setPlaceholderText(own or words.MODELS_OWN)
-        if self._cost is not None:
-            cache, model = self._settings.settings.cache, self._settings.engine.model
-            self._cost.setText(setting_cost(self.row.key, cache, model))
+            self.control.setPlaceholderText(own or tr("Model default"))
+        self._show_cost()
 
     def _show(self, value: object) -> None:
         self.control.blockSignals(True)
@@ -91,20 +160,15 @@ class SettingEditor(QWidget):
         self._say("")
 
     def _lay_out(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
         if isinstance(self.control, Switch):
             line = QHBoxLayout()
             line.addWidget(self._title, 1)
             line.addWidget(self.control)
-            layout.addLayout(line)
+            self._layout.addLayout(line)
         else:
-            layout.addWidget(self._title)
-            layout.addWidget(self.control)
-        layout.addWidget(self._words)
-        if self._cost is not None:
-            layout.addWidget(self._cost)
+            self._layout.addWidget(self._title)
+            self._layout.addWidget(self.control)
+        self._add_texts()
 
     def _make_control(self) -> Control:
         control: Control
@@ -116,21 +180,17 @@ class SettingEditor(QWidget):
                 control.toggled.connect(self._put)
             case _:
                 control = self._line() if self.row.optional else self._integer()
-        if not isinstance(control, Switch):
-            control.setMinimumHeight(CONTROL_HEIGHT)
+        self._prepare(control)
+        if isinstance(control, Switch):
+            control.setMinimumHeight(0)
         control.setObjectName(f"setting{control_name(self.row.key)}")
         control.setAccessibleName(self.row.title)
-        control.setAccessibleDescription(self.row.description)
-        control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        control.installEventFilter(self)
         return control
 
     def _choices(self) -> Control:
-        box = QComboBox()
+        box = _fitted_box()
         for title, value in self.row.choices:
             box.addItem(title, value)
-        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        box.setMinimumContentsLength(8)
         box.currentIndexChanged.connect(lambda at: self._put(self.row.choices[at][1]))
         return box
 
@@ -162,9 +222,10 @@ class SettingEditor(QWidget):
             self._refuse(text, unclear=isinstance(error, UnclearNumberError))
 
     def _refuse(self, text: str, unclear: bool) -> None:
-        """Say why what was typed is no number."""
-        said = words.not_a_number(self.row.title, text, self.row.bounds_in_words())
-        self._say(words.unclear_number(text) if unclear else said, bad=True)
+        said = tr("'{given}' is not a number: {title} takes {bounds}. It stays as it was.").format(
+            given=text, title=self.row.title, bounds=self.row.bounds_in_words()
+        )
+        self._say(unclear_number(text) if unclear else said, bad=True)
 
     def _put(self, value: object) -> None:
         trouble = self._settings.set_value(self.row, value)
@@ -172,39 +233,116 @@ class SettingEditor(QWidget):
             self._say(trouble, bad=True)
             return
         taken = self.row.value_in(self._settings.settings)
-        # A number that was rounded, or refused before, is still to be shown as it is in force.
+        # The control may show the number before rounding, or one that was refused.
         self._shown = taken
         self._show(taken)
         if taken != value:
-            self._say(words.rounded_words(taken, self.row.step))
-
-    def _say(self, said: str, bad: bool = False) -> None:
-        """Say something of the value; '' says what the setting is again."""
-        self._words.setText(said or self.row.description)
-        style = "error small" if bad else "small" if said else "muted small"
-        if self._words.property("class") != style:
-            self._words.setProperty("class", style)
-            theme.restyle(self._words)
+            rounded = tr("Rounded up to {}, a multiple of {}.")
+            self._say(rounded.format(whole(taken), whole(self.row.step)))
 
     def _choice_of(self, value: object) -> int:
         values = [choice for _, choice in self.row.choices]
         return values.index(value) if value in values else 0
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # The wheel scrolls the panel, and changes nothing that happens to lie under the pointer.
-        if event.type() == QEvent.Type.Wheel:
-            event.ignore()
-            return True
-        return super().eventFilter(watched, event)
-
 
 def _written(value: float | None) -> str:
-    """A value as it stands in its field: '' for the model's own, and a seed without groups."""
+    """A value as its field shows it: '' for the model's own, and a seed without separators."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else number(value)
 
 
-def control_name(key: str) -> str:
-    """The part of an objectName that says which setting: CacheCount for 'cache.count'."""
-    return "".join(part.capitalize() for part in key.replace(".", "_").split("_"))
+class BudgetEditor(Editor):
+    """A budget in bytes: automatic, a size, or (on disk) nothing."""
+
+    def __init__(self, row: SettingRow, settings: SettingsController) -> None:
+        super().__init__(row, settings)
+        self._choices: list[BudgetChoice] = ["automatic", "size"]
+        if row in (DISK_ROW, WEIGHTS_ROW):
+            self._choices.append("nothing")
+        self.choice = _fitted_box()
+        self.size_box = SizeBox()
+        self._title.setBuddy(self.choice)
+        self._prepare_controls()
+        self._lay_out()
+        self.refresh()
+
+    def refresh(self) -> None:
+        value = self.row.value_in(self._settings.settings)
+        self.choice.blockSignals(True)
+        self.choice.setItemText(0, self._automatic_in_words())
+        if value != self._shown:
+            self._shown = value
+            self._show_value(value)
+        self.choice.blockSignals(False)
+        self._show_cost()
+
+    def _show_value(self, value: int | None) -> None:
+        way: BudgetChoice = "automatic" if value is None else "size"
+        if value == 0 and "nothing" in self._choices:
+            way = "nothing"
+        self.choice.setCurrentIndex(self._choices.index(way))
+        self.size_box.setVisible(way == "size")
+        if value is not None:
+            self.size_box.show_size(value)
+        self._say("")
+
+    def _prepare_controls(self) -> None:
+        name = control_name(self.row.key)
+        self.choice.addItems(["", tr("Custom"), tr("Keep nothing on disk")][: len(self._choices)])
+        self.choice.setObjectName(f"setting{name}")
+        self.choice.setAccessibleName(tr("{} budget").format(self.row.title))
+        self.choice.currentIndexChanged.connect(lambda at: self._choose(self._choices[at]))
+        self.size_box.setObjectName(f"size{name}")
+        self.size_box.setAccessibleName(tr("{} budget in GB or MB").format(self.row.title))
+        self.size_box.size_asked.connect(self._put)
+        self.size_box.not_understood.connect(self._refuse_text)
+        self.size_box.unclear.connect(lambda text: self._refuse(unclear_number(text)))
+        for control in (self.choice, self.size_box):
+            self._prepare(control)
+
+    def _lay_out(self) -> None:
+        controls = QHBoxLayout()
+        controls.addWidget(self.choice, 3)
+        controls.addWidget(self.size_box, 2)
+        self._layout.addWidget(self._title)
+        self._layout.addLayout(controls)
+        self._add_texts()
+
+    def _automatic_in_words(self) -> str:
+        model = self._settings.engine.model
+        if model is None:
+            return tr("Automatic")
+        return tr("Automatic: {}").format(format_bytes(automatic(self.row.key, model)))
+
+    def _choose(self, way: BudgetChoice) -> None:
+        if way == "size":
+            self.size_box.show_size(self._first_size())
+            self.size_box.show()
+        else:
+            self.size_box.hide()
+        self._put({"automatic": None, "nothing": 0, "size": self.size_box.size_shown}[way])
+
+    def _first_size(self) -> int:
+        """The first custom size: the automatic one, rounded to a number that is large enough."""
+        model = self._settings.engine.model
+        size = automatic(self.row.key, model) if model else 0
+        for unit in (10**9, 10**8, 10**7, 10**6):
+            rounded = size // unit * unit
+            if rounded and not too_small(self.row.key, rounded, model):
+                return rounded
+        return size or FIRST_SIZE
+
+    def _put(self, value: int | None) -> None:
+        trouble = self._settings.set_value(self.row, value)
+        self._say(trouble, bad=bool(trouble))
+        self._show_cost()
+
+    def _refuse(self, said: str) -> None:
+        value = self.row.value_in(self._settings.settings)
+        self.size_box.show_size(value or self.size_box.size_shown)
+        self._say(said, bad=True)
+
+    def _refuse_text(self, given: str) -> None:
+        refusal = tr("'{given}' is not a size. Write it like {example} GB or 700 MB.")
+        self._refuse(refusal.format(given=given, example=number(1.5)))

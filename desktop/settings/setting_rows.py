@@ -1,18 +1,27 @@
-"""Each setting declared once for people: title, description, choices; bounds come from its type.
+"""Every setting, declared once: title, description, choices; bounds come from its type.
 
-Which control edits a row is left to the panel, what a value does to the engine.
+The texts are functions, since they are translated when they are shown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
-from desktop.number_format import number
+from core.api.params import (
+    FORMAT_TOKENS,
+    THOUGHT_TOKENS,
+    CacheSettings,
+    DraftSettings,
+    ModelSettings,
+    SamplingParams,
+)
+from desktop.i18n import tr
+from desktop.number_format import number, whole
 from desktop.store.settings import (
     SHORTEST_INTERVAL,
     TEXT_SIZES,
@@ -20,12 +29,13 @@ from desktop.store.settings import (
     AppSettings,
     WindowSettings,
 )
-from desktop.words import settings as words
 
-# A checkpoint can only lie on the grid, so steps smaller than that change nothing.
+# Checkpoints are at multiples of this, so smaller steps change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default
 Kind = Literal["choice", "switch", "integer", "number"]
-Choice = tuple[str, object]
+Choice: TypeAlias = tuple[str, object]
+# Title, description, and other words by which people look for a setting.
+Texts: TypeAlias = tuple[str, str, str]
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "model": ModelSettings,
@@ -39,15 +49,31 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting: `key` is its path in AppSettings; `optional`: empty is the model's own."""
+    """One setting. `key` is its path in AppSettings. `least` and `step`, which values are rounded
+    up to, apply where the window offers less than the type allows."""
 
     key: str
-    title: str
-    description: str
-    choices: tuple[Choice, ...] = ()
-    # Where the window offers less than the type allows: the least, and what values are rounded to.
+    texts: Callable[[], Texts]
+    choices_of: Callable[[], tuple[Choice, ...]] = tuple
     least: int | None = None
     step: int = 1
+
+    @property
+    def title(self) -> str:
+        return self.texts()[0]
+
+    @property
+    def description(self) -> str:
+        return self.texts()[1]
+
+    @property
+    def searched(self) -> str:
+        """The words by which it is found."""
+        return " ".join(self.texts())
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return self.choices_of()
 
     @property
     def kind(self) -> Kind:
@@ -59,6 +85,7 @@ class SettingRow:
 
     @property
     def optional(self) -> bool:
+        """True if an empty field stands for the model's own value."""
         return "anyOf" in self._whole_schema()
 
     @property
@@ -72,14 +99,12 @@ class SettingRow:
         return float(schema.get("maximum", schema.get("exclusiveMaximum", 2**53)))
 
     def bounds_in_words(self) -> str:
-        """What may be typed: 'from 0 to 1', 'at least 16'."""
         low = number(self.minimum)
         if self.maximum >= 2**53:
-            return f"{low} or more"
-        return f"{low} to {number(self.maximum)}"
+            return tr("{} or more").format(low)
+        return tr("{} to {}").format(low, number(self.maximum))
 
     def value_in(self, settings: AppSettings) -> Any:
-        """This setting's value."""
         value: Any = settings
         for name in self.key.split("."):
             value = getattr(value, name)
@@ -111,97 +136,316 @@ class SettingRow:
 
 @cache
 def _schemas(section: str) -> dict[str, Any]:
-    """What each setting of a section may be, by name: made once, for it takes milliseconds."""
+    """The schema of each setting of a section, cached since making one takes milliseconds."""
     found: dict[str, Any] = SECTIONS[section].model_json_schema()["properties"]
     return found
 
 
-def row(
-    key: str, choices: tuple[Choice, ...] = (), least: int | None = None, step: int = 1
-) -> SettingRow:
-    """The setting of this key, in its words."""
-    title, description = words.ROWS[key]
-    return SettingRow(key, title, description.format(grid=GRID), choices, least, step)
-
-
-def _same(*values: str) -> tuple[Choice, ...]:
-    """Choices that are called what they are."""
-    return tuple((value, value) for value in values)
-
-
 MODEL_ROWS = (
-    row(
+    SettingRow(
         "model.device",
-        ((words.AUTOMATIC, "auto"), (words.CPU, "cpu"), (words.CUDA, "cuda")),
+        lambda: (
+            tr("Device"),
+            tr("The device that runs the model. Automatic uses a graphics card if there is one."),
+            tr("GPU CUDA VRAM CPU hardware accelerator offload"),
+        ),
+        lambda: (
+            (tr("Automatic"), "auto"),
+            (tr("Processor (CPU)"), "cpu"),
+            (tr("Graphics card (CUDA)"), "cuda"),
+        ),
     ),
-    row(
+    SettingRow(
         "model.precision",
-        (
-            (words.AUTOMATIC, "auto"),
-            *_same("float32", "bfloat16"),
-            (words.HALF_MEMORY, "int8"),
-            (words.THIRD_OF_MEMORY, "int4"),
+        lambda: (
+            tr("Precision"),
+            tr(
+                "Automatic uses bfloat16 or float32, whichever is faster here, or int8 or int4 if "
+                "memory is short. int8 and int4 take a half and a third of the memory of bfloat16 "
+                "and reply faster; their replies differ."
+            ),
+            tr("quantisation quantization bits dtype float16 bfloat16 float32"),
+        ),
+        lambda: (
+            (tr("Automatic"), "auto"),
+            ("float32", "float32"),
+            ("bfloat16", "bfloat16"),
+            (tr("int8, half the memory"), "int8"),
+            (tr("int4, a third of the memory"), "int4"),
         ),
     ),
-    row("model.context_length"),
-    row(
+    SettingRow(
+        "model.context_length",
+        lambda: (
+            tr("Context length"),
+            tr(
+                "How many tokens a chat can hold. If empty, the model's own limit, or as many as "
+                "memory allows."
+            ),
+            tr("n_ctx num_ctx window size"),
+        ),
+    ),
+    SettingRow(
         "model.max_image_tokens",
-        (
-            (words.AUTOMATIC, None),
-            *((words.tokens_words(count), count) for count in (256, 512, 1024, 2048, 4096, 8192)),
-            (words.OWN_LIMIT, 0),
+        lambda: (
+            tr("Image detail"),
+            tr(
+                "The most tokens for one picture, within the model's own limit. Automatic is {} "
+                "on a CPU and {} on a graphics card."
+            ).format(whole(1024), whole(4096)),
+            tr("resolution vision picture pixels"),
+        ),
+        lambda: (
+            (tr("Automatic"), None),
+            *(
+                (tr("{} tokens").format(whole(count)), count)
+                for count in (256, 512, 1024, 2048, 4096, 8192)
+            ),
+            (tr("Only the model's own limit"), 0),
         ),
     ),
 )
 
-SAMPLING_ROWS = tuple(
-    row(f"sampling.{name}")
-    for name in (
-        "temperature",
-        "top_k",
-        "top_p",
-        "min_p",
-        "repetition_penalty",
-        "presence_penalty",
-        "frequency_penalty",
-        "seed",
-        "max_tokens",
-    )
-)
-DRAFT_ROW = row(
-    "draft.mode",
-    (
-        (words.AUTOMATIC, "auto"),
-        (words.FROM_CHAT, "lookup"),
-        (words.FROM_HEAD, "mtp"),
-        (words.FROM_BOTH, "both"),
-        (words.OFF, "off"),
+CHECKPOINT_ROWS = (
+    SettingRow(
+        "cache.count",
+        lambda: (
+            tr("Checkpoints"),
+            tr("Saved states from which the model can resume, kept in memory; 0 keeps none."),
+            tr("snapshots KV cache prompt cache"),
+        ),
+    ),
+    SettingRow(
+        "cache.interval",
+        lambda: (
+            tr("Interval"),
+            tr(
+                "Tokens between checkpoints inside a long message, rounded up to a multiple of "
+                "{}. There is always one at the end of a message and at the edges of a picture."
+            ).format(GRID),
+            tr("snapshots KV cache prompt cache"),
+        ),
+        least=SHORTEST_INTERVAL,
+        step=GRID,
     ),
 )
-THINKING_ROW = row("thinking", ((words.OWN_WAY, None), (words.ON, True), (words.OFF, False)))
-
-CHECKPOINT_ROWS = (row("cache.count"), row("cache.interval", least=SHORTEST_INTERVAL, step=GRID))
-
-HOST_ROW = row("cache.host_bytes")
-DEVICE_ROW = row("cache.device_bytes")
-DISK_ROW = row("cache.disk_bytes")
-WEIGHTS_ROW = row("model.weights_bytes")
+HOST_ROW = SettingRow(
+    "cache.host_bytes",
+    lambda: (
+        tr("Memory"),
+        tr("The most memory of this computer for contexts, checkpoints and pictures."),
+        tr("RAM KV cache budget limit"),
+    ),
+)
+DEVICE_ROW = SettingRow(
+    "cache.device_bytes",
+    lambda: (
+        tr("Graphics memory"),
+        tr("The most memory of the graphics card for the context in use."),
+        tr("GPU VRAM KV cache budget limit"),
+    ),
+)
+DISK_ROW = SettingRow(
+    "cache.disk_bytes",
+    lambda: (
+        tr("Disk"),
+        tr("The most disk space for saved contexts, from which chats resume after a restart."),
+        tr("storage SSD KV cache budget limit"),
+    ),
+)
+WEIGHTS_ROW = SettingRow(
+    "model.weights_bytes",
+    lambda: (
+        tr("Quantised weights"),
+        tr(
+            "The most disk space for weights quantised to int8 or int4, so that a model loads "
+            "faster the next time. Takes effect with Load."
+        ),
+        tr("quantisation quantization storage cache SSD"),
+    ),
+)
 BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW, WEIGHTS_ROW)
-
-AHEAD_ROWS = (row("ahead.settle"), row("ahead.read_ahead"))
-
-THEME_ROW = row(
-    "window.theme", ((words.SYSTEM, "system"), (words.LIGHT, "light"), (words.DARK, "dark"))
+AHEAD_ROWS = (
+    SettingRow(
+        "ahead.settle",
+        lambda: (
+            tr("Read replies in idle time"),
+            tr(
+                "Finished replies and opened chats are read while the computer is idle, so the "
+                "next turn reads only your message. If off, the reply is read with your next "
+                "message."
+            ),
+            tr("prefill background"),
+        ),
+    ),
+    SettingRow(
+        "ahead.read_ahead",
+        lambda: (
+            tr("Read pictures ahead"),
+            tr(
+                "Pictures in your draft are read while you type; that work is lost if you remove "
+                "a picture. If off, the picture is read after you press Send."
+            ),
+            tr("prefill background images draft"),
+        ),
+    ),
 )
-TEXT_SIZE_ROW = row(
-    "window.text_size", tuple((words.percent_words(size), size) for size in TEXT_SIZES)
-)
-WINDOW_ROWS = (THEME_ROW, TEXT_SIZE_ROW, row("window.format_messages"))
 
-# What *Restore defaults* of each part acts on: never the model's folder.
+THINKING_ROW = SettingRow(
+    "thinking",
+    lambda: (
+        tr("Thinking"),
+        tr("Reason before the reply, if the model can reply with and without reasoning."),
+        tr("reasoning chain of thought"),
+    ),
+    lambda: ((tr("Model default"), None), (tr("On"), True), (tr("Off"), False)),
+)
+SAMPLING_ROWS = (
+    SettingRow(
+        "sampling.temperature",
+        lambda: (
+            tr("Temperature"),
+            tr("Higher values make replies more varied; 0 always chooses the most likely token."),
+            tr("creativity randomness sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.top_k",
+        lambda: (
+            tr("Top k"),
+            tr("Choose only among this many of the most likely tokens; 0 for no limit."),
+            tr("sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.top_p",
+        lambda: (
+            tr("Top p"),
+            tr("Choose only among the most likely tokens that together have this probability."),
+            tr("nucleus sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.min_p",
+        lambda: (
+            tr("Min p"),
+            tr("Leave out tokens less likely than this share of the most likely token."),
+            tr("sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.repetition_penalty",
+        lambda: (
+            tr("Repetition penalty"),
+            tr("Above 1, tokens already in the prompt or the reply become less likely."),
+            tr("repeat sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.presence_penalty",
+        lambda: (
+            tr("Presence penalty"),
+            tr("Above 0, tokens already in the reply become less likely."),
+            tr("repeat sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.frequency_penalty",
+        lambda: (
+            tr("Frequency penalty"),
+            tr("Above 0, tokens become less likely the more often the reply has them."),
+            tr("repeat sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.seed",
+        lambda: (
+            tr("Seed"),
+            tr("The same seed gives the same reply again. If empty, each reply has a new one."),
+            tr("random reproducible deterministic sampling"),
+        ),
+    ),
+    SettingRow(
+        "sampling.max_tokens",
+        lambda: (
+            tr("Longest reply"),
+            tr(
+                "The reply is cut off after this many tokens. If empty, the limit is the context "
+                "length, {} tokens for structured output, and {} for reasoning."
+            ).format(whole(FORMAT_TOKENS), whole(THOUGHT_TOKENS)),
+            tr("max tokens n_predict output limit length"),
+        ),
+    ),
+)
+DRAFT_ROW = SettingRow(
+    "draft.mode",
+    lambda: (
+        tr("Speculative decoding"),
+        tr(
+            "Guesses several tokens and checks them in one step. Same reply, often faster. Guesses "
+            "come from earlier text of the chat, or from a part of the model made for it (an MTP "
+            "head). Automatic guesses where that saves time."
+        ),
+        tr("several tokens at once speculation drafts MTP"),
+    ),
+    lambda: (
+        (tr("Automatic"), "auto"),
+        (tr("From the chat"), "lookup"),
+        (tr("From the model's MTP head"), "mtp"),
+        (tr("Both"), "both"),
+        (tr("Off"), "off"),
+    ),
+)
+
+THEME_ROW = SettingRow(
+    "window.theme",
+    lambda: (
+        tr("Theme"),
+        tr("Light, dark, or the same as the system."),
+        tr("dark mode night colours colors appearance"),
+    ),
+    lambda: ((tr("System"), "system"), (tr("Light"), "light"), (tr("Dark"), "dark")),
+)
+TEXT_SIZE_ROW = SettingRow(
+    "window.text_size",
+    lambda: (
+        tr("Text size"),
+        tr("Of all text in this window."),
+        tr("font size zoom scale letters"),
+    ),
+    lambda: tuple(
+        (tr("100 % (default)") if size == 100 else f"{size} %", size) for size in TEXT_SIZES
+    ),
+)
+WINDOW_ROWS = (
+    THEME_ROW,
+    TEXT_SIZE_ROW,
+    SettingRow(
+        "window.format_messages",
+        lambda: (
+            tr("Format your messages"),
+            tr(
+                "Show Markdown in your own messages as in replies. If off, they are shown as typed."
+            ),
+            "",
+        ),
+    ),
+)
+
+# *Restore defaults* of each part acts on these, never on the model's folder.
 PART_ROWS: dict[str, tuple[SettingRow, ...]] = {
     "Model": MODEL_ROWS,
     "Memory": (*CHECKPOINT_ROWS, *BUDGET_ROWS, *AHEAD_ROWS),
     "Writing": (THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW),
     "Appearance": WINDOW_ROWS,
 }
+
+
+def part_texts(part: str) -> tuple[str, str]:
+    """The title of a part of the settings, and a note on what it holds for."""
+    return {
+        "Model": (tr("Model"), tr("For all chats. Takes effect with Load.")),
+        "Memory": (tr("Memory"), tr("For all chats together, from the next message on.")),
+        "Writing": (tr("Writing"), tr("For all chats, from the next message on.")),
+        "Appearance": (tr("Appearance"), tr("For this window, at once.")),
+    }[part]

@@ -1,47 +1,49 @@
-"""Model & settings: everything the user may set, in parts that fold, with a search over all."""
+"""Model & settings: all settings in parts that fold, with a search over all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from desktop import theme
-from desktop.numbers import format_count
-from desktop.settings.budget_editor import BudgetEditor
+from desktop.engine.engine_status import EngineStatus
+from desktop.i18n import tr
+from desktop.number_format import number, whole
 from desktop.settings.model_box import ModelBox
-from desktop.settings.quantised_weights import QuantisedWeights
-from desktop.settings.setting_editor import SettingEditor
+from desktop.settings.setting_editor import BudgetEditor, Editor, SettingEditor
 from desktop.settings.setting_rows import (
-    AHEAD_ROWS,
     BUDGET_ROWS,
-    CHECKPOINT_ROWS,
     DEVICE_ROW,
-    DRAFT_ROW,
-    MODEL_ROWS,
+    HOST_ROW,
     PART_ROWS,
-    SAMPLING_ROWS,
     THINKING_ROW,
-    WINDOW_ROWS,
+    WEIGHTS_ROW,
     SettingRow,
+    part_texts,
 )
 from desktop.settings.settings import SettingsController
-from desktop.settings.settings_part import Found, SettingsPart
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.search_field import SearchField
-from desktop.words import settings as words
 
-WEIGHTS_KEY = "model.weights_bytes"
+# A widget, and the words by which a search finds it.
+Found: TypeAlias = tuple[QWidget, str]
 
 
 class SettingsPanel(QScrollArea):
-    """The settings. Those of the model take effect with Load, the others with the next message.
-
-    Signals:
-        restored(str, object): defaults are in force again: words for it, and what undoes it.
-        instructions_asked(): the user wants to write instructions for the shown chat.
+    """Signals:
+    restored(str, object): defaults are in force again: a message, and a function that undoes it.
+    instructions_asked(): the user wants to write instructions for the shown chat.
     """
 
     restored = Signal(str, object)
@@ -56,21 +58,22 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = settings
         self.model_box = ModelBox(settings)
+        instructions = tr("Instructions for this chat")
         self._instructions = Button(
-            words.INSTRUCTIONS,
+            instructions,
             name="openInstructions",
-            spoken=words.INSTRUCTIONS,
-            tip=words.INSTRUCTIONS_NOTE,
+            spoken=instructions,
+            tip=tr("The system prompt. Each chat has its own."),
         )
         self._instructions.clicked.connect(self.instructions_asked)
-        self._editors: list[SettingEditor] = []
-        self._budgets = {row: BudgetEditor(row, settings) for row in BUDGET_ROWS}
+        self._editors: dict[SettingRow, Editor] = {}
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
-        self._search = SearchField("settingsSearch", words.SEARCH)
-        self._nothing = Label(words.NOTHING_FOUND, name="settingsNotFound", style="muted small")
-        self._restore_all = Button(
-            words.RESTORE_ALL, name="restoreAll", style="flat", spoken=words.RESTORE_ALL
+        self._search = SearchField("settingsSearch", tr("Search settings"))
+        self._nothing = Label(
+            tr("No setting has these words."), name="settingsNotFound", style="muted small"
         )
+        restore_all = tr("Restore all defaults")
+        self._restore_all = Button(restore_all, name="restoreAll", style="flat", spoken=restore_all)
         self.parts = self._make_parts()
         self._build()
         self._find()
@@ -79,47 +82,39 @@ class SettingsPanel(QScrollArea):
         self._on_engine()
 
     def _make_parts(self) -> dict[str, SettingsPart]:
-        memory = [
-            *self._made(CHECKPOINT_ROWS),
-            (self._trouble, ""),
-            *((budget, _searched(budget)) for budget in self._budgets.values()),
-            (
-                QuantisedWeights(self._settings),
-                f"{words.ROWS[WEIGHTS_KEY][0]} {words.SYNONYMS[WEIGHTS_KEY]}",
-            ),
-            *self._made(AHEAD_ROWS),
-        ]
-        box = (self.model_box, f"{words.PARTS['Model'][0]} {words.FOLDER_SPOKEN}")
-        model = self._part("Model", [box, *self._made(MODEL_ROWS)])
-        # These take effect with its button Load.
-        model.always = self.model_box
-        return {
-            "Model": model,
-            "Memory": self._part("Memory", memory),
-            "Writing": self._part(
-                "Writing",
-                [
-                    (self._instructions, words.INSTRUCTIONS_SEARCHED),
-                    *self._made((THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW)),
-                ],
-            ),
-            "Appearance": self._part("Appearance", self._made(WINDOW_ROWS)),
+        beside: dict[SettingRow, Found] = {
+            THINKING_ROW: (self._instructions, tr("system prompt persona role instructions")),
+            HOST_ROW: (self._trouble, ""),
         }
+        parts: dict[str, SettingsPart] = {}
+        for name, rows in PART_ROWS.items():
+            title, _ = part_texts(name)
+            found: list[Found] = []
+            if name == "Model":
+                found.append((self.model_box, f"{title} {tr('Model folder')}"))
+            for row in rows:
+                if row in beside:
+                    found.append(beside[row])
+                self._editors[row] = self._editor(row)
+                found.append((self._editors[row], row.searched))
+                if row is WEIGHTS_ROW:
+                    found.append((QuantisedWeights(self._settings), row.searched))
+            parts[name] = self._part(name, found)
+        # The model's settings take effect with its button Load.
+        parts["Model"].always = self.model_box
+        return parts
+
+    def _editor(self, row: SettingRow) -> Editor:
+        if row in BUDGET_ROWS:
+            return BudgetEditor(row, self._settings)
+        own: Callable[[], str] = partial(self._models_own, row)
+        return SettingEditor(row, self._settings, own)
 
     def _part(self, name: str, settings: Sequence[Found]) -> SettingsPart:
         part = SettingsPart(name, settings, name not in self._settings.settings.window.folded)
         part.folded.connect(partial(self._settings.fold, name))
-        part.restore_asked.connect(lambda: self._restore(words.PARTS[name][0], PART_ROWS[name]))
+        part.restore_asked.connect(lambda: self._restore(part_texts(name)[0], PART_ROWS[name]))
         return part
-
-    def _made(self, rows: Sequence[SettingRow]) -> list[Found]:
-        made: list[Found] = []
-        for row in rows:
-            own: Callable[[], str] = partial(self._models_own, row)
-            editor = SettingEditor(row, self._settings, own)
-            self._editors.append(editor)
-            made.append((editor, _searched(editor)))
-        return made
 
     def _build(self) -> None:
         self._search.textChanged.connect(self._find)
@@ -127,7 +122,11 @@ class SettingsPanel(QScrollArea):
         self._restore_all.clicked.connect(
             lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
         )
-        self._all_note = Label(words.RESTORE_ALL_NOTE, style="muted small", wraps=True)
+        self._all_note = Label(
+            tr("The model's folder and your chats stay as they are."),
+            style="muted small",
+            wraps=True,
+        )
         content = QWidget()
         layout = QVBoxLayout(content)
         layout.setContentsMargins(14, 12, 14, 12)
@@ -147,13 +146,13 @@ class SettingsPanel(QScrollArea):
         self.viewport().setAutoFillBackground(False)
 
     def show_model(self) -> None:
-        """Have the model's settings seen, whatever was searched for, folded or scrolled to."""
+        """Show the model's settings, whatever was searched for, folded or scrolled to."""
         self._search.clear()
         self.parts["Model"].unfold()
         self.verticalScrollBar().setValue(0)
 
     def _stay(self) -> None:
-        """In letters of another size, what the user is at stays in view."""
+        """Keep the focused control in view when the text size changes."""
         held = QApplication.focusWidget()
         if held is not None and self.isAncestorOf(held):
             QTimer.singleShot(0, held, lambda: self.ensureWidgetVisible(held))
@@ -167,47 +166,142 @@ class SettingsPanel(QScrollArea):
 
     def _restore(self, part: str, rows: Sequence[SettingRow]) -> None:
         undo = self._settings.restore(rows)
-        self.restored.emit(words.restored_words(part), undo)
+        said = tr("{}: the defaults are restored.").format(part)
+        self.restored.emit(said if part else tr("All defaults are restored."), undo)
 
     def _models_own(self, row: SettingRow) -> str:
-        """What an empty field stands for with the loaded model."""
         model = self._settings.engine.model
         section, _, name = row.key.partition(".")
         if name == "seed":
-            return words.ANY_SEED
+            return tr("A new one each time")
         if name == "max_tokens":
-            return words.ANY_LENGTH
+            return tr("As long as the context allows")
         if model is None:
             return ""
         if row.key == "model.context_length":
-            return format_count(model.context_length)
+            return whole(model.context_length)
         own = getattr(model.sampling, name, None) if section == "sampling" else None
-        return "" if own is None else words.own_words(own)
+        return "" if own is None else tr("Model default: {}").format(number(own))
 
     def _on_engine(self) -> None:
         model = self._settings.engine.model
-        for editor in self._editors:
+        for editor in self._editors.values():
             editor.refresh()
-            if editor.row is THINKING_ROW:
-                editor.setEnabled(model is None or model.thinking_switch)
-        for budget in self._budgets.values():
-            budget.refresh()
+        self._editors[THINKING_ROW].setEnabled(model is None or model.thinking_switch)
         self._show_trouble()
 
     def _show_trouble(self) -> None:
-        """What the engine said of a budget it could not work with; no graphics memory on a CPU."""
+        """Show a budget that was too small for the engine; hide graphics memory on a CPU."""
         model = self._settings.engine.model
         self._trouble.setText(self._settings.budget_trouble)
         absent: set[QWidget] = set()
         if not self._settings.budget_trouble:
             absent.add(self._trouble)
         if model is None or model.device == "cpu":
-            absent.add(self._budgets[DEVICE_ROW])
+            absent.add(self._editors[DEVICE_ROW])
         if absent != self.parts["Memory"].absent:
             self.parts["Memory"].absent = absent
             self._find()
 
 
-def _searched(editor: SettingEditor | BudgetEditor) -> str:
-    """The words by which a setting is found."""
-    return f"{editor.searched} {words.SYNONYMS.get(editor.row.key, '')}"
+class SettingsPart(QWidget):
+    """Settings under a head that folds them.
+
+    Signals:
+        folded(bool): the user has folded or unfolded it.
+        restore_asked(): the user wants its defaults.
+    """
+
+    folded = Signal(bool)
+    restore_asked = Signal()
+
+    def __init__(self, name: str, settings: Sequence[Found], is_open: bool) -> None:
+        super().__init__()
+        title, note = part_texts(name)
+        self._settings = settings
+        # Hidden whatever is searched for.
+        self.absent: set[QWidget] = set()
+        # Shown if anything of the part is found.
+        self.always: QWidget | None = None
+        self._open = is_open
+        self._head = Button(title, name=f"part{name}", style="head", spoken=title)
+        self._head.setCheckable(True)
+        self._head.clicked.connect(self._on_head)
+        self._note = Label(note, style="muted small", wraps=True)
+        self._restore = Button(
+            tr("Restore defaults"),
+            name=f"restore{name}",
+            style="flat",
+            spoken=tr("Restore the defaults of {}").format(title),
+        )
+        self._restore.clicked.connect(self.restore_asked)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(12)
+        layout.addWidget(self._head)
+        layout.addWidget(self._note)
+        for widget, _ in settings:
+            layout.addWidget(widget)
+        layout.addWidget(self._restore)
+        theme.signals().changed.connect(self._draw)
+
+    def show_found(self, text: str) -> bool:
+        """Show the settings that have these words, folded or not, and return if there are any.
+
+        '' is no search.
+        """
+        shown = bool(text) or self._open
+        wanted = text.casefold().split()
+        fits = {
+            widget: all(word in said.casefold() for word in wanted) and widget not in self.absent
+            for widget, said in self._settings
+        }
+        found = any(fits.values())
+        for widget, own in fits.items():
+            widget.setVisible(shown and (own or (found and widget is self.always)))
+        self._head.setChecked(shown)
+        self._draw()
+        for label in (self._note, self._restore):
+            label.setVisible(shown and not text)
+        self.setVisible(found)
+        return found
+
+    def unfold(self) -> None:
+        if not self._open:
+            self._on_head()
+
+    def _on_head(self) -> None:
+        self._open = not self._open
+        self.show_found("")
+        self.folded.emit(not self._open)
+
+    def _draw(self) -> None:
+        name = "chevron_down" if self._head.isChecked() else "chevron_right"
+        self._head.setIcon(theme.icon(name))
+
+
+class QuantisedWeights(QWidget):
+    """The button that deletes quantised weights, enabled if there may be some.
+
+    It asks no question, since the next load only has to quantise again.
+    """
+
+    def __init__(self, settings: SettingsController) -> None:
+        super().__init__()
+        self._delete = Button(
+            tr("Delete what is kept"),
+            name="deleteKeptWeights",
+            spoken=tr("Delete the quantised weights kept on disk"),
+            tip=tr("The next load of each model takes longer once."),
+        )
+        self._delete.clicked.connect(settings.delete_matrices)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._delete)
+        layout.addStretch(1)
+        settings.engine.changed.connect(self._show_status)
+        self._show_status(settings.engine.status)
+
+    def _show_status(self, status: EngineStatus) -> None:
+        something = status.model is None or status.model.load.kept_bytes > 0
+        self._delete.setEnabled(status.runs and something)

@@ -1,1 +1,1 @@
-"""What outlives the window: folders, chats, pictures, settings. Knows no widget and no engine."""
+"""What outlives the window: folders, chats, settings. Knows no widget and no engine."""

@@ -1,7 +1,6 @@
-"""One SQLite file on one thread of its own: opened, checked, migrated, and saved if it is damaged.
+"""One SQLite file on one thread of its own: checked, opened, migrated, backed up once a day.
 
-Knows pragmas and versions. What the tables mean is in `chats`, `messages` and `pictures`, whose
-functions take the connection that `Database.run` hands them; what becomes of damage is `recovery`.
+The functions of `tables` take the connection that `Database.run` hands them.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 from core.client.sqlite_errors import ERRORS, code_of
 from core.client.traces import trace_of
 from core.system.private_files import open_or_create, private_folder
-from desktop.store.recovery import copies
-from desktop.store.recovery.check import is_whole
-from desktop.store.recovery.salvage import salvage
+from desktop.store import copies
+from desktop.store.check import is_whole
+from desktop.store.salvage import salvage
 from desktop.store.tables import fields
 from desktop.store.tables.faults import (
     WORDS,
@@ -42,14 +41,15 @@ CLOSE_PATIENCE_S = 10.0
 
 
 class Database:
-    """The chats' file.
+    """The file of chats.
 
-    `notice` says in words what happened at opening, '' when nothing did; `made` are the copies of
+    `notice` says in words what happened at opening, '' if nothing did; `made` are the copies of
     the file that were made then. Raises StoreError when there can be no file at that place.
     """
 
     def __init__(self, path: Path) -> None:
-        # SQLite connections belong to a thread; with one thread, calls also keep their order.
+        self._path = path
+        # An SQLite connection belongs to a thread; with one thread, calls also keep their order.
         self._executor = DaemonExecutor("store", 1)
         try:
             before = copies.copies(path)
@@ -77,21 +77,24 @@ class Database:
             return await loop.run_in_executor(self._executor, transaction)
 
     def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry out `work(connection)` and wait for it, at the start. Raises StoreError."""
+        """Carry out `work(connection)` and wait for it. Raises StoreError."""
         with in_words():
             return self._executor.submit(work, self._connection).result()
 
     async def leave_no_trace(self) -> None:
-        """Bring what was deleted out of the log beside the file too. Raises StoreError."""
+        """Remove what was deleted from the log too. Raises StoreError."""
         loop = asyncio.get_running_loop()
         with in_words():
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
 
-    def close(self) -> None:
-        """Finish what was asked, then close the file. Raises StoreError.
+    async def back_up_daily(self) -> None:
+        """Make a backup unless one was made in the last 24 hours."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._executor, back_up_daily, self._connection, self._path)
 
-        Raises TimeoutError when the disk does not answer; SQLite's own log makes that safe.
-        """
+    def close(self) -> None:
+        """Finish the queue, then close the file. Raises StoreError, or TimeoutError when the disk
+        doesn't answer, which SQLite's log makes safe."""
         try:
             with in_words():
                 self._executor.submit(self._connection.close).result(CLOSE_PATIENCE_S)
@@ -100,9 +103,9 @@ class Database:
 
 
 def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file; what can be read of a damaged one goes into a new one, and the old one stays.
+    """Open the file, or a new one with the rows of a damaged one, which is kept.
 
-    Returns the connection, and words about what happened. Raises StoreError.
+    Returns the connection and a message, '' if the file was whole. Raises StoreError.
     """
     try:
         copies.clear_unfinished(path)
@@ -115,11 +118,11 @@ def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """A connection to a migrated file, made if it is not there. Raises sqlite3.Error or OSError."""
+    """Open, create or migrate the file. Raises sqlite3.Error or OSError."""
     private_folder(path.parent, given=True)
     os.close(open_or_create(path, os.O_RDWR))
     connection = sqlite3.connect(path, isolation_level=None)
-    # A damaged text costs the characters it hit, where Python would refuse the whole row.
+    # By default, Python refuses a row with invalid UTF-8.
     connection.text_factory = fields.decode
     try:
         _prepare(connection)
@@ -131,15 +134,26 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def truncate_log(connection: sqlite3.Connection) -> None:
-    """Write all of the log into the file, whose deleted places are zeroed, and empty the log."""
+    """Write the log into the file and empty it; `secure_delete` zeroes what is deleted."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
+def back_up_daily(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a backup if one is due; a failure is logged, and the next hour tries again."""
+    try:
+        if copies.is_due(path):
+            # A damaged log is then always newer than the backup.
+            truncate_log(connection)
+            copies.make(connection, path)
+    except (*ERRORS, OSError) as error:
+        log.warning("No backup of the chats was made: %s", trace_of(error))
+
+
 def _save(path: Path) -> str:
-    """Put a new file with what can be read in the place of a damaged one; says what was read."""
+    """Replace a damaged file by a new one with its rows; returns a message."""
     try:
         new = copies.begin(path)
-        salvaged = salvage(path, new)
+        salvaged = salvage(path, new, copies.backups(path))
         kept = copies.exchange(path, new)
     except Exception as error:
         log.error("Saving a damaged file of chats failed: %s", trace_of(error))
@@ -163,7 +177,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to the newest format in one transaction, after a copy was made of it."""
+    """Migrate the file to the newest format in one transaction, after a backup."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= len(MIGRATIONS):
         return

@@ -1,4 +1,4 @@
-"""Where everything lies on disk, readable by its owner only. Creates folders, opens nothing."""
+"""The data and settings folders, readable by their owner only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ SAMPLE_PICTURES = RESOURCES / "samples"
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The data folder (chats, pictures, contexts, logs) and the settings folder."""
-
     data: Path
     settings: Path
 
@@ -45,7 +43,7 @@ class Folders:
 
     @property
     def contexts(self) -> Path:
-        """What the engine keeps of the chats' contexts, so that a restart reads nothing again."""
+        """Contexts that the engine saves for the next start."""
         return self.data / "contexts"
 
     @property

@@ -1,7 +1,6 @@
-"""The user's settings as one frozen value, and the JSON file it lives in.
+"""The user's settings as one frozen value, and their JSON file.
 
-Bounds are declared in `core.api.params`, titles and descriptions in
-`desktop.settings.setting_rows`.
+Bounds are in `core.api.params`, texts in `desktop.settings.setting_rows`.
 """
 
 from __future__ import annotations
@@ -25,27 +24,25 @@ from core.api.params import (
 )
 from core.client.blobs import read_regular
 from core.system.private_files import rename, write_whole
+from desktop.i18n import tr
+from desktop.store import copies
 from desktop.store.folders import DEMO_MODEL
-from desktop.store.recovery import copies
 
 RECENT_MODELS = 8
 # What the settings offer at least; the engine itself takes less.
 SHORTEST_INTERVAL = 512
-NOT_READ = "These settings could not be read and have their first values again:"
 
 Tree: TypeAlias = dict[str, Any]
 
 
 class AheadSettings(Settings):
-    """What the engine may read in idle time, before it is asked to."""
+    """What the engine may read before it is asked to."""
 
     settle: bool = True
     read_ahead: bool = True
 
 
 class WindowSettings(Settings):
-    """How the window looks, and which parts of the settings are folded."""
-
     theme: Literal["system", "light", "dark"] = "system"
     # Of the usual size, in percent.
     text_size: Literal[85, 100, 115, 130, 150] = 100
@@ -58,7 +55,7 @@ TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].
 
 
 class AppSettings(Settings):
-    """Everything a user may set. An empty model path means the demo model that comes along."""
+    """An empty model path stands for the demo model."""
 
     model: ModelSettings = ModelSettings(path="")
     recent_models: tuple[str, ...] = ()
@@ -72,12 +69,12 @@ class AppSettings(Settings):
     @field_validator("cache")
     @classmethod
     def _as_the_window_sends_it(cls, cache: CacheSettings) -> CacheSettings:
-        """Someone waits for the answer, so it is read again where that is clearly quicker."""
+        """The user waits for the reply, so states are restored only if that is faster."""
         interval = max(SHORTEST_INTERVAL, cache.interval)
         return cache.model_copy(update={"restore": "when_faster", "interval": interval})
 
     def model_to_load(self, contexts: Path | None = None) -> ModelSettings:
-        """The model settings with a real path; `contexts` is the folder that outlives a restart."""
+        """The model settings with a real path and the folder of saved contexts."""
         return self.model.model_copy(
             update={
                 "path": self.model.path or str(DEMO_MODEL),
@@ -87,33 +84,30 @@ class AppSettings(Settings):
         )
 
     def with_model(self, model: ModelSettings) -> AppSettings:
-        """These settings with another model, which becomes the first of the recent ones."""
         path = kept_path(model.path)
         chosen = self.model_copy(update={"model": model.model_copy(update={"path": path})})
         return chosen.with_recent(path)
 
     def with_recent(self, path: str) -> AppSettings:
-        """These settings with a model's folder as the first of the recent ones."""
         known = [kept_path(path), *self.without_recent(path).recent_models]
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
 
     def without_recent(self, path: str) -> AppSettings:
-        """These settings with a folder gone from the recent ones."""
         recent = tuple(each for each in self.recent_models if each != path)
         return self.model_copy(update={"recent_models": recent})
 
 
 def kept_path(path: str) -> str:
-    """A model's folder as it is kept: the demo model lies elsewhere after an update."""
+    """A model's folder as it is stored: '' for the demo model, which an update may move."""
     return "" if path == str(DEMO_MODEL) else path
 
 
 class SettingsFile:
     """Reads and writes the settings.
 
-    A value that can't be read costs its key. What no key of this version is stays in the file for
-    the version that wrote it. A file that is no JSON is kept aside.
+    An invalid value gets its default. Unknown keys stay in the file for the version that wrote
+    them. A file that isn't JSON is kept under another name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -121,7 +115,7 @@ class SettingsFile:
         self._unknown: Tree = {}
 
     def load(self) -> tuple[AppSettings, str]:
-        """The settings, and words about what went wrong ('' when nothing did)."""
+        """The settings, and a message, '' if nothing went wrong."""
         try:
             stored = json.loads(read_regular(self._path).decode())
         except FileNotFoundError:
@@ -129,34 +123,35 @@ class SettingsFile:
         except OSError as error:
             return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
         except NotRegularFileError as error:
-            reason = os.strerror(errno.EISDIR) if error.folder else "it is no file"
+            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is no file")
             return AppSettings(), self._kept_aside(reason)
         except (ValueError, RecursionError):
-            return AppSettings(), self._kept_aside("the file is damaged")
+            return AppSettings(), self._kept_aside(tr("the file is damaged"))
         if not isinstance(stored, dict):
-            return AppSettings(), self._kept_aside("the file is damaged")
+            return AppSettings(), self._kept_aside(tr("the file is damaged"))
         settings, self._unknown, lost = read_settings(stored)
-        return settings, f"{NOT_READ} {', '.join(lost)}." if lost else ""
+        said = tr("These settings could not be read and have their defaults again: {}.")
+        return settings, said.format(", ".join(lost)) if lost else ""
 
     def save(self, settings: AppSettings) -> None:
         """Write all of it or nothing. Raises OSError when the disk refuses."""
         values = with_missing(settings.model_dump(mode="json"), self._unknown)
         text = json.dumps(values, indent=2, ensure_ascii=False)
-        # A folder's name may hold half a character, which no file of text can.
+        # A folder's name may hold half a surrogate pair.
         write_whole(self._path, f"{text}\n".encode(errors="replace"))
 
     def _kept_aside(self, reason: str) -> str:
-        words = f"The settings could not be read ({reason}); the defaults are used."
+        words = tr("The settings could not be read ({}); the defaults are used.").format(reason)
         kept = copies.unused(self._path, copies.DAMAGED)
         try:
             rename(self._path, kept)
         except OSError:
             return words
-        return f"{words} The old file is kept as {kept.name}."
+        return f"{words} " + tr("The old file is kept as {}.").format(kept.name)
 
 
 def read_settings(stored: Tree) -> tuple[AppSettings, Tree, list[str]]:
-    """The settings, what no key of this version is, and the keys whose values can't be read."""
+    """The settings, the unknown values, and the keys of invalid values."""
     values, unknown = copy.deepcopy(stored), dict[str, Any]()
     lost: list[str] = []
     before: Tree | None = None
@@ -180,7 +175,7 @@ def read_settings(stored: Tree) -> tuple[AppSettings, Tree, list[str]]:
 
 
 def with_missing(values: Tree, others: Tree) -> Tree:
-    """`values` with what only `others` has."""
+    """`values`, and what only `others` has."""
     merged = {**others, **values}
     for key, other in others.items():
         value = values.get(key)
@@ -190,7 +185,7 @@ def with_missing(values: Tree, others: Tree) -> Tree:
 
 
 def _keys(values: Tree, place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The keys that lead to what an error is about, as far as there are keys."""
+    """The keys of an error's place, as far as there are keys."""
     path: list[str] = []
     inner: object = values
     for key in place:
@@ -202,7 +197,7 @@ def _keys(values: Tree, place: tuple[int | str, ...]) -> tuple[str, ...]:
 
 
 def _taken(values: Tree, path: tuple[str, ...]) -> Tree:
-    """Take out what `path` leads to, and return it with the keys above it."""
+    """Remove the value at `path`, and return it with the keys above it."""
     *above, last = path
     for key in above:
         values = values[key]
@@ -213,7 +208,7 @@ def _taken(values: Tree, path: tuple[str, ...]) -> Tree:
 
 
 def _tuples(value: object) -> object:
-    """The same with tuples for lists, and no half characters, which JSON can hold and UTF-8 not."""
+    """The same with tuples for lists, and without half surrogate pairs."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

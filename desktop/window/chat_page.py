@@ -19,7 +19,7 @@ from desktop.chat.find_bar import FindBar
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
 from desktop.i18n import tr
-from desktop.numbers import count_of
+from desktop.number_format import whole
 from desktop.pictures.given_data import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
@@ -56,11 +56,7 @@ class ChatPage(QWidget):
         self._build()
         # Made last, to be above everything else.
         self.delete_all = Question(
-            self,
-            "deleteAll",
-            tr("Delete all data"),
-            tr("Keep everything"),
-            tr("Delete everything"),
+            self, "deleteAll", tr("Delete all data"), tr("Keep everything"), tr("Delete everything")
         )
         self._connect()
         self._follow_settings()
@@ -117,8 +113,8 @@ class ChatPage(QWidget):
 
     def ask_to_delete_all(self) -> None:
         chats = self._parts.chats
-        count, in_trash = len(chats.chat_list.chats), len(chats.trash.chats)
-        self.delete_all.ask(delete_all_words(count, in_trash))
+        said = delete_all_question(len(chats.chat_list.chats), len(chats.trash.chats))
+        self.delete_all.ask(said)
 
     def _write_on(self) -> None:
         self.composer.setFocus()
@@ -188,12 +184,15 @@ class ChatPage(QWidget):
         accept_copy(event)
 
 
-def delete_all_words(count: int, in_trash: int) -> str:
-    deleted = tr("{chats} that can still be restored").format(
-        chats=count_of(in_trash, "deleted chat")
-    )
-    known = [*([count_of(count, "chat")] if count else []), *([deleted] if in_trash else [])]
+def delete_all_question(count: int, in_trash: int) -> str:
+    known = []
+    if count:
+        known.append(tr("1 chat") if count == 1 else tr("{} chats").format(whole(count)))
+    if in_trash == 1:
+        known.append(tr("1 deleted chat"))
+    elif in_trash:
+        known.append(tr("{} deleted chats").format(whole(in_trash)))
     return tr(
-        "Delete for good: {chats}, with messages, pictures, drafts, older copies of the chats and "
-        "saved contexts? This can't be undone. Your settings and models stay."
-    ).format(chats=tr(" and ").join(known) or tr("all data"))
+        "Delete {} for good, with all messages, pictures, drafts, backups, damaged files of chats "
+        "and saved contexts? This can't be undone. Your settings and models stay."
+    ).format(tr(" and ").join(known) or tr("all data"))

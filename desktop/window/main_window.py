@@ -135,7 +135,7 @@ class MainWindow(QMainWindow):
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
         self.side_bar.open_asked.connect(self._open)
         self.side_bar.look_asked.connect(parts.chat.open)
-        self.side_bar.doomed.connect(parts.deletion.delete_for_good)
+        self.side_bar.trash.delete_asked.connect(parts.deletion.delete_for_good)
         page.header.model.folder_asked.connect(self._choose_and_load)
         page.empty.model_asked.connect(self._choose_and_load)
         page.header.model.settings_asked.connect(self._show_model_settings)

@@ -17,7 +17,6 @@ from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
-from desktop.chats.pending_deletions import PendingDeletions
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
@@ -85,17 +84,8 @@ class WindowParts(QObject):
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
-        self.pending_deletions = PendingDeletions(services, folders.contexts)
-        self.deletion = Deletion(
-            services,
-            self.chats,
-            self.chat,
-            self.replies,
-            self.pictures,
-            self.pending_deletions,
-            folders,
-        )
-        for each in (self.engine, self.pending_deletions, self.settings, self.context):
+        self.deletion = Deletion(services, self.chats, self.chat, self.pictures, folders)
+        for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)

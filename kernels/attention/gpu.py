@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.common.views import dense_rows
+from kernels.common.memory import dense_rows
 
 SPLITS = 64  # times 2 to 8 key heads: a program or more for each of an H200's 132 multiprocessors
 _KEYS = 32  # of one step; 16 KiB in bfloat16 for the widest heads
@@ -28,17 +28,15 @@ def decode_attention(
     length: Tensor,
     scale: float,
     window: int | None = None,
-    gate: Tensor | None = None,
 ) -> Tensor:
     """One token attends to itself and everything before it: [1, num_heads, head_dim].
 
     `queries` [1, num_heads, head_dim]; `keys`, `values` [capacity, num_kv_heads, head_dim], whose
     first `length` rows count, the token's own last; `length` >= 1 is one integer on the device.
-    With a `window` only the last `window` keys are seen. Then times sigmoid(`gate`), if there is
-    one, [1, num_heads, head_dim]. As `reference.causal_attention` over the first `length` rows:
-    in float32, and rounded once to the type of `queries`.
+    With a `window` only the last `window` keys are seen. As `reference.causal_attention` over the
+    first `length` rows: in float32, and rounded once to the type of `queries`.
     """
-    assert dense_rows(queries, keys, values, *(() if gate is None else (gate,)))
+    assert dense_rows(queries, keys, values)
     _, num_heads, head_dim = queries.shape
     kv_heads = keys.shape[1]
     partial = torch.empty(num_heads, SPLITS, head_dim, dtype=torch.float32, device=queries.device)
@@ -74,12 +72,9 @@ def decode_attention(
         partial,
         weights,
         length,
-        outputs if gate is None else gate,
         outputs,
-        0 if gate is None else gate.stride(1),
         **shape,
         COLUMNS=_COLUMNS,
-        GATE=gate is not None,
     )
     return outputs
 
@@ -183,16 +178,13 @@ def _add_splits(
     partial: tl.tensor,
     weights: tl.tensor,
     length: tl.tensor,
-    gate: tl.tensor,
     outputs: tl.tensor,
-    gate_stride: int,
     GROUP: tl.constexpr,
     WINDOW: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
     KEYS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    GATE: tl.constexpr,
 ) -> None:
     """Some columns of one head: the splits, each by its share of the whole softmax."""
     head = tl.program_id(0)
@@ -210,7 +202,4 @@ def _add_splits(
         0.0,
     )
     result = tl.sum(added * share[:, None], 0) / tl.sum(total * share, 0)
-    if GATE:
-        opened = tl.load(gate + head * gate_stride + column, column < DIM, 0.0).to(tl.float32)
-        result *= tl.sigmoid(opened)
     tl.store(outputs + head * DIM + column, result.to(outputs.dtype.element_ty), column < DIM)

@@ -1,7 +1,7 @@
 """The causal convolution for NVIDIA GPUs in Triton: a run with its carried tail, or one step.
 
-A program takes some tokens of some channels and reads each input once per tap; the programs of the
-first tokens also write the new tail.
+A program takes some tokens of some channels and reads each input once per tap. A step is one
+program for its channels, which also moves the tail.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from torch import Tensor
 _TOKENS, _CHANNELS = 16, 128  # of one program
 
 
-def causal_conv(
-    inputs: Tensor,
-    tail: Tensor,
+def convolve(
+    rows: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
-) -> tuple[Tensor, Tensor]:
-    """As `reference.causal_conv`, the outputs as `dtype`; rows of `inputs` may lie apart."""
-    after = torch.empty(tail.shape, dtype=tail.dtype, device=tail.device)
-    return _launch(inputs, tail, after, weight, bias, dtype), after
+) -> Tensor:
+    """As `reference.convolve`; rows may have gaps between them."""
+    before = weight.shape[0] - 1
+    return _launch(rows[before:], rows[:before], weight, bias, dtype, moves=False)
 
 
 def causal_conv_step(
@@ -33,23 +32,21 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The same for decode: up to 16 tokens [n, channels], and `tail` is updated in place.
-
-    Returns the outputs [n, channels], computed in float32, as `dtype`.
-    """
+    """As `reference.causal_conv_step`, for up to 16 tokens."""
     if inputs.shape[0] > _TOKENS:
         # More tokens are more programs, and one could read the tail that another has written.
         raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
-    return _launch(inputs, tail, tail, weight, bias, dtype)
+    return _launch(inputs, tail, weight, bias, dtype, moves=True)
 
 
 def _launch(
     inputs: Tensor,
     tail: Tensor,
-    after: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
+    *,
+    moves: bool,
 ) -> Tensor:
     num_tokens, channels = inputs.shape
     taps = weight.shape[0]
@@ -63,17 +60,16 @@ def _launch(
         weight,
         weight if bias is None else bias,
         outputs,
-        after,
         num_tokens,
         channels,
         inputs.stride(0),
         *tail.stride(),
-        *after.stride(),
         TAPS=taps,
         TAIL=triton.next_power_of_2(max(1, taps - 1)),
         TOKENS=_TOKENS,
         CHANNELS=_CHANNELS,
         BIAS=bias is not None,
+        MOVES=moves,
     )
     return outputs
 
@@ -85,19 +81,17 @@ def _causal_conv(
     weight: tl.tensor,
     bias: tl.tensor,
     outputs: tl.tensor,
-    after: tl.tensor,
     num_tokens: int,
     channels: int,
     row_stride: int,
     tail_row_stride: int,
     tail_stride: int,
-    after_row_stride: int,
-    after_stride: int,
     TAPS: tl.constexpr,
     TAIL: tl.constexpr,
     TOKENS: tl.constexpr,
     CHANNELS: tl.constexpr,
     BIAS: tl.constexpr,
+    MOVES: tl.constexpr,
 ) -> None:
     """Column j of tail and run is tail[j] for j < TAPS - 1, then inputs[j - (TAPS - 1)]; `bias` is
     not read without BIAS."""
@@ -115,10 +109,10 @@ def _causal_conv(
         total += tl.load(bias + channel, channel < channels, 0.0)
     tl.store(outputs + token.to(tl.int64) * channels + channel, total * tl.sigmoid(total), valid)
 
-    if tl.program_id(0) == 0:
+    if MOVES:
         _move_tail(
-            inputs, tail, after, num_tokens, channels, row_stride, tail_row_stride, tail_stride,
-            after_row_stride, after_stride, TAPS, TAIL, CHANNELS,
+            inputs, tail, num_tokens, channels, row_stride, tail_row_stride, tail_stride,
+            TAPS, TAIL, CHANNELS,
         )  # fmt: skip
 
 
@@ -148,14 +142,11 @@ def _columns(
 def _move_tail(
     inputs: tl.tensor,
     tail: tl.tensor,
-    after: tl.tensor,
     num_tokens: int,
     channels: int,
     row_stride: int,
     tail_row_stride: int,
     tail_stride: int,
-    after_row_stride: int,
-    after_stride: int,
     TAPS: tl.constexpr,
     TAIL: tl.constexpr,
     CHANNELS: tl.constexpr,
@@ -168,7 +159,7 @@ def _move_tail(
     moved = _columns(
         inputs, tail, place, channel, valid, row_stride, tail_row_stride, tail_stride, TAPS
     )
-    # In a step the tail is written where it was read: not before every thread has read.
+    # The tail is written where it was read: not before every thread has read.
     tl.debug_barrier()
-    there = after + column * after_row_stride + channel * after_stride
+    there = tail + column * tail_row_stride + channel * tail_stride
     tl.store(there, moved, valid)

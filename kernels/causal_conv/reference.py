@@ -13,20 +13,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def causal_conv(
-    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Convolve one run that follows `tail`.
-
-    `inputs` [n, channels] in the model's type; `weight` [K, channels] and `bias` [channels], which
-    may be missing, float32. Returns the outputs
-    [n, channels] in float32 and the tail after this run, a new tensor that shares no memory with
-    the others.
-    """
-    rows = torch.cat((tail, inputs))
-    return convolve(rows, weight, bias), last_rows(rows, weight)
-
-
 def causal_conv_step(
     inputs: Tensor,
     tail: Tensor,
@@ -68,8 +54,3 @@ def convolve(
     if bias is not None:
         total.add_(bias)
     return F.silu(total, inplace=True).to(dtype)
-
-
-def last_rows(rows: Tensor, weight: Tensor) -> Tensor:
-    """The tail after `rows`, of which there are at least K - 1; a new tensor."""
-    return rows[rows.shape[0] - weight.shape[0] + 1 :].clone()

@@ -14,12 +14,10 @@ from torch import Tensor, get_num_threads
 
 from kernels.common.shapes import Routing
 from kernels.common.trace import NotCapturableError
-from kernels.experts import reference
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.linear.native import NativeBfloatMatrix, NativeMatrix, Product
 from kernels.linear.reference import Matrix, PlainMatrix
-from kernels.native.layout import in_rows, is_bfloat
-from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
+from kernels.native.library import MOST_NUMBERS, TYPES, Library, address, in_rows, is_bfloat
 
 # Of native.c and linear/product.h.
 MOST_CHOSEN = 64
@@ -122,63 +120,66 @@ def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
     return native if whole and native[0].shape[1] <= _WIDEST else None
 
 
-class NativeRouting:
-    """As the functions of the same names in `reference`, and banks on the compiled kernels."""
+def make_bank(
+    library: Library,
+    widened: bool,
+    up: Sequence[Matrix],
+    down: Sequence[Matrix],
+    activation: Activation,
+) -> ExpertBank:
+    """As `MakeBank`: compiled if all matrices are `alike`."""
 
-    def __init__(self, library: Library, widened: bool) -> None:
-        self._library, self._widened = library, widened
-
-    def route(
-        self, logits: Tensor, routing: Routing, correction: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        k, groups, count = routing.k, routing.groups, logits.shape[1]
-        whole = count % groups == 0 and (groups == 1 or count // groups > 1)
-        open_groups = min(groups, routing.open_groups)
-        few = 0 < k <= min(MOST_CHOSEN, count // groups * open_groups)
-        if not (in_rows(logits) and whole and few and open_groups <= MOST_CHOSEN):
-            return reference.route(logits, routing, correction)
-        ids = torch.empty(logits.shape[0], k, dtype=torch.int32)
-        weights = torch.empty(logits.shape[0], k)
-        self._library.route(
-            *map(address, (logits, correction, ids, weights)), *logits.shape, k, logits.stride(0),
-            groups, open_groups, routing.scale, routing.normalise, routing.sigmoid,
-            is_bfloat(logits), get_num_threads(),
-        )  # fmt: skip
-        return ids, weights
-
-    def experts(
-        self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
-    ) -> ExpertBank:
-        first, second = (alike(list(map(self._native, each))) for each in (up, down))
-        if first is None or second is None:
-            return LoopedExperts(up, down, activation)
-        return NativeExperts(self._library, first, second, activation)
-
-    def _native(self, matrix: Matrix) -> Matrix:
-        """A matrix of bfloat16 that is held as published, as the kernels read it."""
+    def native(matrix: Matrix) -> Matrix:
+        """A bfloat16 matrix that is held as published, as the kernels read it."""
         if not isinstance(matrix, PlainMatrix) or not is_bfloat(matrix.weight):
             return matrix
-        way: Product = "floats" if self._widened else "pairs"
-        weight = matrix.weight.contiguous()
-        return NativeBfloatMatrix(self._library, weight, matrix.bias, way)
+        product: Product = "floats" if widened else "pairs"
+        return NativeBfloatMatrix(library, matrix.weight.contiguous(), matrix.bias, product)
 
-    def weighted_sum(
-        self,
-        places: Tensor | None,
-        rows: Tensor,
-        weights: Tensor,
-        shared: Tensor | None = None,
-        gate: Tensor | None = None,
-    ) -> Tensor:
-        beside = [each for each in (shared, gate) if each is not None]
-        alike = all(each.dtype == rows.dtype for each in beside) and len(beside) != 1
-        together = all(each.is_contiguous() for each in (rows, weights, *beside[:1]))
-        if not (alike and together and rows.dtype in TYPES):
-            return reference.weighted_sum(places, rows, weights, shared, gate)
-        result = torch.empty(weights.shape[0], rows.shape[1], dtype=rows.dtype)
-        self._library.weighted_sum(
-            *map(address, (rows, places, weights, shared, gate, result)), *weights.shape,
-            rows.shape[1], gate.stride(0) if gate is not None else 0, is_bfloat(rows),
-            get_num_threads(),
-        )  # fmt: skip
-        return result
+    first, second = (alike(list(map(native, each))) for each in (up, down))
+    if first is None or second is None:
+        return LoopedExperts(up, down, activation)
+    return NativeExperts(library, first, second, activation)
+
+
+def route(
+    library: Library, logits: Tensor, routing: Routing, correction: Tensor | None = None
+) -> tuple[Tensor, Tensor] | None:
+    """A row of `kernels.native.ops`."""
+    k, groups, count = routing.k, routing.groups, logits.shape[1]
+    whole = count % groups == 0 and (groups == 1 or count // groups > 1)
+    open_groups = min(groups, routing.open_groups)
+    few = 0 < k <= min(MOST_CHOSEN, count // groups * open_groups)
+    if not (in_rows(logits) and whole and few and open_groups <= MOST_CHOSEN):
+        return None
+    ids = torch.empty(logits.shape[0], k, dtype=torch.int32)
+    weights = torch.empty(logits.shape[0], k)
+    library.route(
+        *map(address, (logits, correction, ids, weights)), *logits.shape, k, logits.stride(0),
+        groups, open_groups, routing.scale, routing.normalise, routing.sigmoid,
+        is_bfloat(logits), get_num_threads(),
+    )  # fmt: skip
+    return ids, weights
+
+
+def weighted_sum(
+    library: Library,
+    places: Tensor | None,
+    rows: Tensor,
+    weights: Tensor,
+    shared: Tensor | None = None,
+    gate: Tensor | None = None,
+) -> Tensor | None:
+    """A row of `kernels.native.ops`."""
+    others = [each for each in (shared, gate) if each is not None]
+    alike = all(each.dtype == rows.dtype for each in others) and len(others) != 1
+    dense = all(each.is_contiguous() for each in (rows, weights, *others[:1]))
+    if not (alike and dense and rows.dtype in TYPES):
+        return None
+    result = torch.empty(weights.shape[0], rows.shape[1], dtype=rows.dtype)
+    library.weighted_sum(
+        *map(address, (rows, places, weights, shared, gate, result)), *weights.shape,
+        rows.shape[1], gate.stride(0) if gate is not None else 0, is_bfloat(rows),
+        get_num_threads(),
+    )  # fmt: skip
+    return result

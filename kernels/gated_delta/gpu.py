@@ -13,23 +13,28 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.common.views import dense_rows
-from kernels.gated_delta.gpu_chunked import prepare_chunks, read_chunks, scan_chunks
-from kernels.gated_delta.gpu_parts import EPSILON, SLICE
+from kernels.common.memory import dense_rows
+from kernels.common.scans import DeltaInputs
+from kernels.gated_delta.gpu_chunked import (
+    EPSILON,
+    SLICE,
+    prepare_chunks,
+    read_chunks,
+    scan_chunks,
+)
 from kernels.gated_delta.reference import CHUNK
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
 _SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more programs are faster
 
 
-def recurrent_gated_delta_step(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> Tensor:
-    """As `reference.recurrent_gated_delta`, but `state` [hv, dk, dv] is updated in place.
+def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
+    """As `reference.recurrent_gated_delta_step`; `state` [hv, dk, dv] is updated in place.
 
     Returns the outputs [n, hv, dv] in float32. Queries, keys and values may be views with gaps
     between tokens and heads; the last axis is contiguous, and so is the whole state.
     """
+    queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_heads, key_dim, value_dim = state.shape
     outputs = torch.empty(values.shape, dtype=torch.float32, device=values.device)
@@ -58,13 +63,12 @@ def recurrent_gated_delta_step(
     return outputs
 
 
-def chunked_gated_delta_(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> Tensor:
+def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     """As `reference.chunked_gated_delta_`: `state` is updated in place, which has to be whole.
 
     That is safe because each program of the scan reads its stripe before it writes the same one.
     """
+    queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape
     key_dim, device = keys.shape[2], values.device

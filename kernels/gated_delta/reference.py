@@ -4,8 +4,8 @@ With unit keys k and queries q / sqrt(dk), per head and token:
 
     S <- e^g S;  delta = beta (v - S^T k);  S <- S + k delta^T;  o = S^T q
 
-`recurrent_gated_delta` is this loop. `chunked_gated_delta` computes the same in chunks of C tokens:
-with G_i = g_1 + .. + g_i, Gamma_ij = e^(G_i - G_j) for i >= j, and
+`recurrent_gated_delta_step` is this loop. `chunked_gated_delta_` does so for C tokens at once: with
+G_i = g_1 + .. + g_i, Gamma_ij = e^(G_i - G_j) for i >= j, and
 A = strictly_lower(beta K K^T Gamma),
 
     (I + A) D = beta (V - e^G K S);  O = e^G Q S + lower(Q K^T Gamma) D
@@ -23,6 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.scans import DeltaInputs
+
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
 _EPSILON = 1e-6  # under the root of a key's squared length
 # What decayed to e^-40 is 4e-18 of what it was: lost beside anything in float32. Smaller factors
@@ -30,23 +32,12 @@ _EPSILON = 1e-6  # under the root of a key's squared length
 _FORGOTTEN = -40.0
 
 
-def recurrent_gated_delta(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Token by token: outputs [n, hv, dv] float32 and the state after them, a new tensor."""
-    state = state.clone()
-    return recurrent_gated_delta_step(queries, keys, values, decay, beta, state=state), state
-
-
-def recurrent_gated_delta_step(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> Tensor:
+def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
     """One token, or one after the other: outputs [n, hv, dv] float32; `state` is updated in
     place."""
-    if keys.shape[0] > 1:
-        inputs = (queries, keys, values, decay, beta)
-        tokens = zip(*(each.split(1) for each in inputs), strict=True)
-        return torch.cat([recurrent_gated_delta_step(*token, state=state) for token in tokens])
+    if given.keys.shape[0] > 1:
+        return torch.cat([recurrent_gated_delta_step(token, state) for token in given.split(1)])
+    queries, keys, values, decay, beta = given
     copies = state.shape[0] // keys.shape[1]
     query, key = _each(_unit_rows(queries), copies), _each(_unit_rows(keys), copies)
     value, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
@@ -58,24 +49,10 @@ def recurrent_gated_delta_step(
     return torch.baddbmm(delta, query, state, beta=0, alpha=scale).transpose(0, 1)
 
 
-def chunked_gated_delta(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """In chunks of 64: outputs [n, hv, dv] float32 and the state after them, a new tensor."""
-    state = state.clone()
-    return chunked_gated_delta_(queries, keys, values, decay, beta, state=state), state
-
-
-def chunked_gated_delta_(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> Tensor:
-    """As `chunked_gated_delta`, but `state` is updated in place; returns the outputs.
-
-    The last chunk is as long as what is left.
-    """
-    inputs = (queries, keys, values, decay, beta)
-    chunks = zip(*(torch.split(each, CHUNK) for each in inputs), strict=True)
-    outputs = [_chunk(state, *chunk) for chunk in chunks]
+def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
+    """In chunks of 64, the last one shorter: outputs [n, hv, dv] float32; `state` is updated in
+    place."""
+    outputs = [_chunk(chunk, state) for chunk in given.split(CHUNK)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
@@ -87,10 +64,9 @@ def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple
     return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float())
 
 
-def _chunk(
-    state: Tensor, queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor
-) -> Tensor:
+def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
     """The outputs of one chunk of C tokens; inside, heads come first."""
+    queries, keys, values, decay, beta = given
     copies = state.shape[0] // keys.shape[1]
     queries, keys = _unit_queries(queries), _unit(keys)
     values, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)

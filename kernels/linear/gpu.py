@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.views import dense_rows
+from kernels.common.memory import dense_rows
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays

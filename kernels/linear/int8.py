@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.pages import room
+from kernels.common.memory import room
+from kernels.linear.cpu import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 from kernels.linear.reference import Matrix, QuantisedTensors
-from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 
 _LARGEST = 127
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache

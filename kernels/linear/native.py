@@ -8,7 +8,6 @@ depend on nothing but the row itself, however many share a call.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from copy import copy
 from typing import Literal
 
@@ -16,13 +15,11 @@ import torch
 from torch import Tensor, get_num_threads
 from torch.nn import functional as F
 
-from kernels.common.pages import room
+from kernels.common.memory import Arena, room
 from kernels.linear.int4 import GROUP, DequantisingInt4Matrix, Int4Format
 from kernels.linear.int8 import DequantisedMatrix, Int8Format
 from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
-from kernels.native.arena import Arena
-from kernels.native.layout import is_bfloat
-from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
+from kernels.native.library import MOST_NUMBERS, TYPES, Kernel, Library, address, is_bfloat
 
 Product = Literal["pairs", "floats", "torch"]
 """How many rows of bfloat16 are multiplied: by the processor's instructions for it, where it has
@@ -31,8 +28,6 @@ any, as float32, or by torch, where bits depend on the number of rows."""
 MOST_STEPS = 8
 # Products of so many 8-bit integers at most add up in 32 bits, whatever they are.
 _LONGEST_SUM = 2**16
-
-Kernel = Callable[..., None]
 
 
 class NativeMatrix(Matrix):

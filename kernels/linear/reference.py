@@ -159,25 +159,26 @@ class StackedMatrix(Matrix):
         return StackedMatrix(matrices, widths)
 
 
+BatchInvariant = Literal["never", "steps", "always"]
+"""Which products and operations give a row the same bits however many rows share a call: none, only
+those of steps of bfloat16, or all."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightFormats:
     """How a model's matrices are held: those that may be quantised, and those that stay exact.
 
-    `exact` are those of vision towers, which see many rows at a time and never one.
-    `rows_from_file`: tables of which rows are looked up are not held at all. A packed output head
-    can't serve for that, and would otherwise be there twice. `rows_alone`: products of a row, and
-    the operations that go with them, have the same bits however many rows share a call.
-    `exact_alone` holds exact matrices that tokens go through, which must have such bits too; where
-    it is None, `exact` does. `steps_alone`: a step of a few rows of bfloat16 has the bits of as
-    many steps of one.
+    `exact` matrices are those of vision towers, which see many rows at once and never one.
+    `rows_from_file`: tables of which rows are looked up stay in their file; a packed output head
+    can't serve as one, so the table would be in memory twice. `exact_invariant`, if not None, holds
+    the exact matrices that tokens go through, where `exact` is not batch invariant.
     """
 
     usual: WeightFormat
     exact: WeightFormat
     rows_from_file: bool = False
-    rows_alone: bool = False
-    exact_alone: WeightFormat | None = None
-    steps_alone: bool = False
+    batch_invariant: BatchInvariant = "never"
+    exact_invariant: WeightFormat | None = None
 
     def of(self, exact: bool) -> WeightFormat:
         """The format of a matrix that stays exact, or of another."""

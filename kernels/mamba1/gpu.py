@@ -12,25 +12,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.common.views import dense_rows
+from kernels.common.memory import dense_rows
+from kernels.common.scans import SpaceInputs
 
 _CHANNELS = 32  # of one program: a run is a chain of tokens, so more programs are faster
 
 
-def mamba1_run_(
-    inputs: Tensor,
-    b: Tensor,
-    c: Tensor,
-    steps: Tensor,
-    rate: Tensor,
-    skip: Tensor,
-    *,
-    state: Tensor,
-) -> Tensor:
+def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     """As `reference.mamba1_run_`, and as `reference.mamba1_step` for one token.
 
     Inputs, B, C and steps may be views with gaps between tokens; rates and state are contiguous.
     """
+    inputs, b, c, steps, rate, skip = given
     assert state.is_contiguous() and rate.is_contiguous() and dense_rows(inputs, b, c, steps)
     dim, channels = state.shape
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)

@@ -15,53 +15,32 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.common.scans import SpaceInputs
+
 # As in Mamba-2: what decayed to e^-40 is lost beside anything in float32.
 _FORGOTTEN = -40.0
 
 
-def mamba1_step(
-    inputs: Tensor,
-    b: Tensor,
-    c: Tensor,
-    steps: Tensor,
-    rate: Tensor,
-    skip: Tensor,
-    *,
-    state: Tensor,
-) -> Tensor:
+def mamba1_step(given: SpaceInputs, state: Tensor) -> Tensor:
     """One token, or one after the other: outputs [n, channels] float32; `state` is updated in
     place."""
-    if inputs.shape[0] > 1:
-        tokens = zip(*(each.split(1) for each in (inputs, b, c, steps)), strict=True)
-        return torch.cat(
-            [
-                mamba1_step(one, own_b, own_c, step, rate, skip, state=state)
-                for one, own_b, own_c, step in tokens
-            ]
-        )
-    given = inputs[0].float()
+    if given.inputs.shape[0] > 1:
+        return torch.cat([mamba1_step(token, state) for token in given.split(1)])
+    inputs, b, c, steps, rate, skip = given
+    values = inputs[0].float()
     state.mul_((rate * steps[0]).clamp_(min=_FORGOTTEN).exp_())
-    state.addcmul_(b[0].float()[:, None], given * steps[0])
-    return (c[0].float() @ state).addcmul_(given, skip)[None]
+    state.addcmul_(b[0].float()[:, None], values * steps[0])
+    return (c[0].float() @ state).addcmul_(values, skip)[None]
 
 
-def mamba1_run_(
-    inputs: Tensor,
-    b: Tensor,
-    c: Tensor,
-    steps: Tensor,
-    rate: Tensor,
-    skip: Tensor,
-    *,
-    state: Tensor,
-) -> Tensor:
+def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     """Token after token: outputs [n, channels] float32; `state` is updated in place.
 
     There is no dual form as of Mamba-2: a channel has as many rates as states, so a chunk would be
     a product of its own for each of them.
     """
+    inputs = given.inputs
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)
-    for token in range(inputs.shape[0]):
-        given, one_b, one_c, step = (each[token : token + 1] for each in (inputs, b, c, steps))
-        outputs[token : token + 1] = mamba1_step(given, one_b, one_c, step, rate, skip, state=state)
+    for place, token in enumerate(given.split(1)):
+        outputs[place : place + 1] = mamba1_step(token, state)
     return outputs

@@ -12,26 +12,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.common.views import dense_rows
+from kernels.common.memory import dense_rows
+from kernels.common.scans import SpaceInputs
 
 _ROWS = 8  # of a state in one program: a run is a chain of tokens, so more programs are faster
 
 
-def mamba2_run_(
-    inputs: Tensor,
-    b: Tensor,
-    c: Tensor,
-    steps: Tensor,
-    rate: Tensor,
-    skip: Tensor,
-    *,
-    state: Tensor,
-) -> Tensor:
+def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     """As `reference.mamba2_run_`, and as `reference.mamba2_step` for one token.
 
     Inputs, B and C may be views with gaps between tokens and heads; the last axis is contiguous,
     and so is the whole state.
     """
+    inputs, b, c, steps, rate, skip = given
     assert state.is_contiguous() and dense_rows(inputs, b, c)
     num_heads, width, dim = state.shape
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.scans import SpaceInputs
+
 CHUNK = 64  # tokens whose products are one matrix; as many as a layer hands over at a time
 # As in the gated delta rule: what decayed to e^-40 is lost beside anything in float32, and smaller
 # factors end in numbers below 1e-38, with which a processor computes ten times slower and more.
@@ -36,26 +38,12 @@ def time_steps(
     return found.clamp_(shortest, longest)
 
 
-def mamba2_step(
-    inputs: Tensor,
-    b: Tensor,
-    c: Tensor,
-    steps: Tensor,
-    rate: Tensor,
-    skip: Tensor,
-    *,
-    state: Tensor,
-) -> Tensor:
+def mamba2_step(given: SpaceInputs, state: Tensor) -> Tensor:
     """One token, or one after the other: outputs [n, heads, P] float32; `state` is updated in
     place."""
-    if inputs.shape[0] > 1:
-        tokens = zip(*(each.split(1) for each in (inputs, b, c, steps)), strict=True)
-        return torch.cat(
-            [
-                mamba2_step(one, own_b, own_c, step, rate, skip, state=state)
-                for one, own_b, own_c, step in tokens
-            ]
-        )
+    if given.inputs.shape[0] > 1:
+        return torch.cat([mamba2_step(token, state) for token in given.split(1)])
+    inputs, b, c, steps, rate, skip = given
     copies = state.shape[0] // b.shape[1]
     values = inputs[0].float()
     b, c = (_each(each[0].float(), copies) for each in (b, c))
@@ -65,28 +53,16 @@ def mamba2_step(
     return answers.addcmul_(values, skip[:, None])[None]
 
 
-def mamba2_run_(
-    inputs: Tensor,
-    b: Tensor,
-    c: Tensor,
-    steps: Tensor,
-    rate: Tensor,
-    skip: Tensor,
-    *,
-    state: Tensor,
-) -> Tensor:
+def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     """In chunks of 64 from the first token on: outputs [n, heads, P] float32; `state` is moved on
     in place. The last chunk is as long as what is left."""
-    rows = (inputs, b, c, steps)
-    chunks = zip(*(torch.split(each, CHUNK) for each in rows), strict=True)
-    outputs = [_chunk(state, rate, skip, *chunk) for chunk in chunks]
+    outputs = [_chunk(chunk, state) for chunk in given.split(CHUNK)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
-def _chunk(
-    state: Tensor, rate: Tensor, skip: Tensor, inputs: Tensor, b: Tensor, c: Tensor, steps: Tensor
-) -> Tensor:
+def _chunk(given: SpaceInputs, state: Tensor) -> Tensor:
     """The outputs of one chunk; inside, heads come first."""
+    inputs, b, c, steps, rate, skip = given
     copies = state.shape[0] // b.shape[1]
     values = inputs.float().transpose(0, 1)
     b, c = b.float().transpose(0, 1), c.float().transpose(0, 1)

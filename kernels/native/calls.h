@@ -1,6 +1,6 @@
 /* Every kernel, and what it takes: one struct each, so that a call can be kept and made again.
  *
- * Python reads this file (calls.py), so a member is a plain number or pointer. Unless said
+ * Python reads this file (library.py), so a member is a plain number or pointer. Unless said
  * otherwise tensors are contiguous and `is_bfloat` says that they are bfloat16, else float32;
  * strides are in numbers. A kernel returns 0 where there was no memory for it, else 1.
  */

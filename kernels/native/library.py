@@ -1,8 +1,8 @@
 """The compiled kernels as Python sees them: loading them, calling them, and noting the calls.
 
-Calls let go of Python's lock, so that a heartbeat goes on and a stop is read while a large product
-is computed. There is one at a time all the same, as the thread pool and the rows that it keeps
-in place want it.
+calls.h is the only description of a call; its structs are read here. Calls release Python's lock,
+so that the heartbeat goes on and a stop is read during a large product. The thread pool takes one
+call at a time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import re
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ import torch
 from torch import Tensor
 
 from kernels.native.build import CannotCompileError, built
-from kernels.native.calls import calls
 from kernels.native.levels import NoSuchLevelError, executable, wished
 from kernels.native.shipped import NoneShippedError, usable
 
@@ -30,8 +31,34 @@ MOST_NUMBERS = 2**20  # of rows that are multiplied, together: linear/product.h
 _INTELS = ("__kmpc_fork_call", "__kmpc_push_num_threads", "__kmpc_global_thread_num")
 TYPES = (torch.bfloat16, torch.float32)
 
+_HEADER = Path(__file__).with_name("calls.h")
+_C_TYPES = {"long": ctypes.c_int64, "int": ctypes.c_int, "float": ctypes.c_float}
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_STRUCT = re.compile(r"struct (\w+) \{(.*?)\};", re.DOTALL)
+_FUNCTION = re.compile(r"int waymark_(\w+)\(struct (\w+) \*\);")
+
 Call = tuple[Any, ctypes.Structure]
-"""A function of the library and what it is given."""
+"""A function of the library and its arguments."""
+Kernel = Callable[..., None]
+"""Called with the members of its struct in calls.h, in order."""
+
+
+@cache
+def calls() -> dict[str, type[ctypes.Structure]]:
+    """The struct that each kernel takes, by the kernel's name without `waymark_`."""
+    text = _COMMENT.sub("", _HEADER.read_text(encoding="utf-8"))
+    structs = {name: _struct(name, body) for name, body in _STRUCT.findall(text)}
+    return {name: structs[struct] for name, struct in _FUNCTION.findall(text)}
+
+
+def _struct(name: str, body: str) -> type[ctypes.Structure]:
+    fields = []
+    for declaration in filter(None, map(str.strip, body.split(";"))):
+        kind, members = declaration.removeprefix("const ").split(maxsplit=1)
+        for member in members.split(","):
+            pointer = member.strip().startswith("*")
+            fields.append((member.strip(" *"), ctypes.c_void_p if pointer else _C_TYPES[kind]))
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
 class Library:
@@ -165,3 +192,22 @@ def cache_folder() -> Path:
 def address(tensor: Tensor | None) -> int | None:
     """Where a tensor's numbers begin; None for none."""
     return None if tensor is None else tensor.data_ptr()
+
+
+def is_bfloat(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bfloat16
+
+
+def is_float32(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.float32
+
+
+def in_rows(tensor: Tensor) -> bool:
+    """Whether the numbers of a row are adjacent, and of a type that kernels read."""
+    return tensor.dtype in TYPES and tensor.stride(-1) == 1
+
+
+def has_dense_tokens(tensor: Tensor) -> bool:
+    """Whether all numbers of a token are adjacent."""
+    heads_join = tensor.dim() == 2 or tensor.shape[1] == 1 or tensor.stride(1) == tensor.shape[2]
+    return tensor.stride(-1) == 1 and heads_join

@@ -12,11 +12,9 @@ from typing import Any
 
 from torch import Tensor, get_num_threads
 
+from kernels.common.memory import lies_in
 from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
-from kernels.common.views import lies_in
-from kernels.native.calls import calls
-from kernels.native.layout import together
-from kernels.native.library import Call, Library, address
+from kernels.native.library import Call, Library, address, calls, has_dense_tokens
 
 
 class _Call(ctypes.Structure):
@@ -46,7 +44,7 @@ class CallTrace:
     def store(self, new: Tensor, rows: Tensor) -> None:
         """As `Tracer`."""
         alike = new.dtype == rows.dtype and new.shape[1:] == rows.shape[1:]
-        if not (together(new) and rows.is_contiguous() and alike):
+        if not (has_dense_tokens(new) and rows.is_contiguous() and alike):
             raise NotCapturableError("a row of another kind, or not in one piece")
         place = ctypes.addressof(self._token)
         size, stride = new[0].nbytes, new.stride(0) * new.element_size()

@@ -1,8 +1,4 @@
-"""Rotary position embedding for NVIDIA GPUs in Triton.
-
-`rotation` turns positions into cosines and sines, once for all layers; `rotate` rotates one layer's
-queries or keys by them, `norm_rotate` after their norm, where a family has one.
-"""
+"""Rotary position embedding for NVIDIA GPUs in Triton, alone or after the norm of each head."""
 
 from __future__ import annotations
 
@@ -11,34 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.common.views import dense_rows
+from kernels.common.memory import dense_rows
 
 _TOKENS = 8  # of one head in one program
-
-
-def rotation(
-    positions: Tensor, frequencies: Tensor, axis_of: Tensor, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """As `reference.rotation`."""
-    num_tokens, half = positions.shape[1], len(frequencies)
-    cosine, sine = (
-        torch.empty(num_tokens, half, dtype=dtype, device=positions.device) for _ in range(2)
-    )
-    block = triton.next_power_of_2(half)
-    tokens = max(1, 1024 // block)
-    _rotation[(triton.cdiv(num_tokens, tokens),)](
-        positions,
-        frequencies,
-        axis_of,
-        cosine,
-        sine,
-        num_tokens,
-        *positions.stride(),
-        HALF=half,
-        BLOCK=block,
-        TOKENS=tokens,
-    )
-    return cosine, sine
 
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -93,31 +64,6 @@ def _launch(
         TOKENS=_TOKENS,
         NORMALISED=scale is not None,
     )
-
-
-@triton.jit(do_not_specialize=["num_tokens"])
-def _rotation(
-    positions: tl.tensor,
-    frequencies: tl.tensor,
-    axis_of: tl.tensor,
-    cosine: tl.tensor,
-    sine: tl.tensor,
-    num_tokens: int,
-    axis_stride: int,
-    token_stride: int,
-    HALF: tl.constexpr,
-    BLOCK: tl.constexpr,
-    TOKENS: tl.constexpr,
-) -> None:
-    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    valid = (token < num_tokens) & (column < HALF)
-    axis = tl.load(axis_of + column, column < HALF, 0)
-    place = tl.load(positions + axis * axis_stride + token * token_stride, valid, 0)
-    angle = place.to(tl.float32) * tl.load(frequencies + column, column < HALF, 0.0)
-    here = token * HALF + column
-    tl.store(cosine + here, tl.cos(angle).to(cosine.dtype.element_ty), valid)
-    tl.store(sine + here, tl.sin(angle).to(sine.dtype.element_ty), valid)
 
 
 @triton.jit(do_not_specialize=["num_tokens"])

@@ -33,15 +33,3 @@ def norm_rotate(
 ) -> Tensor:
     """`rotate` of the RMS norm of every head; `scale` [head_dim] float32 multiplies it."""
     return rotate(rms_norm(heads, scale, epsilon), cosine, sine)
-
-
-def rotation(
-    positions: Tensor, frequencies: Tensor, axis_of: Tensor, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Cosine and sine, each [n, r], of position times frequency, computed in float32.
-
-    `positions` [axes, n]; `frequencies` [r] float32; frequency i follows the positions of axis
-    `axis_of[i]`, which is how multimodal RoPE interleaves time, height and width.
-    """
-    angles = positions.index_select(0, axis_of).T.float() * frequencies
-    return angles.cos().to(dtype), angles.sin().to(dtype)

@@ -1,14 +1,21 @@
-"""Operations on single rows: norms, gates, sums, rotations."""
+"""Self-test cases of operations on rows, and of attention.
+
+The bounds count float32 ULP. Kernel and reference both add up, so both err, by half an ULP for each
+addition at most; a GPU's roots, exponentials and sigmoids err by a few more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from kernels.common.shapes import (
+    AttentionShape,
+    FullAttentionShape,
     GateShape,
     GroupNormShape,
     NormShape,
@@ -17,8 +24,44 @@ from kernels.common.shapes import (
     SquaredReluShape,
     SumShape,
 )
+from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
-from kernels.self_test.case import EPSILON, Case, Numbers
+
+EPSILON = 1e-6
+FEW = 3  # tokens of a step
+ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of another
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call of the operation `op`.
+
+    `call(ops, dtype)` makes it anew on the same numbers, those of the model's type in `dtype`, and
+    returns all that it leaves behind. It may be off by `ulps` ULP of each number, or with
+    a `magnitude` of the largest number or that, whichever is more.
+    """
+
+    op: str
+    dtype: torch.dtype
+    call: Callable[[Ops, torch.dtype], list[Tensor]]
+    ulps: float
+    magnitude: float | None = None
+
+
+class Numbers:
+    """Draws normal numbers for one device, the same ones each time it is made."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
+        self._generator = torch.Generator().manual_seed(0)
+
+    def exact(self, *shape: int) -> Tensor:
+        """Float32."""
+        return torch.randn(shape, generator=self._generator).to(self.device)
+
+    def rough(self, *shape: int) -> Tensor:
+        """Float32 as well, but such as the model's type can hold."""
+        return self.exact(*shape).to(self.dtype).float()
 
 
 def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
@@ -152,3 +195,64 @@ def rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
     # Two products and their sum. Vision towers rotate in float32, whatever the model's type.
     for dtype in {numbers.dtype, torch.float32}:
         yield Case("rotate", dtype, call, 4, 2 * float(heads.abs().max()))
+
+
+_KEYS = (1, 300)  # that one token sees; most splits of the context are empty, or none is
+_BEYOND = 37  # keys that a window hides
+_LONGEST = 4_096
+
+
+def attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
+    """One token over keys of several numbers, a few after another, and a run after others and both
+    ways."""
+    scale, window = shape.head_dim**-0.5, shape.window
+    lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
+    for op, rows, length in (
+        *(("causal_attention", 1, length) for length in lengths),
+        *(("step_attention", 1, length) for length in lengths),
+        *(("step_attention", FEW, length + FEW) for length in lengths),
+        ("causal_attention", ROWS, ROWS + lengths[-1]),
+        ("run_attention", ROWS, ROWS + lengths[-1]),
+    ):
+        inputs = (
+            numbers.rough(rows, shape.heads, shape.head_dim),
+            *(numbers.rough(length, shape.kv_heads, shape.head_dim) for _ in range(2)),
+        )
+
+        def call(
+            ops: Ops, dtype: torch.dtype, op: str = op, inputs: tuple[Tensor, ...] = inputs
+        ) -> list[Tensor]:
+            return [getattr(ops, op)(*(each.to(dtype) for each in inputs), scale, window)]
+
+        yield _attended(op, call, inputs, scale, numbers.dtype)
+
+
+def full_attention(shape: FullAttentionShape, numbers: Numbers) -> Iterator[Case]:
+    """The patches of a picture."""
+    scale = shape.head_dim**-0.5
+    inputs = tuple(numbers.rough(_KEYS[-1], shape.heads, shape.head_dim) for _ in range(3))
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        queries, keys, values = (each.to(dtype) for each in inputs)
+        return [ops.full_attention(queries, keys, values, scale)]
+
+    yield _attended("full_attention", call, inputs, scale, numbers.dtype)
+
+
+def _attended(
+    op: str,
+    call: Callable[[Ops, torch.dtype], list[Tensor]],
+    inputs: tuple[Tensor, ...],
+    scale: float,
+    dtype: torch.dtype,
+) -> Case:
+    """Attention of queries, keys and values that were drawn."""
+    queries, keys, values = inputs
+    # A score's error is the exponent's, and so that of a probability. Two exponentials, sums over
+    # a step, over the splits' steps and over the splits follow.
+    largest = scale * float(queries.abs().max() * keys.abs().sum(-1).max())
+    ulps = largest * queries.shape[-1].bit_length() + 64
+    # Of many tokens the probabilities are multiplied in the model's type.
+    if dtype == torch.bfloat16 and queries.shape[0] > 1 and op != "step_attention":
+        ulps += 2**14
+    return Case(op, dtype, call, ulps, float(values.abs().max()))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,13 +21,41 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from kernels.attention import reference as attention
+from kernels.attention import reference as plain_attention
 from kernels.common.capability import device_facts
-from kernels.common.shapes import OpShape
+from kernels.common.shapes import (
+    AttentionShape,
+    DeltaShape,
+    ExpertShape,
+    FullAttentionShape,
+    GateShape,
+    GroupNormShape,
+    Mamba1Shape,
+    Mamba2Shape,
+    NormShape,
+    OpenGateShape,
+    OpShape,
+    RotationShape,
+    ShortConvShape,
+    SquaredReluShape,
+    SumShape,
+)
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test.case import Case
-from kernels.self_test.every import cases
+from kernels.self_test.layers import experts, recurrent, routing, weighted_sum
+from kernels.self_test.rows import (
+    Case,
+    Numbers,
+    addition,
+    attention,
+    full_attention,
+    gate,
+    group_norm,
+    norm,
+    open_gate,
+    rotation,
+    squared_relu,
+)
 
 _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23
@@ -35,10 +63,10 @@ _FLOAT32_ULP = 2.0**-23
 _ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8}
 _REFERENCE = replace(
     PLAIN_OPS,
-    causal_attention=attention.causal_attention,
-    step_attention=attention.causal_attention,
-    run_attention=attention.run_attention,
-    full_attention=attention.full_attention,
+    causal_attention=plain_attention.causal_attention,
+    step_attention=plain_attention.causal_attention,
+    run_attention=plain_attention.run_attention,
+    full_attention=plain_attention.full_attention,
 )
 
 
@@ -97,7 +125,7 @@ def validated(
     plain = {name: getattr(PLAIN_OPS, name) for name in failed}
     name = f"{kernels.name}, plain {' '.join(sorted(failed))}"
     # Torch may round a row otherwise where a tensor ends than within it.
-    formats = replace(kernels.formats, rows_alone=False, steps_alone=False)
+    formats = replace(kernels.formats, batch_invariant="never")
     return replace(kernels, name=name, formats=formats, ops=replace(kernels.ops, **plain))
 
 
@@ -176,3 +204,34 @@ def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
     allowed = case.ulps * _FLOAT32_ULP * magnitude + _ROUNDING[found.dtype] * reference.abs()
     # NaN is never within anything.
     return bool(((found.float() - reference).abs() <= allowed + 1e-37).all())
+
+
+def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
+    """Calls like those of a model in `dtype` with these `shapes`, each on numbers of its own."""
+    numbers = Numbers(device, dtype)
+    for shape in sorted(shapes, key=repr):
+        match shape:
+            case NormShape():
+                yield from norm(shape, numbers)
+            case GateShape():
+                yield from gate(shape, numbers)
+            case SquaredReluShape():
+                yield from squared_relu(shape, numbers)
+            case OpenGateShape():
+                yield from open_gate(shape, numbers)
+            case SumShape():
+                yield from addition(shape, numbers)
+            case RotationShape():
+                yield from rotation(shape, numbers)
+            case AttentionShape():
+                yield from attention(shape, numbers)
+            case FullAttentionShape():
+                yield from full_attention(shape, numbers)
+            case DeltaShape() | Mamba1Shape() | Mamba2Shape() | ShortConvShape():
+                yield from recurrent(shape, numbers)
+            case GroupNormShape():
+                yield from group_norm(shape, numbers)
+            case ExpertShape():
+                yield from routing(shape, numbers)
+                yield from experts(shape, numbers)
+                yield from weighted_sum(shape, numbers)

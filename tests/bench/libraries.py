@@ -20,10 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import WeightFormat
 from kernels.native.library import Library
-from kernels.native_ops import native_ops
+from kernels.native.ops import native_ops
 from tests.bench.folders import RELEASED, Shape
 
 Case = tuple[str, Callable[[Library], Callable[[], object]]]
@@ -100,7 +101,9 @@ def _operations(shape: Shape) -> Iterator[tuple[str, Callable[[Any], Callable[[]
     yield (
         "delta rule, 1 row",
         lambda ops: (
-            lambda: ops.recurrent_gated_delta_step(key, key / 20, one, decay, -decay, state=state)
+            lambda: ops.recurrent_gated_delta_step(
+                DeltaInputs(key, key / 20, one, decay, -decay), state
+            )
         ),
     )
     many = _random(64, heads, width).float()
@@ -108,7 +111,7 @@ def _operations(shape: Shape) -> Iterator[tuple[str, Callable[[Any], Callable[[]
     yield (
         "delta rule, 64 rows",
         lambda ops: (
-            lambda: ops.chunked_gated_delta_(some, some, many, decays, -decays, state=state)
+            lambda: ops.chunked_gated_delta_(DeltaInputs(some, some, many, decays, -decays), state)
         ),
     )
 

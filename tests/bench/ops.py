@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.scans import DeltaInputs
 from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend
-from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
+from kernels.gated_delta.reference import CHUNK, chunked_gated_delta_, recurrent_gated_delta_step
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
 from kernels.linear.reference import Integers, Matrix, WeightFormat
@@ -128,10 +129,10 @@ def delta_chunked(sizes: Sizes) -> Op:
     products = 4 * CHUNK * width + 3 * width * width
     return Op(
         name=f"gated delta, {_rows(sizes.run)}",
-        run=lambda number: chunked_gated_delta(*arguments, state=states[number]),
+        run=lambda number: chunked_gated_delta_(arguments, states[number].clone()),
         copies=len(states),
         operations=2 * sizes.run * heads * products,
-        other=lambda number: recurrent_gated_delta(*arguments, state=states[number]),
+        other=lambda number: recurrent_gated_delta_step(arguments, states[number].clone()),
         other_name="token by token",
     )
 
@@ -143,10 +144,10 @@ def delta_recurrent(sizes: Sizes) -> Op:
     step, plain = _ops().recurrent_gated_delta_step, PLAIN.recurrent_gated_delta_step
     return Op(
         name="gated delta, 1 row",
-        run=lambda number: step(*arguments, state=own[number]),
+        run=lambda number: step(arguments, own[number]),
         copies=len(states),
         least_bytes=2 * states[0].nbytes,
-        other=lambda number: plain(*arguments, state=states[number]),
+        other=lambda number: plain(arguments, states[number]),
         other_name="plain torch",
     )
 
@@ -255,13 +256,13 @@ def _three(every: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return queries, keys, values
 
 
-def _delta_arguments(sizes: Sizes, rows: int) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-    """Queries, keys, values, decay and beta of so many tokens; and states to go on from."""
+def _delta_arguments(sizes: Sizes, rows: int) -> tuple[DeltaInputs, list[Tensor]]:
+    """Inputs of so many tokens; and states to go on from."""
     heads, width = sizes.shape.value_heads, sizes.shape.linear_dim
     queries, keys = _random(2, rows, sizes.shape.linear_heads, width)
     values = _random(rows, heads, width)
     decay, beta = -_random(rows, heads).abs(), _random(rows, heads).sigmoid()
-    return (queries, keys, values, decay, beta), _copied(sizes, heads, width, width)
+    return DeltaInputs(queries, keys, values, decay, beta), _copied(sizes, heads, width, width)
 
 
 def _copied(sizes: Sizes, *shape: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:

@@ -10,7 +10,7 @@ from typing import get_args
 import psutil
 
 from core.api.params import Precision
-from kernels.gpu_capability import what_is_missing
+from kernels.common.capability import what_is_missing
 from tests.bench.levels import LEVELS, Level, named
 from tests.bench.llama.build import usual_folder
 from tests.bench.page import PAGE, has_place

@@ -17,7 +17,6 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.passes.decode import Decode
-from core.engine.writing.draw_choice import choose_drawing
 from core.loading.plan import ModelPlan
 from core.loading.precision import choose_precision
 from core.models.decoder import Decoder
@@ -164,7 +163,7 @@ class Waymark:
 
 
 def compile_kernels(settings: ModelSettings) -> None:
-    """What a GPU's first load compiles, and Triton keeps: the self-test of the kernels, drawing.
+    """What a GPU's first load compiles, and Triton keeps: the self-test of the kernels.
 
     It also starts CUDA. Only then is a load one of many, and not the first on a computer.
     """
@@ -173,8 +172,6 @@ def compile_kernels(settings: ModelSettings) -> None:
     chosen = choose_precision(settings, plan, device, available_bytes(device))
     kernels, dtype = chosen.kernels, chosen.precision.dtype
     validated(kernels, plan.shapes(dtype), device, dtype)
-    vocabulary = folder.config.get("text_config", folder.config)["vocab_size"]
-    choose_drawing(kernels.draw, vocabulary, device)
 
 
 def settings(engine: Engine) -> ModelSettings:

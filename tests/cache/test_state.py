@@ -1,11 +1,20 @@
-"""Recurrent states as values: where they lie, and that copies are one's own."""
+"""Recurrent states as values, and copies of checkpoints on their way to the host."""
 
 from __future__ import annotations
 
-import torch
+import gc
+import logging
+import weakref
+from collections.abc import Sequence
+from typing import Any
 
-from core.cache.state import RecurrentState
+import pytest
+import torch
+from torch import Tensor
+
+from core.cache.state import Checkpoint, HostCopies, RecurrentState
 from core.layers.memory import RecurrentSpec, StateTensor
+from tests.cache.worlds import Late
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
 
@@ -26,3 +35,71 @@ def test_copies_of_it_and_room_beside_it_have_memory_of_their_own() -> None:
             assert tensor.untyped_storage().nbytes() == tensor.nbytes
             tensor.fill_(1)
     assert not any(tensor.any() for tensor in zeros.layers[0])
+
+
+def checkpoint(seed: int) -> Checkpoint:
+    draw = torch.Generator().manual_seed(seed)
+    numbers = [torch.randn(size, generator=draw) for size in (4, 3, 2, 5)]
+    state = RecurrentState({0: (numbers[0], numbers[1]), 3: (numbers[2],)})
+    return Checkpoint(state, numbers[3])
+
+
+def same(one: Checkpoint, other: Checkpoint) -> bool:
+    pairs = [(one.last_hidden, other.last_hidden)]
+    for layer, state in one.state.layers.items():
+        pairs += zip(state, other.state.layers[layer], strict=True)
+    return all(torch.equal(*pair) for pair in pairs)
+
+
+def test_copies_are_whole_once_they_were_waited_for() -> None:
+    copies = HostCopies(Late())
+    taken = [copies.take(checkpoint(seed)) for seed in range(3)]
+    assert not any(same(each, checkpoint(seed)) for seed, each in enumerate(taken))
+    copies.wait()
+    assert all(same(each, checkpoint(seed)) for seed, each in enumerate(taken))
+    copies.wait()
+
+
+def test_what_is_copied_from_stays_until_it_is_there_and_no_longer() -> None:
+    copies, source = HostCopies(Late()), checkpoint(1)
+    place = weakref.ref(source.last_hidden)
+    taken = copies.take(source)
+    del source
+    gc.collect()
+    assert place() is not None
+    copies.wait()
+    gc.collect()
+    assert place() is None and same(taken, checkpoint(1))
+
+
+def test_what_has_arrived_is_let_go_with_the_next() -> None:
+    begun: list[Late] = []
+
+    class Noting(Late):
+        def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
+            found, arrival = super().begin(tensors)
+            begun.append(arrival)
+            return found, arrival
+
+    copies, source = HostCopies(Noting()), checkpoint(1)
+    place = weakref.ref(source.last_hidden)
+    copies.take(source)
+    del source
+    begun[0].synchronize()
+    copies.take(checkpoint(2))
+    gc.collect()
+    assert place() is None
+
+
+def test_without_room_for_it_each_is_copied_at_once_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Full(Late):
+        def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
+            raise RuntimeError("out of pinned memory")
+
+    copies = HostCopies(Full())
+    for seed in range(2):
+        assert same(copies.take(checkpoint(seed)), checkpoint(seed))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "out of pinned memory" in caplog.text

@@ -20,7 +20,8 @@ from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
 from core.client import client as client_module
 from core.client import life
-from core.client.client import EngineClient, EngineState
+from core.client.client import EngineClient
+from core.client.life import EngineState
 from core.client.requests import EngineError
 
 FAKE = [sys.executable, "-m", "tests.client.fake_worker"]
@@ -49,8 +50,6 @@ class Watch:
 
 
 def play(scene: Callable[[EngineClient, Watch], Awaitable[None]], log: Path | None = None) -> Watch:
-    """Run a scene with a started client and close it whatever happens."""
-
     async def whole() -> Watch:
         client = EngineClient(log_file=log, command=FAKE)
         watch = Watch(client)
@@ -356,7 +355,6 @@ def test_the_engine_can_be_restarted_whatever_it_does() -> None:
 
 
 def replaced(client: EngineClient, pid: int | None) -> bool:
-    """Whether another worker is up."""
     return client.worker_pid not in (pid, None)
 
 

@@ -79,7 +79,7 @@ def test_a_link_or_a_folder_of_somebody_else_is_refused(
     private_folder(tmp_path / "link" / "inside")
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     for given in (False, True):
-        with pytest.raises(NotPrivateError, match="belongs to somebody else"):
+        with pytest.raises(NotPrivateError, match="belongs to another user"):
             private_folder(folder, given)
 
 
@@ -111,7 +111,7 @@ def test_a_way_through_a_folder_of_somebody_else_is_refused(
 
     monkeypatch.setattr(os, "geteuid", lambda: 4_000)
     monkeypatch.setattr(Path, "lstat", as_another)
-    with pytest.raises(NotPrivateError, match="belongs to somebody else") as raised:
+    with pytest.raises(NotPrivateError, match="belongs to another user") as raised:
         private_folder(folder)
     assert raised.value.filename == str(tmp_path / "theirs")
 

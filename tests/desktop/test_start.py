@@ -250,7 +250,7 @@ async def test_H7_what_was_saved_of_damaged_chats_stands_beside_the_window(
     assert box is not None and box.isVisible() and not box.isModal()
     # Both are said, and neither goes by itself.
     said = box.informativeText()
-    assert f"{CHATS} chats with" in said and "chats.damaged-" in said and "cache.count" in said
+    assert f"{CHATS} chats, " in said and "chats.damaged-" in said and "cache.count" in said
     assert SECRET not in said
     assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
         Qt.TextFormat.PlainText

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -16,6 +17,15 @@ from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 
 LIMIT = GROWTH + 40
+
+
+def sweep(families: Iterable[str], precisions: Sequence[str]) -> list[object]:
+    """Families by precisions: the first family in all, the others in int8; the rest is slow."""
+    first, *others = families
+    quick = [(first, each) for each in precisions] + [(each, "int8") for each in others]
+    slow = [(each, other) for each in others for other in precisions if other != "int8"]
+    marked = [pytest.param(*each, marks=pytest.mark.slow) for each in slow]
+    return [*(pytest.param(*each) for each in quick), *marked]
 
 
 def go_on() -> None:

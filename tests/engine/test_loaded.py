@@ -13,8 +13,8 @@ import torch
 from core.api.errors import BrokenTokenizerError, RequestCancelled, SlowFolderError
 from core.api.params import ModelSettings
 from core.engine import loaded
-from core.loading.looking import LookingTime
 from core.loading.plan import ModelPlan
+from core.model_files import LookingTime
 from core.weights.folder import ModelFolder
 from tests.oracle.tiny_lfm2_vl import write_lfm2_vl
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from desktop.store.database import open_database
-from desktop.store.recovery.pages import LEAF, Pages
 from desktop.store.tables import messages, turns
 from desktop.store.tables.records import Reply, ReplyState
 from tests.desktop.store.damage import PAGE, SECRET, write_chats
@@ -191,39 +190,6 @@ def readable_by_sqlite(files: Files, folder: Path, whole: dict[int, str]) -> set
         for left in folder.glob("looked at.db*"):
             left.unlink()
     return found
-
-
-def on_untouched_pages(files: Files, whole: Files, folder: Path) -> set[str]:
-    """The texts of messages none of whose pages in the file has changed, whatever has elsewhere.
-
-    Not for a file whose pages have all been moved, or that the log has newer pages of.
-    """
-    if files.data is None or whole.data is None:
-        return set()
-    path = folder / "whole.db"
-    path.write_bytes(whole.data)
-    untouched = {
-        number
-        for number in range(1, len(whole.data) // PAGE + 1)
-        if page_of(files.data, number) == page_of(whole.data, number)
-    }
-    found: set[str] = set()
-    with closing(Pages(path)) as pages:
-        for number in untouched:
-            if pages.kind(number) != LEAF:
-                continue
-            for cell in pages.cells(number):
-                if cell is None or len(cell.types) != 6 or cell.length > PAGE - 35:
-                    continue
-                text = pages.values(cell)[3]
-                if isinstance(text, str) and text.startswith(SECRET):
-                    found.add(text)
-    path.unlink()
-    return found
-
-
-def page_of(data: bytes, number: int) -> bytes:
-    return data[(number - 1) * PAGE : number * PAGE]
 
 
 def texts_by_id(path: Path) -> dict[int, str]:

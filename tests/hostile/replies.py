@@ -44,7 +44,6 @@ class Grammar:
         self._random = random.Random(seed)
 
     def reply(self) -> str:
-        """A reply of up to a megabyte, most of some kilobytes."""
         text = "\n\n".join(self._block(0) for _ in range(self._random.randint(1, 12)))
         for _ in range(self._random.choice((0, 0, 1, 3, 10))):
             text = self._damaged(text)
@@ -176,7 +175,6 @@ class Grammar:
         return mark + self._block(depth + 1).replace("\n", f"\n{mark}")
 
     def _damaged(self, text: str) -> str:
-        """The text with some bytes changed, lost, moved or many times over."""
         data = bytearray(text.encode("utf-8", "surrogatepass"))
         if not data:
             return text
@@ -198,5 +196,4 @@ class Grammar:
 
 
 def reply(seed: int, bait: str) -> str:
-    """A hostile reply that names this path wherever a path can stand."""
     return Grammar(seed).reply().replace("FILE", bait)

@@ -3,58 +3,83 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from desktop.store.database import open_or_salvage
+from desktop.store import copies
+from desktop.store.database import open_database, open_or_salvage
 from desktop.store.tables import chats, drafts, messages, pictures, turns
-from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.faults import StoreError
-from tests.hostile.counts import mutants
 from tests.hostile.databases import (
     WORDS,
     Files,
     mutant,
-    on_untouched_pages,
     readable_by_sqlite,
     texts_by_id,
     whole_files,
 )
 
-COUNT = 1_000
-# In one test each, so that two processes can share them.
-SHARES = 10
+QUICK, ALL = 40, 1_000
+SHARE = 80
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The files closed and as a power cut leaves them, a backup, and every text by its message."""
+
+    closed: Files
+    crashed: Files
+    backup: Path
+    texts: dict[int, str]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files, dict[int, str]]:
-    """The files closed, the files after a power cut, and every text by its message."""
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     folder = tmp_path_factory.mktemp("whole")
     closed, crashed = whole_files(folder)
-    return closed, crashed, texts_by_id(folder / "chats.db")
+    texts = texts_by_id(folder / "chats.db")
+    path = folder / "backed up" / "chats.db"
+    path.parent.mkdir()
+    closed.write(path)
+    with closing(open_database(path)) as connection:
+        copies.make(connection, path)
+    return Whole(closed, crashed, copies.backups(path)[0], texts)
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(QUICK),
+        *(
+            pytest.param(range(start, min(start + SHARE, ALL)), marks=pytest.mark.slow)
+            for start in range(QUICK, ALL, SHARE)
+        ),
+    ],
+    ids=lambda numbers: f"from {numbers.start}",
+)
 def test_H7_no_damage_ends_the_app_or_costs_more_than_it_hit(
-    whole: tuple[Files, Files, dict[int, str]],
+    whole: Whole,
     tmp_path: Path,
-    share: int,
+    numbers: range,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    closed, crashed, texts = whole
-    for number in range(share, mutants(COUNT), SHARES):
-        files = mutant(number, closed, crashed)
-        folder = tmp_path / str(number)
-        folder.mkdir()
+    for number in numbers:
+        files = mutant(number, whole.closed, whole.crashed)
+        path = tmp_path / str(number) / "chats.db"
+        path.parent.mkdir()
         try:
-            survivors = readable_by_sqlite(files, tmp_path, texts)
-            survivors |= on_untouched_pages(files, closed, tmp_path)
+            survivors = readable_by_sqlite(files, tmp_path, whole.texts)
+            with_backup = number % 2 == 1
+            if with_backup:
+                shutil.copy2(whole.backup, path.with_name(whole.backup.name))
             with caplog.at_level(logging.DEBUG):
-                said = check(files, folder / "chats.db", survivors)
+                said = check(files, path, survivors, whole.backup if with_backup else None)
             assert said != "no way on"
         except Exception as error:
             raise AssertionError(f"mutant {number}") from error
@@ -64,7 +89,7 @@ def test_H7_no_damage_ends_the_app_or_costs_more_than_it_hit(
     assert not any(word in out + err for word in WORDS)
 
 
-def check(files: Files, path: Path, survivors: set[str]) -> str:
+def check(files: Files, path: Path, survivors: set[str], backup: Path | None) -> str:
     """Open a mutant and use it; returns all that was said."""
     files.write(path)
     try:
@@ -78,8 +103,11 @@ def check(files: Files, path: Path, survivors: set[str]) -> str:
             assert_kept(files, path)
             assert_connected(connection)
         use(connection)
-    left = set(texts_by_id(path).values())
-    assert survivors <= left, {text[:40] for text in survivors - left}
+    left = texts_by_id(path)
+    if notice and backup is not None:
+        assert texts_by_id(backup).keys() <= left.keys()
+    missing = survivors - set(left.values())
+    assert not missing, {text[:40] for text in missing}
     connection, later = open_or_salvage(path)
     connection.close()
     assert later == ""
@@ -113,7 +141,7 @@ def use(connection: sqlite3.Connection) -> None:
     """What the window does with a file: read everything, and write to every chat."""
     messages.stop_running(connection)
     drafts.stored(connection)
-    forgets.first(connection)
+    chats.next_to_forget(connection)
     for chat in chats.listed(connection):
         found = messages.read_chat(connection, chat.id)
         assert found is not None and len(found.path) == len({each.id for each in found.path})

@@ -13,7 +13,7 @@ from core.api.errors import ProtocolError
 from core.api.events import EVENTS, Generated, ImageRendered, Prefilling
 from core.api.stats import RequestStats
 from core.client.codec import decode, encode, read_frame
-from tests.hostile.counts import mutants
+from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
 
 SAID = Conversation(
@@ -34,9 +34,10 @@ SENT: list[tuple[TypeAdapter[Any], BaseModel]] = [
 ]
 
 
-def test_mutants_of_frames_are_messages_or_refused_by_name() -> None:
+@each_of(2_000)
+def test_mutants_of_frames_are_messages_or_refused_by_name(count: int) -> None:
     refused: list[str] = []
-    for seed in range(mutants(2_000)):
+    for seed in range(count):
         kind, message = SENT[seed % len(SENT)]
         stream = io.BytesIO(mutated_bytes(encode(message) * 2, seed))
         try:

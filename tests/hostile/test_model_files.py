@@ -19,7 +19,7 @@ from core.weights.folder import ModelFolder
 from core.weights.safetensors_file import LENGTH_BYTES, read_header
 from kernels.dispatch import backend
 from kernels.native.library import compiled
-from tests.hostile.counts import mutants
+from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes, mutated_json, mutated_text
 from tests.hostile.watch import opened_elsewhere
 from tests.loads import estimate_bytes, load_model
@@ -83,15 +83,19 @@ def runs(copy: Path, dtype: torch.dtype) -> None:
         our_logits(loaded.model, [text(5), text(1)])
 
 
-def test_mutants_of_configs_end_in_a_name_or_in_a_model(copy: Path) -> None:
+@each_of(1_000)
+def test_mutants_of_configs_end_in_a_name_or_in_a_model(copy: Path, count: int) -> None:
     config = json.loads((copy / "config.json").read_text())
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         (copy / "config.json").write_bytes(mutated_text(config, seed))
         if planned(copy):
             said(partial(runs, copy, (torch.float32, torch.bfloat16)[seed % 2]))
 
 
-def test_mutants_of_image_processors_make_no_more_than_the_model_takes(copy: Path) -> None:
+@each_of(1_000)
+def test_mutants_of_image_processors_make_no_more_than_the_model_takes(
+    copy: Path, count: int
+) -> None:
     settings = json.loads((copy / "preprocessor_config.json").read_text())
     config = json.loads((copy / "config.json").read_text())
     config["vision_config"] |= {
@@ -100,7 +104,7 @@ def test_mutants_of_image_processors_make_no_more_than_the_model_takes(copy: Pat
         "spatial_merge_size": 2,
     }
     opened = 0
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         (copy / "preprocessor_config.json").write_bytes(mutated_text(settings, seed))
         try:
             processor = open_processor(copy, config, 64)
@@ -113,14 +117,15 @@ def test_mutants_of_image_processors_make_no_more_than_the_model_takes(copy: Pat
     assert opened > 0
 
 
-def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path) -> None:
+@each_of(1_000)
+def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path, count: int) -> None:
     """As JSON that stays JSON, and as bytes."""
     path = copy / "model.safetensors"
     data = path.read_bytes()
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     header = json.loads(data[LENGTH_BYTES : LENGTH_BYTES + length])
     rest = data[LENGTH_BYTES + length :]
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         if seed % 2:
             text = json.dumps(mutated_json(header, seed)).encode()
             path.write_bytes(len(text).to_bytes(LENGTH_BYTES, "little") + text + rest)
@@ -134,7 +139,8 @@ def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path) -> None:
             planned(copy)
 
 
-def test_mutants_of_indexes_name_no_file_elsewhere(copy: Path, tmp_path: Path) -> None:
+@each_of(1_000)
+def test_mutants_of_indexes_name_no_file_elsewhere(copy: Path, tmp_path: Path, count: int) -> None:
     secret = tmp_path / "secret.safetensors"
     shutil.copy(copy / "model.safetensors", secret)
     opened = ModelFolder.open(copy)
@@ -143,7 +149,7 @@ def test_mutants_of_indexes_name_no_file_elsewhere(copy: Path, tmp_path: Path) -
     index = {"metadata": {}, "weight_map": dict.fromkeys(names, "model-1.safetensors")}
     odd = ["../secret.safetensors", str(secret), "other.safetensors", "..", "a/b.safetensors"]
     with opened_elsewhere(copy) as found:
-        for seed in range(mutants(1_000)):
+        for seed in range(count):
             mutant = mutated_json(index, seed)
             places = mutant.get("weight_map") if isinstance(mutant, dict) else None
             if seed % 3 == 0 and isinstance(places, dict):

@@ -12,7 +12,7 @@ from core.api.errors import ImageError
 from core.helper.pictures import FORMATS
 from core.vision import decode
 from core.vision.decode import Decoder
-from tests.hostile.counts import mutants
+from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
 from tests.vision.pictures import noise
 
@@ -35,15 +35,16 @@ def picture(kind: str, variant: int) -> bytes:
     return data.getvalue()
 
 
+@each_of(1_000)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_mutants_of_pictures_cost_their_helper_at_most(
-    kind: str, watched: list[int], monkeypatch: pytest.MonkeyPatch
+    kind: str, watched: list[int], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setattr(decode, "TIME_LIMIT_S", 0.5)
     monkeypatch.setattr(decode, "MEMORY_BYTES", 400 * 2**20)
     decoder, worked = Decoder(), 0
     ended: list[str] = []
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         data = mutated_bytes(picture(kind, seed), seed)
         try:
             with decoder.open(data, "mutant") as found:

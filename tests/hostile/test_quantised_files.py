@@ -22,10 +22,10 @@ from core.loading.model import ReadModel
 from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
-from tests.hostile.counts import mutants
+from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
-from tests.loading.quantised.keeping import keeping_in, kept_in, settle
+from tests.loading.keeping import keeping_in, kept_in, settle
 from tests.loads import load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
@@ -40,7 +40,8 @@ def opens_nothing_elsewhere(tmp_path: Path) -> Iterator[None]:
     assert found == []
 
 
-def test_mutants_of_contexts_are_damage_or_what_was_stored() -> None:
+@each_of(2_000)
+def test_mutants_of_contexts_are_damage_or_what_was_stored(count: int) -> None:
     name = SegmentId(SegmentKind.STATE, bytes(KEY_BYTES))
     label = Label(bytes(32), name, bytes(KEY_BYTES))
     tensors = {
@@ -50,7 +51,7 @@ def test_mutants_of_contexts_are_damage_or_what_was_stored() -> None:
     }
     raw = b"".join(bytes(part) for part in pack(label, tensors).parts())
     damaged = 0
-    for seed in range(mutants(2_000)):
+    for seed in range(count):
         try:
             found = unpack(label, bytearray(mutated_bytes(raw, seed)))
         except SegmentDamagedError:
@@ -60,7 +61,10 @@ def test_mutants_of_contexts_are_damage_or_what_was_stored() -> None:
     assert damaged > 0
 
 
-def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path) -> None:
+@each_of(1_000)
+def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
+    tmp_path: Path, count: int
+) -> None:
     folder = tmp_path / "model"
     write_folder(folder, Tiny(layers="L", text_only=True, vision=False))
     settle(folder)
@@ -83,7 +87,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
     expected = logits(load())
     (path,) = kept_in(keeping.store)
     whole, anew = path.read_bytes(), 0
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         path.write_bytes(mutated_bytes(whole, seed))
         loaded = load()
         anew += not loaded.from_disk
@@ -91,8 +95,9 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
     assert anew > 0
 
 
+@each_of(1_000)
 def test_mutants_of_what_was_measured_are_measured_anew_or_believed_as_text(
-    tmp_path: Path,
+    tmp_path: Path, count: int
 ) -> None:
     def found() -> str:
         notes = DiskStore(tmp_path)
@@ -104,6 +109,6 @@ def test_mutants_of_what_was_measured_are_measured_anew_or_believed_as_text(
     assert found() == "fine"
     path = tmp_path / "index.db"
     whole = path.read_bytes()
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         path.write_bytes(mutated_bytes(whole, seed))
         assert isinstance(found(), str)

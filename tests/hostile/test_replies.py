@@ -20,7 +20,7 @@ from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
 from tests.desktop.hands import arrive, no_drafts, no_formats
 from tests.desktop.loop_watch import LoopWatch
-from tests.hostile.counts import mutants
+from tests.hostile.counts import first_quick, mutants
 from tests.hostile.replies import reply
 
 FULL = 1_000
@@ -68,7 +68,6 @@ def show_stored(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> N
 
 
 def show_growing(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> None:
-    """Show a reply as it arrives: in a few pieces, cut anywhere."""
     live = LiveReply(message=number, chat=number)
     view._transcript.show(number, [row(number, "", live)])
     for start in range(0, 600, 60):
@@ -81,7 +80,6 @@ def show_growing(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> 
 
 
 def look_around(view: TranscriptView, qtbot: QtBot) -> None:
-    """See all of it once, with its reasoning, at two widths."""
     for widget in view.row_widgets:
         if isinstance(widget, ReplyRow):
             widget._reasoning.set_open(True)
@@ -93,16 +91,7 @@ def look_around(view: TranscriptView, qtbot: QtBot) -> None:
     rest(qtbot)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        0,
-        *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in range(BATCH, mutants(FULL), BATCH)
-        ),
-    ],
-)
+@pytest.mark.parametrize("first", first_quick(range(0, mutants(FULL), BATCH)))
 def test_hostile_replies(view: TranscriptView, qtbot: QtBot, bait: Bait, first: int) -> None:
     texts = {seed: reply(seed, str(bait.path)) for seed in range(first, first + BATCH)}
     rest(qtbot)

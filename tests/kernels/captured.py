@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.interpreter import GridExecutor
 
+from kernels.common.memory import lies_in
 from kernels.common.trace import MAKE_ROOM, Watch
-from kernels.common.views import lies_in
 
 Launch = Callable[[], object]
 

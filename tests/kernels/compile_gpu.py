@@ -23,8 +23,8 @@ import kernels.mamba1.gpu as mamba1
 import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
-import kernels.sampling.gpu as sampling
 import kernels.short_conv.gpu as short_conv
+from kernels.common.scans import DeltaInputs, SpaceInputs
 from kernels.common.shapes import Routing
 from kernels.experts.reference import gated
 from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
@@ -35,7 +35,7 @@ from kernels.pointwise.reference import swiglu
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
 KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
-CONV_WIDTH, VOCAB = (2 * KEY_HEADS + VALUE_HEADS) * DIM, 248_320
+CONV_WIDTH = (2 * KEY_HEADS + VALUE_HEADS) * DIM
 TOKENS = 65
 
 
@@ -86,8 +86,6 @@ def launch_all() -> None:
     _state_space()
     _linear()
     _experts()
-    numbers = sampling.settings(0.7, 20, 0.9, 0.1, 0.5, torch.device("cpu"))
-    sampling.sample(_rows(VOCAB), numbers)
 
 
 def _rows(*shape: int) -> Tensor:
@@ -104,19 +102,17 @@ def _norms() -> None:
 
 def _convolution() -> None:
     tail, weight = _rows(CONV_WIDTH, 3), torch.ones(4, CONV_WIDTH)
-    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight)
+    causal_conv.convolve(_rows(TOKENS, CONV_WIDTH), weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight, weight[0])
-    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight, weight[0], torch.bfloat16)
+    causal_conv.convolve(_rows(TOKENS, CONV_WIDTH), weight, weight[0], torch.bfloat16)
     tail, weight = _rows(2, HIDDEN), torch.ones(3, HIDDEN)
     for count, bias in ((TOKENS, None), (1, weight[0])):
         short_conv.short_conv(_rows(count, 3 * HIDDEN), tail, weight, bias)
 
 
 def _rotation() -> None:
-    positions = torch.zeros(3, TOKENS, dtype=torch.int64)
-    axis_of = torch.zeros(HALF, dtype=torch.int64)
-    angles = rope.rotation(positions, torch.ones(HALF), axis_of, torch.bfloat16)
+    angles = _rows(TOKENS, HALF), _rows(TOKENS, HALF)
     queries = _rows(TOKENS, HEADS, 2 * HEAD_DIM)[..., :HEAD_DIM]
     scale = torch.ones(HEAD_DIM)
     rope.rotate(queries, *angles)
@@ -126,9 +122,8 @@ def _rotation() -> None:
 def _attention() -> None:
     length = torch.ones(1, dtype=torch.int64)
     for dim, window in ((HEAD_DIM, None), (128, None), (64, None), (64, 512)):
-        doubled, slab = _rows(1, HEADS, 2 * dim), _rows(TOKENS, KV_HEADS, dim)
-        queries, gate = doubled[..., :dim], doubled[..., dim:]
-        attention.decode_attention(queries, slab, slab, length, dim**-0.5, window, gate)
+        queries, slab = _rows(1, HEADS, 2 * dim)[..., :dim], _rows(TOKENS, KV_HEADS, dim)
+        attention.decode_attention(queries, slab, slab, length, dim**-0.5, window)
 
 
 def _delta_rule() -> None:
@@ -137,16 +132,16 @@ def _delta_rule() -> None:
     heads = [each.unflatten(1, (-1, DIM)) for each in columns.split(widths, 1)]
     gates = [torch.zeros(TOKENS, VALUE_HEADS) for _ in range(2)]
     state = torch.zeros(VALUE_HEADS, DIM, DIM)
-    gated_delta.chunked_gated_delta_(*heads, *gates, state=state)
-    gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
+    run = DeltaInputs(*heads, *gates)
+    gated_delta.chunked_gated_delta_(run, state)
+    gated_delta.recurrent_gated_delta_step(next(run.split(1)), state)
 
 
 def _scan() -> None:
     inputs, both = _rows(TOKENS, CONV_WIDTH), _rows(TOKENS, 32)
     steps, state = torch.zeros(TOKENS, CONV_WIDTH), torch.zeros(16, CONV_WIDTH)
-    mamba1.mamba1_run_(
-        inputs, both[:, :16], both[:, 16:], steps, state, torch.zeros(CONV_WIDTH), state=state
-    )
+    skip = torch.zeros(CONV_WIDTH)
+    mamba1.mamba1_run_(SpaceInputs(inputs, both[:, :16], both[:, 16:], steps, state, skip), state)
 
 
 def _state_space() -> None:
@@ -154,7 +149,7 @@ def _state_space() -> None:
         inputs = torch.zeros(TOKENS, HEADS, width)
         b, steps = torch.zeros(TOKENS, 1, dim), torch.zeros(TOKENS, HEADS)
         state, one = torch.zeros(HEADS, width, dim), torch.zeros(HEADS)
-        mamba2.mamba2_run_(inputs, b, b, steps, one, one, state=state)
+        mamba2.mamba2_run_(SpaceInputs(inputs, b, b, steps, one, one), state)
 
 
 def _linear() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from kernels import gpu_capability as capability
+from kernels.common import capability
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv import reference as causal_conv
+from kernels.common.scans import DeltaInputs, SpaceInputs
 from kernels.ops import PLAIN_OPS
 from tests.kernels.gated_delta.test_reference import make_case
 from tests.kernels.gpu import assert_near
@@ -69,8 +70,8 @@ def test_the_delta_rule_is_a_kernel_where_it_fits(
     *inputs, state = (each.to(device) for each in make_case(count, 1, 2, key_dim, 8))
     name = "recurrent_gated_delta_step" if count == 1 else "chunked_gated_delta_"
     states = [state.clone() for _ in range(2)]
-    found = getattr(GPU_OPS, name)(*inputs, state=states[0])
-    expected = getattr(PLAIN_OPS, name)(*inputs, state=states[1])
+    found = getattr(GPU_OPS, name)(DeltaInputs(*inputs), states[0])
+    expected = getattr(PLAIN_OPS, name)(DeltaInputs(*inputs), states[1])
     assert torch.equal(found, expected) is not is_kernel
     for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
         assert_near(ours, theirs, 2 * (key_dim + 96), theirs.abs().max())
@@ -85,8 +86,8 @@ def test_the_state_space_is_a_kernel_where_it_fits(
     *inputs, state = (each.to(device) for each in make_space(count, 2, 8, 1, state_dim))
     name = "mamba2_step" if count == 1 else "mamba2_run_"
     states = [state.clone() for _ in range(2)]
-    found = getattr(GPU_OPS, name)(*inputs, state=states[0])
-    expected = getattr(PLAIN_OPS, name)(*inputs, state=states[1])
+    found = getattr(GPU_OPS, name)(SpaceInputs(*inputs), states[0])
+    expected = getattr(PLAIN_OPS, name)(SpaceInputs(*inputs), states[1])
     assert torch.equal(found, expected) is not is_kernel
     for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
         assert_near(ours, theirs, 2 * (state_dim + 96), theirs.abs().max())
@@ -101,8 +102,8 @@ def test_the_selective_scan_is_a_kernel_where_it_fits(
     *inputs, state = (each.to(device) for each in make_scan(count, 40, state_dim))
     name = "mamba1_step" if count == 1 else "mamba1_run_"
     states = [state.clone() for _ in range(2)]
-    found = getattr(GPU_OPS, name)(*inputs, state=states[0])
-    expected = getattr(PLAIN_OPS, name)(*inputs, state=states[1])
+    found = getattr(GPU_OPS, name)(SpaceInputs(*inputs), states[0])
+    expected = getattr(PLAIN_OPS, name)(SpaceInputs(*inputs), states[1])
     assert torch.equal(found, expected) is not is_kernel
     for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
         assert_near(ours, theirs, 2 * (state_dim + 96), theirs.abs().max())

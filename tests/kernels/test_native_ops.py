@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -27,10 +28,9 @@ from kernels.common.shapes import (
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
-from kernels.native_ops import native_ops
+from kernels.native.ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test.every import cases
-from kernels.self_test.validation import validated
+from kernels.self_test.validation import cases, validated
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 
@@ -224,9 +224,9 @@ def test_a_state_that_is_forgotten_ends_at_zero() -> None:
     state = torch.full((1, 4, 4), 1e-30)
     zeros = torch.zeros(1, 1, 4)
     for _ in range(3):
-        ops().recurrent_gated_delta_step(
-            zeros, zeros, zeros, torch.full((1, 1), -20.0), torch.zeros(1, 1), state=state
-        )
+        decay = torch.full((1, 1), -20.0)
+        given = DeltaInputs(zeros, zeros, zeros, decay, torch.zeros(1, 1))
+        ops().recurrent_gated_delta_step(given, state)
     assert bool((state == 0).all())
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -61,8 +62,8 @@ def honest(name: str) -> Callable[..., Any]:
     """Another function with the same results: a tensor, or some."""
     plain: Any = getattr(PLAIN_OPS, name)
 
-    def op(*inputs: Any, **state: Tensor) -> Any:
-        return plain(*inputs, **state)
+    def op(*inputs: Any) -> Any:
+        return plain(*inputs)
 
     return op
 
@@ -106,15 +107,15 @@ def test_one_number_that_is_wrong_is_found(name: str, caplog: pytest.LogCaptureF
         result.view(-1)[-1] += 0.02 * result.abs().max()
         return result
 
-    def lies(*inputs: Any, **state: Tensor) -> Any:
-        return changed(honest(name)(*inputs, **state), wrong)
+    def lies(*inputs: Any) -> Any:
+        return changed(honest(name)(*inputs), wrong)
 
     assert_found(with_op(name, lies), name, caplog, "off by")
 
 
 @pytest.mark.parametrize("name", TRIED)
 def test_what_raises_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    def raises(*inputs: Any, **state: Tensor) -> Tensor:
+    def raises(*inputs: Any) -> Tensor:
         raise RuntimeError("out of resource: shared memory\nand much more")
 
     why = "RuntimeError: out of resource: shared memory"
@@ -135,10 +136,10 @@ def test_what_wavers_in_the_last_place_is_found(
             last.copy_(torch.nextafter(last, torch.tensor(100.0)))
         return result
 
-    def wavers(*inputs: Any, **state: Tensor) -> Any:
+    def wavers(*inputs: Any) -> Any:
         nonlocal calls
         calls += 1
-        return changed(honest(name)(*inputs, **state), perhaps_a_place_more)
+        return changed(honest(name)(*inputs), perhaps_a_place_more)
 
     assert_found(with_op(name, wavers), name, caplog, "different bits")
 
@@ -147,8 +148,8 @@ def test_what_wavers_in_the_last_place_is_found(
 def test_a_state_that_stays_where_it_was_is_found(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def forgets(*inputs: Tensor, state: Tensor) -> Any:
-        return honest(name)(*inputs, state=state.clone())
+    def forgets(given: DeltaInputs, state: Tensor) -> Any:
+        return honest(name)(given, state.clone())
 
     assert_found(with_op(name, forgets), name, caplog, "off by")
 
@@ -249,9 +250,9 @@ class Memory:
 def test_what_was_tried_before_is_not_tried_again() -> None:
     calls: list[str] = []
 
-    def counted(*inputs: Any, **state: Tensor) -> Any:
+    def counted(*inputs: Any) -> Any:
         calls.append("rotate")
-        return honest("rotate")(*inputs, **state)
+        return honest("rotate")(*inputs)
 
     memory, backend = Memory(), with_op("rotate", counted)
     assert validated(backend, SHAPES, CPU, torch.float32, memory) is backend
@@ -263,8 +264,8 @@ def test_what_was_tried_before_is_not_tried_again() -> None:
 def test_what_was_wrong_before_is_wrong_again_without_a_try(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def lies(*inputs: Any, **state: Tensor) -> Any:
-        return honest("add")(*inputs, **state) + 1
+    def lies(*inputs: Any) -> Any:
+        return honest("add")(*inputs) + 1
 
     memory = Memory()
     names = [validated(with_op("add", lies), SHAPES, CPU, torch.float32, memory).name for _ in "ab"]
@@ -276,11 +277,11 @@ def test_what_raised_once_is_tried_again() -> None:
     """A lack of memory passes; remembered, it would cost the kernel for ever."""
     left = ["once"]
 
-    def raises_once(*inputs: Any, **state: Tensor) -> Any:
+    def raises_once(*inputs: Any) -> Any:
         if left:
             left.pop()
             raise torch.OutOfMemoryError("no memory just now")
-        return honest("add")(*inputs, **state)
+        return honest("add")(*inputs)
 
     memory, backend = Memory(), with_op("add", raises_once)
     assert validated(backend, SHAPES, CPU, torch.float32, memory).name == "odd, plain add"
@@ -328,4 +329,4 @@ def test_the_digest_is_of_all_kernels_sources(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Path, "read_bytes", noted)
     self_test.sources.__wrapped__()
-    assert {"mamba1/gpu.py", "linear/gpu.py", "native_ops.py", "self_test/rows.py"} <= read
+    assert {"mamba1/gpu.py", "linear/gpu.py", "native/ops.py", "self_test/rows.py"} <= read

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels.common.views import dense_rows
+from kernels.common.memory import dense_rows
+from kernels.common.scans import DeltaInputs
 
 
 def test_gaps_between_rows_are_no_gaps_within_them() -> None:
@@ -21,7 +22,6 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
     import kernels.gated_delta.gpu as gated_delta
     import kernels.linear.gpu as linear
     import kernels.rope.gpu as rope
-    import kernels.sampling.gpu as sampling
 
     def gapped(*shape: int) -> torch.Tensor:
         return torch.zeros(*shape, 2, device=device)[..., 0]
@@ -30,9 +30,9 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
     state, one = torch.zeros(2, 16, 16, device=device), torch.ones(1, device=device).int()
     for rule in (gated_delta.recurrent_gated_delta_step, gated_delta.chunked_gated_delta_):
         with pytest.raises(AssertionError):
-            rule(heads, gapped(1, 2, 16), heads, gates, gates, state=state)
+            rule(DeltaInputs(heads, gapped(1, 2, 16), heads, gates, gates), state)
         with pytest.raises(AssertionError):
-            rule(heads, heads, heads, gates, gates, state=state.transpose(1, 2))
+            rule(DeltaInputs(heads, heads, heads, gates, gates), state.transpose(1, 2))
     with pytest.raises(AssertionError):
         attention.decode_attention(heads, gapped(1, 2, 16), heads, one, 1.0)
     with pytest.raises(AssertionError):
@@ -43,6 +43,3 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
         linear.int8_linear(gapped(1, 16), linear.Int8Weight(values, ones))
     with pytest.raises(AssertionError):
         linear.int8_linear(heads[0], linear.Int8Weight(values.T, ones))
-    numbers = sampling.settings(1.0, 0, 1.0, 0.0, 0.5, device)
-    with pytest.raises(AssertionError):
-        sampling.sample(gapped(16), numbers)

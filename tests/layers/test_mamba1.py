@@ -122,9 +122,9 @@ def test_only_a_token_that_is_generated_is_a_step() -> None:
     def spy(name: str) -> Any:
         scan = getattr(PLAIN_OPS, name)
 
-        def counted(*inputs: Tensor, state: Tensor) -> object:
+        def counted(*given: Any) -> object:
             taken.append(name)
-            return scan(*inputs, state=state)
+            return scan(*given)
 
         return counted
 
@@ -141,7 +141,7 @@ def test_only_a_token_that_is_generated_is_a_step() -> None:
 
 @NEEDS_COMPILER
 @pytest.mark.parametrize("integers", ["int8", "int4"])
-def test_what_is_not_quantised_keeps_rows_alone_where_towers_do_not(integers: Integers) -> None:
+def test_what_is_not_quantised_is_batch_invariant_where_towers_are_not(integers: Integers) -> None:
     """Torch's product, where it is chosen, lets a row depend on those beside it."""
     kernels = backend("cpu", torch.bfloat16, integers=integers, library=library(), product="torch")
 
@@ -149,6 +149,6 @@ def test_what_is_not_quantised_keeps_rows_alone_where_towers_do_not(integers: In
         Quantising(drawn, kernels.formats), torch.bfloat16, kernels.formats, kernels.ops
     )
     layer = Mamba1(weights, SIZES, 1e-5, bias=False, conv_bias=True)
-    assert weights.joins_runs
+    assert weights.batch_invariant
     for linear in (layer.selection, layer.steps):
         assert isinstance(linear.matrix, NativeBfloatMatrix) and linear.matrix.compiled

@@ -25,7 +25,7 @@ from core.loading.backend import (
 )
 from core.storage.store import MOST_NOTES, DiskStore
 from kernels import dispatch
-from kernels import gpu_capability as capability
+from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Format
 from kernels.linear.native import NativeBfloatFormat, Product
@@ -111,11 +111,11 @@ def test_how_many_rows_are_multiplied_is_measured_once(tmp_path: Path) -> None:
             settings(), CPU, torch.bfloat16, None, Probe(), library, notes(tmp_path),
             lambda found: answers.pop(0),
         )  # fmt: skip
-        assert "torch" in chosen.name.split(", ") and not chosen.formats.rows_alone
+        assert "torch" in chosen.name.split(", ") and chosen.formats.batch_invariant == "steps"
     assert answers == ["floats"]
     unmeasured = choose_backend(settings(measure=False), CPU, torch.bfloat16, library=library)
     assert ("pairs" if library().has_pairs else "floats") in unmeasured.name.split(", ")
-    assert unmeasured.formats.rows_alone
+    assert unmeasured.formats.batch_invariant == "always"
 
 
 def test_what_slows_replies_is_told_where_kernels_are_missed(

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.loading.reading.stream import SLICE_BYTES
 from core.models.qwen3_5 import Qwen3_5Model, parse_config
 from core.weights.plan import plan_weights
-from core.weights.spec import Shape, WeightPlan, planned_bytes
+from core.weights.spec import SLICE_BYTES, Shape, WeightPlan, planned_bytes
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.weights.files import write_sparse
 
+SLOW = pytest.mark.slow
 INTEGERS: dict[str, Integers] = {"int8": "int8", "int4": "int4"}
 # Loads folder argv[1] as argv[2] for the kernels argv[3]; prints how private memory grew, looked at
 # every 2 ms, and the parameters' bytes.
@@ -102,12 +102,12 @@ def write_big_model(path: Path, vocabulary: int, layers: int, dtype: str) -> Wei
 @pytest.mark.parametrize(
     ("vocabulary", "layers", "stored", "at_least", "kernels", "precision"),
     [
-        (110_000, 16, "BF16", 10**9, "reference", "bfloat16"),
-        (110_000, 16, "BF16", 10**9, "cpu", "bfloat16"),
-        (60_000, 8, "BF16", 5 * 10**8, "cpu", "int8"),
-        (60_000, 8, "BF16", 5 * 10**8, "cpu", "int4"),
-        (10_000, 4, "F32", 10**8, "reference", "bfloat16"),
-        (10_000, 4, "F32", 10**8, "cpu", "bfloat16"),
+        pytest.param(110_000, 16, "BF16", 10**9, "reference", "bfloat16", marks=SLOW),
+        pytest.param(110_000, 16, "BF16", 10**9, "cpu", "bfloat16", marks=SLOW),
+        pytest.param(60_000, 8, "BF16", 5 * 10**8, "cpu", "int8", marks=SLOW),
+        pytest.param(60_000, 8, "BF16", 5 * 10**8, "cpu", "int4", marks=SLOW),
+        pytest.param(10_000, 4, "F32", 10**8, "reference", "bfloat16", marks=SLOW),
+        pytest.param(10_000, 4, "F32", 10**8, "cpu", "bfloat16", marks=SLOW),
         (10_000, 4, "F32", 10**8, "cpu", "int8"),
     ],
 )
@@ -159,7 +159,9 @@ def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("described", [FP8, GPTQ], ids=["fp8", "gptq"])
+@pytest.mark.parametrize(
+    "described", [pytest.param(FP8, id="fp8", marks=SLOW), pytest.param(GPTQ, id="gptq")]
+)
 def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[str, object]) -> None:
     """As released: sorted by type, so that all packed values come long before all scales."""
     plan = write_big_model(tmp_path, 10_000, 6, "BF16")

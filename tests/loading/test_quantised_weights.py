@@ -16,7 +16,7 @@ from core.api.params import ModelSettings
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.loading.precision import INT4, INT8, PRECISIONS
-from core.loading.quantised_weights import (
+from core.loading.quantised_store import (
     WEIGHTS_LIMIT,
     WEIGHTS_SHARE,
     delete_quantised,
@@ -27,7 +27,7 @@ from core.loading.quantised_weights import (
 from core.storage.files import Files, Space
 from core.storage.rows import WEIGHTS
 from core.storage.store import DEFAULT_FLOOR, DiskStore
-from tests.loading.quantised.keeping import settle
+from tests.loading.keeping import settle
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.promises.machine import GREEDY, user

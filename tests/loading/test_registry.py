@@ -17,7 +17,6 @@ from core.api.errors import (
     BrokenConfigError,
     MissingTensorError,
     NotEnoughMemoryError,
-    RequestCancelled,
     UnknownArchitectureError,
     UnsupportedDeviceError,
     WrongShapeError,
@@ -143,27 +142,6 @@ def test_too_little_memory_is_told_before_a_byte_is_read(path: Path) -> None:
             available=lambda device: needed - 1,
         )
     assert read == []
-
-
-def test_a_load_can_be_stopped(path: Path) -> None:
-    def stop() -> None:
-        raise RequestCancelled("Stopped.")
-
-    with pytest.raises(RequestCancelled):
-        load_model(ModelFolder.open(path), CPU, torch.float32, lambda done, total: None, stop)
-
-
-def test_progress_ends_at_the_size_of_the_files(path: Path) -> None:
-    reports: list[tuple[int, int]] = []
-    load_model(
-        ModelFolder.open(path),
-        CPU,
-        torch.float32,
-        lambda done, total: reports.append((done, total)),
-        lambda: None,
-    )
-    size = (path / "model.safetensors").stat().st_size
-    assert reports[-1] == (size, size)
 
 
 def test_the_digest_follows_the_weights_and_nothing_else(path: Path) -> None:

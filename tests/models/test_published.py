@@ -23,8 +23,8 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
+from core.loading import read_plan, stream
 from core.loading.model import ReadModel
-from core.loading.reading import read_plan, stream
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import backend

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.reading.read_plan import ReadPlan
+from core.loading.read_plan import ReadPlan
 from core.weights import smoothing as balance
 from core.weights.folder import ModelFolder
 from kernels.dispatch import Backend, backend

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import Qwen3VLForConditionalGeneration, Qwen3VLMoeForConditionalGeneration
 
-from core.loading.reading import stream
+from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
@@ -131,7 +131,7 @@ def test_all_ways_to_store_experts_are_one_model(
 ) -> None:
     """Releases have inputs before outputs, what transformers writes has them behind, and quantised
     folders have each expert for itself."""
-    monkeypatch.setattr(stream, "SLICE_BYTES", 10_000)  # of a stack some experts at a time
+    monkeypatch.setattr(specs, "SLICE_BYTES", 10_000)  # of a stack some experts at a time
     kernels = backend("torch", torch.float32, integers="int4" if precision == "int4" else None)
 
     def ours() -> Tensor:

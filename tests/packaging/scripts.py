@@ -12,7 +12,6 @@ INSTALLERS = ROOT / "packaging" / "installers"
 
 
 def script(name: str) -> ModuleType:
-    """The script of this path below packaging/installers, without its suffix."""
     path = INSTALLERS / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"installers_{path.stem}", path)
     assert spec is not None and spec.loader is not None

@@ -18,7 +18,6 @@ Commands = list[list[str]]
 
 @pytest.fixture
 def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The script, with a folder of its own to build in."""
     found = script("build")
     monkeypatch.setattr(found, "BUILD", tmp_path)
     return found
@@ -26,7 +25,6 @@ def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 
 @pytest.fixture
 def commands(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Commands:
-    """What it runs, instead of running it."""
     found: Commands = []
     monkeypatch.setattr(build, "run", lambda *words: found.append([str(word) for word in words]))
     return found

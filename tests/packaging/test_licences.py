@@ -51,7 +51,6 @@ def install(
     texts: dict[str, bytes] | None = None,
     lists: dict[str, Any] | None = None,
 ) -> None:
-    """A distribution as pip leaves it."""
     info = f"{name.lower()}-1.2.dist-info"
     said = f"License-Expression: {licence}\n" if licence else ""
     metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.2\n{said}"
@@ -66,7 +65,6 @@ def install(
 
 
 def described(licences: ModuleType, bundle: Path, modules: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Components by name."""
     contents = dataclasses.replace(licences.read(bundle), modules=frozenset(modules))
     installed = licences.Installed([str(bundle.parent / SITE)])
     _, found = licences.described(contents, installed)

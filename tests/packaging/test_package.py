@@ -34,7 +34,6 @@ def test_what_a_builder_keeps_to_himself_is_read_by_whoever_installs_it(
 
 
 def depends(package: ModuleType, monkeypatch: pytest.MonkeyPatch, headers: str) -> list[str]:
-    """What a tree of one library with these headers asks for."""
     monkeypatch.setattr(package, "libraries", lambda folder: [folder / "library.so"])
     monkeypatch.setattr(subprocess, "check_output", lambda command, text: headers)
     found: list[str] = package.depends(Path("usr"))

@@ -19,7 +19,6 @@ APART = {"torch", "waymark"}
 
 
 def locked(path: Path) -> list[Requirement]:
-    """The requirements of a lock file; each must have a hash."""
     text = re.sub(r" *\\\n *", " ", path.read_text("utf-8"))
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     for line in lines:

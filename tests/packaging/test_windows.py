@@ -13,7 +13,6 @@ SCRIPT = (WINDOWS / "waymark.iss").read_text("utf-8")
 
 
 def directive(name: str) -> str:
-    """What the script says once, under this name."""
     (value,) = (
         line.partition("=")[2] for line in SCRIPT.splitlines() if line.startswith(f"{name}=")
     )

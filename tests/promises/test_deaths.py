@@ -93,11 +93,17 @@ def logits_of(path: Path) -> torch.Tensor:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process can't kill itself with SIGKILL there")
+@pytest.mark.parametrize(
+    "fates",
+    [[*FATES[:3], FATES[-1]], pytest.param(FATES, marks=pytest.mark.slow)],
+    ids=["three", "ten"],
+)
 def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
     folder_of: Callable[[str], Path],
     loaded_of: Callable[..., LoadedModel],
     picture: Draw,
     tmp_path: Path,
+    fates: list[tuple[str, int]],
 ) -> None:
     settings = ModelSettings(
         path=str(folder_of("hybrid")),
@@ -111,7 +117,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
     slab = base.info.context_length * base.info.kv_bytes_per_token
     chat: list[Message] = [user(picture(1, "wide"), "What is it?")]
     floor = 0
-    for number, (kind, steps) in enumerate(FATES):
+    for number, (kind, steps) in enumerate(fates):
         logits = tmp_path / f"{number}.logits"
         with life(kind, steps, tmp_path / "worker.log") as worker:
             assert isinstance(worker.ask(LoadModel(request=1, settings=settings)), Loaded)

@@ -19,8 +19,7 @@ from core.client.codec import Fields
 from core.engine.loaded import LoadedModel
 from core.formats import check
 from core.formats.check import fault
-from core.helper.grammars import GrammarTasks
-from core.helper.schemas import SchemaTasks
+from core.helper.__main__ import Tasks
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import Answer, Machine, same, user, words
@@ -29,13 +28,12 @@ from tests.promises.test_speculation import OFF, drafts, knows
 
 CHAT: list[Message] = [user("What is it? " + words(4))]
 FORMATS = FormatChecker(["ipv4", "ipv6", "uuid"])
-NUM_SCHEMAS = 200
 
 
 @pytest.fixture
 def compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each of many grammars would take most of the time."""
-    tasks = {**GrammarTasks().handlers(), **SchemaTasks().handlers()}
+    tasks = Tasks()
 
     class Here:
         def __init__(self, _: int) -> None: ...
@@ -65,12 +63,13 @@ def read(text: str) -> Any:
 
 @NEEDS_COMPILER
 @pytest.mark.usefixtures("compiled_here")
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     stopped = drafted = accepted = 0
-    for number, schema in enumerate(schemas(NUM_SCHEMAS)):
+    for number, schema in enumerate(schemas(count)):
         form = of_schema(schema)
         plain = ask(loaded, form, OFF, sampling={"seed": number})
         for noise in (0.0, 0.5, 1.0):
@@ -85,7 +84,7 @@ def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
             assert fault(form, plain.reply.text) == "", (schema, plain.reply.text)
             validator = Draft202012Validator(read(form.text), format_checker=FORMATS)
             validator.validate(read(plain.reply.text))
-    assert stopped >= NUM_SCHEMAS / 2
+    assert stopped >= count / 2
     assert drafted > accepted > 0, "some drafts were right, and some wrong"
 
 

@@ -29,7 +29,10 @@ def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
+@pytest.mark.parametrize(
+    "precision",
+    ["bfloat16", *(pytest.param(each, marks=pytest.mark.slow) for each in ("int8", "int4"))],
+)
 def test_X1_a_reply_is_the_same_cold_restored_and_branched(
     folder_of: Callable[[str], Path], picture: Callable[..., ImagePart], precision: Precision
 ) -> None:

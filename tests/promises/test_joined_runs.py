@@ -74,7 +74,7 @@ def test_X1_short_turns_share_a_forward(
 ) -> None:
     """Forty turns of twenty tokens went through all weights eighty times."""
     base = loaded_of("hybrid", precision)
-    if not base.model.joins_runs:
+    if not base.model.batch_invariant:
         pytest.skip("torch's own products of many rows are faster here")
     machine = Machine(base)
     read(machine, turns([20] * 40), SOME)

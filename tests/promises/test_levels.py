@@ -18,6 +18,7 @@ from tests.bench.levels import LEVELS, Level, here
 STORY = "test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "level",
     [each for each in LEVELS if each.name in {"avx2", "avx512"}],

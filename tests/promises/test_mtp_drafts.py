@@ -24,6 +24,7 @@ from core.engine.drafting.speculation import Offer
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import MOST_TOKENS
+from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import HEADED
 from tests.promises.machine import (
@@ -85,8 +86,7 @@ def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     monkeypatch.setattr(HeadDrafter, "_take", foreseen)
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
-@pytest.mark.parametrize("family", HEADED)
+@pytest.mark.parametrize(("family", "precision"), sweep(HEADED, ("bfloat16", "int8", "int4")))
 def test_P1_drafts_of_the_head_change_no_token(
     loaded_of: Callable[..., LoadedModel],
     monkeypatch: pytest.MonkeyPatch,
@@ -223,7 +223,7 @@ def test_steps_stay_captured_beside_rows_of_the_head(
     """Of a draft, and of a longer prompt that was read before."""
     monkeypatch.delenv("WAYMARK_DEBUG")
     loaded = loaded_of("headed", "int8")
-    assert loaded.model.joins_steps
+    assert loaded.model.batch_invariant_steps
     for first, second in ((9, 9), (90, 9)):
         machine = Machine(replace(loaded, steps=StepCapture(loaded.steps._capture)))
         machine.ask([user(words(first))], sampling=GREEDY, draft=drafts(tokens=4))
@@ -302,6 +302,7 @@ def test_a_model_without_a_head_drafts_nothing_by_one(
     assert not floats.info.mtp and not floats.info.joins_steps
 
 
+@pytest.mark.slow
 def test_the_heads_first_logits_are_written_for_a_script(
     folder_of: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from core.engine.drafting import lookup
 from core.engine.drafting.costs import StepCosts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
+from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import PURE, RECURRENT
 from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
@@ -83,8 +84,7 @@ def alike(answer: Answer, plain: Answer) -> None:
     assert counts.empty + counts.rejected <= counts.cycles
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, PRECISIONS))
 def test_P1_drafts_change_no_token(
     loaded_of: Callable[..., LoadedModel],
     monkeypatch: pytest.MonkeyPatch,

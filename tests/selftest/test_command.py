@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from core.loading.precision import Chosen, choose_precision
@@ -54,22 +53,3 @@ def test_what_is_no_model_is_refused_in_words(
 ) -> None:
     assert selftest.main([folder]) == 2
     assert capsys.readouterr().err.count(":") >= 1
-
-
-def test_nothing_is_drawn_on_a_processor_but_by_the_processor(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a backend draws tokens itself, that is tested too."""
-    choose = choose_precision
-
-    def never_right(scores: Tensor, *_: object) -> int:
-        return -1
-
-    def with_drawing(*args: Any) -> Chosen:
-        found = choose(*args)
-        return replace(found, kernels=replace(found.kernels, ops=PLAIN_OPS, draw=never_right))
-
-    monkeypatch.setattr(selftest, "choose_precision", with_drawing)
-    monkeypatch.setattr(selftest, "resolve_device", lambda _: torch.device("cpu"))
-    assert selftest.main([str(DEMO)]) == 1
-    assert lines(capsys)["draw"] == "not as the processor draws"

@@ -1,5 +1,5 @@
 """A store of blobs: notes, pools, what older versions left, and closing; owners, caps and faults
-are tried with segments (tests/cache/disk) and quantised weights (tests/loading/quantised)."""
+are tried with segments (tests/cache/disk) and quantised weights (tests/loading)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ IMAGE = Image(key=b"picture".ljust(32, b"-"), rows=2, columns=3, num_positions=3
 
 
 def chat(*messages: Message | str, created: float = 0.0) -> Conversation:
-    """A conversation; strings are user messages."""
     listed = tuple(user(item) if isinstance(item, str) else item for item in messages)
     return Conversation(messages=listed, created=created)
 
@@ -48,13 +47,11 @@ def sampled(
     answer: str = "",
     thought: str = "",
 ) -> AssistantMessage:
-    """A reply stored with its ids."""
     packed = ReplyIds.pack(ids, text.tokenizer_fingerprint, in_thought)
     return AssistantMessage(text=answer, ids=packed)
 
 
 def plain_ids(text: ChatText, words: str) -> list[int]:
-    """The ids of words, as a model could have sampled them."""
     return text._kit.tokenizer.ids(words)
 
 
@@ -67,7 +64,6 @@ def added_id(text: ChatText, spelling: str) -> int:
 def render(
     text: ChatText, conversation: Conversation, thinking: bool | None = None
 ) -> RenderedPrompt:
-    """Render with one and the same picture for every image part."""
     return text.render(conversation, [IMAGE] * num_pictures(conversation), thinking, GRID)
 
 
@@ -86,7 +82,6 @@ def ids(rendered: RenderedPrompt, image_token_id: int = -1) -> list[int]:
 
 
 def text_ids(rendered: RenderedPrompt) -> list[int]:
-    """The ids of text runs alone."""
     runs = (segment for segment in rendered.prompt.segments if isinstance(segment, TextRun))
     return [token_id for run in runs for token_id in run.ids]
 
@@ -95,7 +90,6 @@ _BUILT: dict[str, Tokenizer] = {}
 
 
 def library_tokenizer(text: ChatText) -> Tokenizer:
-    """The tokenizer as published, built here: what the helper's must agree with."""
     if text.tokenizer_fingerprint not in _BUILT:
         description = json.loads(text._kit.tokenizer._read())
         off: dict[str, None] = {"truncation": None, "padding": None, "post_processor": None}

@@ -14,8 +14,6 @@ from tests.text.tiny_tokenizer import FAMILIES, write_text_folder
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a family's text files."""
-
     @cache
     def make(family: str) -> Path:
         return write_text_folder(tmp_path_factory.mktemp(family), family)
@@ -25,8 +23,6 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def text_of(folder_of: Callable[[str], Path]) -> Callable[[str], ChatText]:
-    """A family's loaded text model."""
-
     @cache
     def load(family: str) -> ChatText:
         return ChatText.open(folder_of(family))

@@ -247,7 +247,6 @@ def test_a_setting_out_of_range_is_refused_by_its_file(value: dict[str, object])
 
 
 def added(*tokens: AddedToken) -> AddedTokens:
-    """Found as the helper finds them, here."""
     return AddedTokens(tokens, SpellingFinder(token.spelling for token in tokens).find)
 
 
@@ -334,7 +333,6 @@ def test_what_an_added_token_holds_besides_is_not_handed_over(folder: Path) -> N
 
 
 def spelled(*spellings: str) -> AddedTokens:
-    """Tokens with the ids 10, 11, and so on."""
     return added(*(AddedToken(10 + place, each) for place, each in enumerate(spellings)))
 
 

@@ -20,7 +20,6 @@ SMALL_BYTES = 300 * 2**20
 
 @cache
 def helper() -> Helper:
-    """One for all templates here; each test compiles its own."""
     return Helper(TEXT_MEMORY_BYTES)
 
 

@@ -129,7 +129,6 @@ def test_M2_what_is_remembered_of_texts_goes_with_a_deleted_chat(
 
 
 def built(decoder: dict[str, Any] | None, *tokens: str) -> Tokenizer:
-    """A tokenizer of these tokens, "a" the first."""
     vocab = {token: number for number, token in enumerate(("a", *tokens))}
     model = {"type": "WordLevel", "vocab": vocab, "unk_token": "a"}
     data = json.dumps({"version": "1.0", "added_tokens": [], "model": model, "decoder": decoder})

@@ -66,7 +66,6 @@ families = st.sampled_from(FAMILIES)
 
 
 def _controls(text: ChatText, token_ids: list[int]) -> list[int]:
-    """The control tokens in a prompt; blank added tokens control nothing."""
     control = {token.id for token in text._kit.added.tokens if not token.is_blank}
     return [token_id for token_id in token_ids if token_id in control]
 

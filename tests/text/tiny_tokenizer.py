@@ -128,7 +128,6 @@ def _description(
 
 @cache
 def tokenizer_json(kind: str) -> str:
-    """The contents of a tokenizer.json."""
     if kind == "chatml":
         return str(_byte_level(CHATML_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
@@ -170,7 +169,6 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
 
 
 def gemma3_image_ids() -> dict[str, int]:
-    """The tokens of a picture as config.json names them."""
     tokenizer = Tokenizer.from_str(tokenizer_json("gemma"))
     spellings = {
         "boi_token_index": "<start_of_image>",

@@ -1,20 +1,32 @@
-"""The queue in front of the engine, without process or engine: order, cancels, and who waits."""
+"""The queue in front of the engine: order, cancels, places, and idle work behind all other."""
 
 from __future__ import annotations
 
 import threading
 
 from core.api.chat import Conversation
-from core.api.commands import ClearCache, Generate, LoadModel
-from core.api.events import Done, Event, Failed, Finished, Queued
+from core.api.commands import ClearCache, Forget, Generate, LoadModel, ReadAhead, Settle
+from core.api.errors import RequestCancelled
+from core.api.events import Done, Event, Failed, Finished, Prepared, Queued
 from core.api.params import ModelSettings
+from core.api.stats import CacheBytes
 from core.worker.inbox import Entry, Inbox
 
 ENDED = Done(request=0)
+NOTHING = Conversation(messages=())
+STOPPED = RequestCancelled("stopped").info()
 
 
 def ask(number: int) -> Generate:
-    return Generate(request=number, conversation=Conversation(messages=()))
+    return Generate(request=number, conversation=NOTHING)
+
+
+def settle(request: int) -> Settle:
+    return Settle(request=request, conversation=NOTHING)
+
+
+def prepared(request: int) -> Prepared:
+    return Prepared(request=request, tokens=0, encoded=0, bytes=CacheBytes())
 
 
 class Box:
@@ -131,3 +143,96 @@ def test_M9_cancels_from_another_thread_hit_their_request_or_nothing() -> None:
     thread.join()
     ended = [event.request for event in box.events if isinstance(event, Finished)]
     assert sorted([*ended, *taken]) == [*numbers, 1_000]
+
+
+def test_idle_work_waits_behind_all_other() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    box.inbox.put(ReadAhead(request=2, conversation=NOTHING))
+    box.inbox.put(ClearCache(request=3))
+    assert box.take().work.request == 3
+    box.inbox.done(Done(request=3))
+    assert box.take().work.request == 1
+    assert not box.events
+
+
+def test_arriving_work_interrupts_idle_work_which_comes_again() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    first = box.take()
+    box.inbox.put(ask(2))
+    assert first.flag.is_set
+    assert not any(isinstance(event, Queued) for event in box.events)
+    assert not box.inbox.done(Failed(request=1, error=STOPPED))
+    assert box.take().work.request == 2
+    box.inbox.done(Done(request=2))
+    again = box.take()
+    assert again.work.request == 1 and not again.flag.is_set
+
+
+def test_idle_work_that_ends_before_it_sees_the_interruption_has_ended() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    box.take()
+    box.inbox.put(ask(2))
+    assert box.inbox.done(prepared(1))
+    assert box.take().work.request == 2
+    box.inbox.done(Done(request=2))
+    box.inbox.put(ask(3))
+    assert box.take().work.request == 3
+
+
+def test_a_stopped_settling_does_not_come_again_even_when_it_was_interrupted() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    box.take()
+    box.inbox.put(ask(2))
+    box.inbox.cancel(1)
+    assert box.inbox.done(Failed(request=1, error=STOPPED))
+    assert box.take().work.request == 2
+
+
+def test_idle_work_does_not_interrupt_idle_work() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    running = box.take()
+    box.inbox.put(settle(2))
+    assert not running.flag.is_set
+
+
+def test_a_waiting_settling_can_be_stopped() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    box.inbox.cancel(1)
+    assert isinstance(box.events[0], Failed)
+    box.inbox.put(ask(2))
+    assert box.take().work.request == 2
+
+
+def test_M2_forgetting_a_chat_stops_its_idle_work_for_good_and_no_other() -> None:
+    box = Box()
+    for request, chat in ((1, "gone"), (2, "kept"), (3, "gone")):
+        box.inbox.put(Settle(request=request, conversation=NOTHING, chat=chat))
+    running = box.take()
+    box.inbox.put(Forget(request=4, chat="gone"))
+    assert running.flag.is_set
+    assert [(event.type, event.request) for event in box.events if isinstance(event, Failed)] == [
+        ("failed", 3)
+    ]
+    assert box.inbox.done(Failed(request=1, error=STOPPED))
+    assert [box.take().work.request for _ in range(2)] == [4, 2]
+    assert box.inbox.take(0) is None
+
+
+def test_M2_forgetting_everything_stops_all_idle_work() -> None:
+    box = Box()
+    box.inbox.put(Settle(request=1, conversation=NOTHING, chat="a"))
+    box.inbox.put(Forget(request=2, chat=None))
+    assert box.take().work.request == 2 and box.inbox.take(0) is None
+
+
+def test_nobody_s_idle_work_is_nobody_s_to_forget() -> None:
+    box = Box()
+    box.inbox.put(settle(1))
+    box.inbox.put(Forget(request=2, chat=""))
+    assert [box.take().work.request for _ in range(2)] == [2, 1]

@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from core.api.commands import DeleteMatrices
 from core.api.model_info import LoadFacts
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
-from tests.loading.quantised.keeping import settle
+from tests.loading.keeping import settle
 from tests.promises.fixtures import folder_of
 
 __all__ = ["folder_of"]
@@ -35,6 +37,7 @@ async def loads(settings: ModelSettings, delete: bool) -> list[LoadFacts]:
         await client.close()
 
 
+@pytest.mark.slow
 def test_another_worker_reads_what_was_kept_until_it_is_deleted(
     folder_of: Callable[[str], Path], tmp_path: Path
 ) -> None:

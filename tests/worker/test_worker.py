@@ -36,8 +36,9 @@ from core.api.events import (
 )
 from core.api.params import ModelSettings, SamplingParams
 from core.client import life
-from core.client.client import EngineClient, EngineState
+from core.client.client import EngineClient
 from core.client.codec import HEADER, decode, encode, read_frame
+from core.client.life import EngineState
 from core.client.requests import EngineError, Request
 from core.client.transport import default_command, worker_environment
 from core.watchdog import Watchdog
@@ -370,7 +371,7 @@ def test_nonsense_on_its_input_ends_the_worker(
     assert process.wait(60) == 1
 
 
-@pytest.mark.parametrize("kind", ["lock", "free"])
+@pytest.mark.parametrize("kind", ["lock", pytest.param("free", marks=pytest.mark.slow)])
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in calls the C library")
 def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
     kind: str, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
@@ -398,6 +399,7 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
         scene.loop.close()
 
 
+@pytest.mark.slow
 def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene) -> None:
     """Beats come while it computes, and say that it moves."""
     client, chat = shared.client, talk(user("Hello"))

@@ -1,11 +1,8 @@
-"""One model's segments in the store on disk: a run's keys and values, checkpoints, pictures.
+"""One model's segments in the store on disk: keys and values of runs, checkpoints, pictures.
 
-A checkpoint or a picture is what lasts; keys and values are worth their bytes only while a
-checkpoint needs them. A model without recurrent state is no special case: its states are segments
-that hold the last hidden row alone.
-
-Knows nothing of prompts, trees and models; `core.cache.tier` decides what is worth writing, and
-`core.storage` how it is kept.
+Checkpoints and pictures last; keys and values are kept only while a checkpoint needs them. For a
+model without recurrent state a checkpoint is the last hidden row alone. `core.cache.tier` decides
+what is written.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from core.storage.store import DiskStore
 
 
 class SegmentStore:
-    """The segments of the model with `fingerprint` in a store, of at most `cap` bytes.
+    """The segments of the model with `fingerprint`, of at most `cap` bytes.
 
-    `trouble` says in words why the store is closed or why the last write failed.
+    `trouble` says why the store is closed or why the last write failed.
     """
 
     def __init__(self, blobs: DiskStore, fingerprint: bytes, cap: int) -> None:
@@ -40,7 +37,6 @@ class SegmentStore:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all segment files."""
         return self.blobs.num_bytes(self._pool)
 
     @property
@@ -71,12 +67,12 @@ class SegmentStore:
         tensors: Mapping[str, Tensor],
         owners: Iterable[str],
     ) -> bool:
-        """Write a segment, or only add its owners where it is held; False where that failed.
+        """Write a segment, or add owners to one that is held; False if that failed.
 
-        `parent` is the key of the run before the run `key`, None at a text's start and for
-        embeddings; that run's KV must be held, and for a state the KV of run `key` itself too.
-        Owners own what the segment needs as well; no owner means nobody in particular. It fails
-        where cap or free space leave no room, and where the disk refuses; the store stays whole.
+        `parent` is the key of the run before run `key`, None at the start of a text and for
+        embeddings; that run's KV must be held, and for a state the KV of run `key` too. Owners also
+        own what the segment needs. Without owners it belongs to no chat. It fails if cap or free
+        space leave no room, or if the disk refuses.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}
@@ -107,10 +103,10 @@ class SegmentStore:
         return written
 
     def get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
-        """The tensors of a segment, on the CPU, each in memory of its own; None when not held.
+        """The tensors of a segment, on the CPU, each in its own memory; None if it isn't held.
 
-        Takes twice the segment's bytes while it reads. A file that doesn't verify is deleted with
-        all that can't be restored without it, and SegmentDamagedError is raised.
+        Takes twice the segment's bytes. A file that doesn't verify is deleted, with all that can't
+        be restored without it, and SegmentDamagedError is raised.
         """
         name = SegmentId(kind, key)
         if not self.has(kind, key):
@@ -126,25 +122,22 @@ class SegmentStore:
         return tensors
 
     def own(self, owner: str, kind: SegmentKind, *keys: bytes) -> None:
-        """Add an owner to segments, and to all that they need, as far as they are held."""
+        """Add an owner to segments that are held, and to all that they need."""
         try:
             self.blobs.own(owner, self._pool, [SegmentId(kind, key).file_name for key in keys])
         except OSError as error:
             self._trouble = error
 
     def touch(self, kind: SegmentKind, key: bytes) -> None:
-        """Count a segment as used now, though memory served it; nothing where it isn't held."""
+        """Count a segment as used now, though it was served from memory."""
         self.blobs.touch(self._pool, SegmentId(kind, key).file_name)
 
     def forget(self, owner: str | None) -> None:
-        """Delete what only `owner` used, of all models; None deletes all of this one.
-
-        Raises NotDeletedError.
-        """
+        """Delete what only `owner` used, of all models; None deletes all of this model. Raises
+        NotDeletedError."""
         forget(self.blobs, owner, self._pool if owner is None else None)
 
     def _parent(self, name: SegmentId) -> bytes | None:
-        """The key of the run before a segment's run."""
         run = SegmentId(SegmentKind.KV, name.key)
         if name.kind is SegmentKind.EMBEDDING:
             return None
@@ -166,8 +159,7 @@ class SegmentStore:
 def forget(blobs: DiskStore, owner: str | None, pool: str | None = None) -> None:
     """Delete what only `owner` used (None: all contexts) of one model or all, loaded or not.
 
-    Gone from the disk on return. What belongs to nobody in particular goes only with everything.
-    Raises NotDeletedError; asking again goes on where it stopped.
+    Everything is gone from the disk on return. Raises NotDeletedError; another call continues.
     """
     if owner == NOBODY:
         return
@@ -179,12 +171,10 @@ def forget(blobs: DiskStore, owner: str | None, pool: str | None = None) -> None
 
 
 def in_words(folder: Path, error: OSError) -> str:
-    """Why a folder can't be used, for a person."""
     return f"Contexts can't be kept in {folder}: {error.strerror or error}."
 
 
 def _needs(name: SegmentId, parent: bytes | None) -> SegmentId | None:
-    """What must be held for a segment to be of any use."""
     if name.kind is SegmentKind.STATE:
         return SegmentId(SegmentKind.KV, name.key)
     if name.kind is SegmentKind.EMBEDDING or parent is None:

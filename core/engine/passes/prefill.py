@@ -90,7 +90,7 @@ class Prefill:
             state_bytes += self.state.num_bytes if before in planned else 0
             fits = num_rows <= MOST_ROWS and state_bytes <= MOST_STATE_BYTES
             stops = stop is not None and before.end.token.value >= stop
-            if not (self._model.joins_runs and texts and fits) or stops:
+            if not (self._model.batch_invariant and texts and fits) or stops:
                 return runs[:count]
         return runs
 

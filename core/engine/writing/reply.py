@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
-from core.api.events import Event, FinishReason, Generated
+from core.api.events import FinishReason
 from core.api.params import (
     FORMAT_TOKENS,
     LONGEST_REPLY_BYTES,
@@ -21,11 +21,12 @@ from core.api.params import (
     LOOP_TOKENS,
     THOUGHT_TOKENS,
 )
-from core.engine.stats import Report
 from core.engine.writing.constraint import Constraint
-from core.engine.writing.sampler import Drawing, Sampler, resolve
+from core.engine.writing.sampler import Sampler, resolve
 from core.text.chat_text import ChatText, RenderedPrompt
 
+# Sends new text of the answer and of the reasoning, with the ids that it came from.
+Send = Callable[[str, str, tuple[int, ...]], None]
 # Text is sent in bursts, at most thirty a second.
 FLUSH_S = 1 / 30
 _PERIODS = np.arange(1, LOOP_PERIOD + 1)
@@ -42,7 +43,6 @@ class Reply:
         rendered: RenderedPrompt,
         text: ChatText,
         vocab_size: int,
-        drawing: Drawing,
     ) -> None:
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
@@ -54,7 +54,7 @@ class Reply:
         prompt = rendered.prompt
         self._start = prompt.num_tokens
         ids = [token for part in prompt.segments for token in getattr(part, "ids", ())]
-        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, drawing)
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed)
         for token_id in rendered.begun:
             self._sampler.accept(token_id)
         form = command.format
@@ -68,8 +68,9 @@ class Reply:
         self._num_bytes = _num_bytes(self._reader.answer) + _num_bytes(self._reader.reasoning)
         self._stream: ReplyStream | None = None
 
-    def begin(self, report: Report, emit: Callable[[Event], None]) -> None:
-        self._stream = ReplyStream(self._command.request, report, emit)
+    def begin(self, count: Callable[[], None], send: Send) -> None:
+        """Tokens follow: `count` is called for each, `send` for each burst of text."""
+        self._stream = ReplyStream(count, send)
 
     def end(self) -> None:
         assert self._stream is not None
@@ -141,10 +142,8 @@ class Reply:
 class ReplyStream:
     """Sends a reply's text and ids in bursts, the first token at once, and counts its tokens."""
 
-    def __init__(self, request: int, report: Report, emit: Callable[[Event], None]) -> None:
-        self._request = request
-        self._report = report
-        self._emit = emit
+    def __init__(self, count: Callable[[], None], send: Send) -> None:
+        self._count, self._send = count, send
         self._answer = self._reasoning = ""
         self._ids: list[int] = []
         self._flushed = 0.0
@@ -153,22 +152,14 @@ class ReplyStream:
         self._answer += answer
         self._reasoning += reasoning
         if token_id is not None:
-            self._report.count_token()
+            self._count()
             self._ids.append(token_id)
         if time.monotonic() - self._flushed >= FLUSH_S:
             self.flush()
 
     def flush(self) -> None:
         if self._answer or self._reasoning or self._ids:
-            event = Generated(
-                request=self._request,
-                answer=self._answer,
-                reasoning=self._reasoning,
-                ids=tuple(self._ids),
-                ttft_s=self._report.ttft_s,
-                decode_tokens_per_s=self._report.decode_tokens_per_s,
-            )
-            self._emit(event)
+            self._send(self._answer, self._reasoning, tuple(self._ids))
         self._answer = self._reasoning = ""
         self._ids = []
         self._flushed = time.monotonic()

@@ -1,11 +1,8 @@
-"""The next token from a row of logits: penalties, limits, and a draw that can be repeated.
+"""The next token from a row of logits: penalties, limits, and reproducible randomness.
 
-What is drawn within the limits is the device's business where it can do so (kernels.sampling); what
-it has to be is said here.
-
-The order and the meaning of each step are those of transformers' logits processors. Randomness is a
-pure function of (seed, token index), so it needs no state: redrawing token 17 gives token 17 again,
-whatever was computed before it. Which logits come in is the engine's business.
+Logits of a GPU are copied to the host. Order and meaning of each step are those of transformers'
+logits processors. Randomness is a pure function of (seed, token index), so sampling token 17 again
+gives the same token.
 """
 
 from __future__ import annotations
@@ -13,14 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from core.api.errors import InternalError
 from core.api.params import SamplingParams
-from kernels.sampling.draw import Draw, Limits
 
 # What a setting means when neither the user nor the model says anything: no change to the logits.
 NEUTRAL = SamplingParams(
@@ -32,14 +27,6 @@ NEUTRAL = SamplingParams(
     presence_penalty=0.0,
     frequency_penalty=0.0,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """How a token is drawn, and where the scores have to be for that."""
-
-    draw: Draw
-    device: torch.device
 
 
 def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams:
@@ -54,9 +41,9 @@ def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams
 
 
 class Sampler:
-    """Draws the tokens of one reply. Feed each drawn (or forced) id back with `accept`.
+    """Samples the tokens of one reply; feed each one back with `accept`.
 
-    `prompt_ids` are the prompt's text ids, image placeholders left out: a picture is no repetition.
+    `prompt_ids` are the prompt's text ids without image placeholders, which are no repetition.
     """
 
     def __init__(
@@ -65,29 +52,25 @@ class Sampler:
         prompt_ids: Sequence[int],
         vocab_size: int,
         seed: int,
-        drawing: Drawing | None = None,
     ) -> None:
         self._sampling = resolve(sampling, NEUTRAL)
         self._seed = seed
-        self._drawing = drawing or Drawing(draw, torch.device("cpu"))
-        device = self._drawing.device
-        self._seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
-        self._counts = torch.zeros(vocab_size, dtype=torch.float32, device=device)
+        self._seen = torch.zeros(vocab_size, dtype=torch.bool)
+        self._counts = torch.zeros(vocab_size, dtype=torch.float32)
         known = [token_id for token_id in prompt_ids if 0 <= token_id < vocab_size]
-        self._seen[torch.tensor(known, dtype=torch.long, device=device)] = True
+        self._seen[torch.tensor(known, dtype=torch.long)] = True
 
     def accept(self, token_id: int) -> None:
-        """Count `token_id` as part of the reply."""
         self._seen[token_id] = True
         self._counts[token_id] += 1
 
     def sample(self, logits: Tensor, token_index: int) -> int:
-        """Draw the token with index `token_index` from `logits` [vocab], which are left unchanged.
+        """Sample token number `token_index` from `logits` [vocab], which stay unchanged.
 
-        Raises InternalError when the logits hold NaN or infinity, which no good weights produce.
+        Raises InternalError for NaN or infinity, which no good weights produce.
         """
         sampling = self._sampling
-        scores = logits.detach().to(self._drawing.device, torch.float32)[: len(self._seen)]
+        scores = logits.detach().to("cpu", torch.float32)[: len(self._seen)]
         scores = penalise_repetition(scores, self._seen, sampling.repetition_penalty or 1.0)
         scores = penalise_counts(
             scores,
@@ -95,39 +78,25 @@ class Sampler:
             sampling.presence_penalty or 0.0,
             sampling.frequency_penalty or 0.0,
         )
-        limits = Limits(
-            sampling.temperature or 0.0,
-            sampling.top_k or 0,
-            1.0 if sampling.top_p is None else sampling.top_p,
-            sampling.min_p or 0.0,
-        )
-        drawn = self._drawing.draw(scores, limits, uniform(self._seed, token_index))
-        if drawn is None:
+        # NaN and +inf show in the maximum; a row of -inf leaves nothing to sample.
+        if not math.isfinite(float(scores.max())):
             raise InternalError(
                 "The model computed something that is not a number. Its weights may be damaged, "
                 "or the precision may be too low for them."
             )
-        return drawn
-
-
-def draw(scores: Tensor, limits: Limits, point: float) -> int | None:
-    """As `Draw` (kernels.sampling.draw), on the processor."""
-    # NaN and +inf show in the maximum; a row of -inf leaves nothing to draw.
-    if not math.isfinite(float(scores.max())):
-        return None
-    if not limits.temperature:
-        return int(scores.argmax())
-    warm, scores = scores, scores / limits.temperature
-    if not math.isfinite(float(scores.max())):
-        return int(warm.argmax())  # so cold that float32 ends
-    token_ids = torch.arange(len(scores))
-    if limits.top_k:
-        token_ids, scores = _kept(token_ids, keep_top_k(scores, limits.top_k))
-    if limits.top_p < 1:
-        token_ids, scores = _kept(token_ids, keep_top_p(scores, limits.top_p))
-    if limits.min_p:
-        token_ids, scores = _kept(token_ids, keep_min_p(scores, limits.min_p))
-    return int(token_ids[_draw(scores, point)])
+        if not sampling.temperature:
+            return int(scores.argmax())
+        warm, scores = scores, scores / sampling.temperature
+        if not math.isfinite(float(scores.max())):
+            return int(warm.argmax())  # too cold for float32
+        token_ids = torch.arange(len(scores))
+        if sampling.top_k:
+            token_ids, scores = _kept(token_ids, keep_top_k(scores, sampling.top_k))
+        if sampling.top_p is not None and sampling.top_p < 1:
+            token_ids, scores = _kept(token_ids, keep_top_p(scores, sampling.top_p))
+        if sampling.min_p:
+            token_ids, scores = _kept(token_ids, keep_min_p(scores, sampling.min_p))
+        return int(token_ids[_at(scores, uniform(self._seed, token_index))])
 
 
 def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
@@ -154,8 +123,8 @@ def keep_top_k(scores: Tensor, top_k: int) -> Tensor:
 def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
     """-inf for all but the likeliest tokens that together reach `top_p`; one always stays.
 
-    Tokens below an n-th of 1 - p can't make up 1 - p together, so they go without being sorted:
-    sorting a vocabulary of 248,320 takes longer than some models' layers.
+    Tokens below an n-th of 1 - p can't make up 1 - p together, so they go unsorted: sorting a
+    vocabulary of 248,320 takes longer than some models' layers.
     """
     probabilities = scores.softmax(-1)
     least = min((1 - top_p) / len(scores), float(probabilities.max()))
@@ -175,7 +144,7 @@ def keep_min_p(scores: Tensor, min_p: float) -> Tensor:
 
 
 def uniform(seed: int, token_index: int) -> float:
-    """A number in [0, 1) fixed by (seed, token index) on every computer: 53 bits of BLAKE2b."""
+    """A number in [0, 1) fixed by (seed, token index) on every computer."""
     message = seed.to_bytes(8, "little") + token_index.to_bytes(8, "little")
     digest = hashlib.blake2b(message, digest_size=8, person=b"waymark draw").digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
@@ -189,12 +158,12 @@ def _only(scores: Tensor, places: Tensor) -> Tensor:
 
 
 def _kept(token_ids: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Only the tokens still possible: the next step then sorts tens, not the whole vocabulary."""
+    """The tokens still possible: the next step sorts tens, not the whole vocabulary."""
     possible = (scores > -math.inf).nonzero().flatten()
     return token_ids[possible], scores[possible]
 
 
-def _draw(scores: Tensor, point: float) -> int:
+def _at(scores: Tensor, point: float) -> int:
     """The token at `point` of the cumulated probabilities, summed in double precision."""
     cumulated = scores.double().softmax(-1).cumsum(-1)
     place = torch.searchsorted(cumulated, point * cumulated[-1], right=True)

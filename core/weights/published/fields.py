@@ -1,4 +1,4 @@
-"""Reading `quantization_config`: each key with the type it must have, or an error that names it."""
+"""Typed reading of `quantization_config`; errors name the key."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
 
-# A released model lists every unquantised module by name: some hundred. Each is compared with
-# every layer, so that a million would hold up loading.
+# Released models list some hundred unquantised modules, and each is compared with every layer.
 _MAX_NAMES = 20_000
 
 
 class Fields:
-    """An object of config.json at `path`; a key that is null counts as absent."""
+    """An object of config.json at `path`; null counts as absent. Methods take the value under the
+    first of `keys` that is there, and raise BrokenConfigError for another type."""
 
     def __init__(self, values: object, path: str) -> None:
         if not isinstance(values, Mapping):
@@ -22,7 +22,6 @@ class Fields:
         self._values = {key: value for key, value in values.items() if value is not None}
 
     def whole(self, *keys: str, default: int | None = None) -> int:
-        """A whole number under the first of `keys` that is there."""
         key, value = self._first(keys, default)
         # type() and not isinstance(): JSON's true would pass as the number 1.
         if type(value) is not int:
@@ -30,21 +29,20 @@ class Fields:
         return value
 
     def flag(self, key: str, *, default: bool | None = None) -> bool:
-        """True or false."""
         _, value = self._first((key,), default)
         if not isinstance(value, bool):
             raise self._wrong(key, "true or false")
         return value
 
     def word(self, *keys: str, default: str | None = None) -> str:
-        """A text under the first of `keys` that is there, in small letters."""
+        """A text in lower case."""
         key, value = self._first(keys, default)
         if not isinstance(value, str):
             raise self._wrong(key, "a text")
         return value.lower()
 
     def names(self, *keys: str) -> tuple[str, ...]:
-        """A list of texts, under any of `keys`; empty where all are absent."""
+        """A list of texts; empty if all keys are absent."""
         key, value = self._first(keys, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of texts")
@@ -53,22 +51,19 @@ class Fields:
         return tuple(value)
 
     def section(self, key: str) -> Fields:
-        """An object; empty where it is absent."""
         return Fields(self._values.get(key, {}), f"{self.path}.{key}")
 
     def sections(self) -> Iterator[tuple[str, Fields]]:
-        """Every key with its object."""
         if len(self._values) > _MAX_NAMES:
             raise BrokenConfigError(f'"{self.path}" is too long to be true.')
         for key, value in self._values.items():
             yield key, Fields(value, f"{self.path}.{key}")
 
     def get(self, key: str) -> Any:
-        """Whatever is there, None where nothing is."""
         return self._values.get(key)
 
     def expect(self, known: tuple[object, ...], *keys: str, default: Any = None) -> None:
-        """Raise UnsupportedQuantisationError unless the value under `keys` is one of `known`."""
+        """Raise UnsupportedQuantisationError unless the value is one of `known`."""
         key, value = self._first(keys, default)
         if isinstance(value, str):
             value = value.lower()
@@ -77,7 +72,6 @@ class Fields:
             raise self.unknown(key, value)
 
     def unknown(self, key: str, value: object) -> UnsupportedQuantisationError:
-        """The error for a value that Waymark doesn't know."""
         return UnsupportedQuantisationError(
             f"Waymark can't read weights with {self.path}.{key} = {str(value)[:80]}. "
             "Choose another version of this model."

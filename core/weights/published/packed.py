@@ -1,7 +1,7 @@
-"""Which planned weights are stored in a published format, and by which tensors.
+"""Finds which planned weights are stored in a published format, and by which tensors.
 
-What is stored decides: a layer that the config leaves out, or forgot to, may be stored plainly.
-Where config and files contradict each other nothing is guessed.
+The files decide: a layer that the config leaves out, or forgot to, may be stored plainly. Nothing
+is guessed when config and files contradict each other.
 """
 
 from __future__ import annotations
@@ -17,21 +17,13 @@ from core.api.errors import (
     MissingTensorError,
     WrongShapeError,
 )
-from core.weights.published.awq import AwqFormat
-from core.weights.published.compressed import PackQuantizedFormat
-from core.weights.published.format import Format, Part
-from core.weights.published.fp8 import Float8Format
-from core.weights.published.gptq import GptqFormat
-from core.weights.published.quantised import Dequantisable
+from core.weights.published.formats import MARKS, Format
+from core.weights.published.quantised import Float8Blocks, Part, Quantised
 from core.weights.published.scheme import Scheme
 from core.weights.safetensors_file import StoredTensor
-from core.weights.spec import WeightPlan
+from core.weights.spec import TensorSpec
 
 _WEIGHT = "weight"
-# What tells a packed layer from a plain one by its name alone.
-_MARKS = frozenset(
-    Float8Format.names + GptqFormat.names + AwqFormat.names + PackQuantizedFormat.names
-) - {_WEIGHT}
 _FLOAT8 = "F8_E4M3"
 
 
@@ -46,15 +38,13 @@ class PackedLayer:
 
     @property
     def values(self) -> str:
-        """The full name of the large part."""
         return self.parts[self.format.values]
 
     @property
     def working_bytes(self) -> int:
-        """Bytes needed beside the result while the layer is read."""
         return self.shape[0] * self.shape[1] * self.format.working_bytes
 
-    def assemble(self, parts: Mapping[str, Tensor]) -> Dequantisable:
+    def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks:
         """The weights, from tensors by full name. Raises BrokenWeightsError."""
         given = {part: parts[name] for part, name in self.parts.items()}
         return self.format.assemble(self.name, self.shape, given)
@@ -63,52 +53,49 @@ class PackedLayer:
 PackedPlan = Mapping[str, PackedLayer]
 
 
-def find_packed(
-    plan: WeightPlan, stored: Mapping[str, StoredTensor], scheme: Scheme | None
-) -> PackedPlan:
-    """The planned weights that are not stored plainly, by planned name.
+def packed_layer(
+    name: str, spec: TensorSpec, stored: Mapping[str, StoredTensor], scheme: Scheme | None
+) -> PackedLayer | None:
+    """The tensors that hold a planned weight; None if it is stored plainly, or not at all.
 
-    Raises BrokenConfigError where the config doesn't say how a layer is stored or says that it
-    isn't, MissingTensorError, WrongShapeError, BrokenWeightsError, UnsupportedQuantisationError.
+    Raises BrokenConfigError when the config doesn't say how the layer is stored or says that it
+    isn't packed, MissingTensorError, WrongShapeError, BrokenWeightsError,
+    UnsupportedQuantisationError.
     """
-    packed = {}
-    for name, spec in plan.items():
-        layer, _, last = name.rpartition(".")
-        if last != _WEIGHT or len(spec.shape) != 2:
-            continue
-        marks = [mark for mark in sorted(_MARKS) if f"{layer}.{mark}" in stored]
-        plain = name in stored and stored[name].dtype != _FLOAT8
-        if not marks and (plain or name not in stored):
-            continue
-        if scheme is None:
-            raise BrokenConfigError(
-                f"{layer} is stored in a packed format ({marks[0] if marks else _FLOAT8}), but "
-                'config.json has no "quantization_config" that says which.'
-            )
-        if plain and scheme.leaves_out(layer):
-            continue
-        packed[name] = _packed_layer(scheme, layer, (spec.shape[0], spec.shape[1]), marks, stored)
-    return packed
+    layer, _, last = name.rpartition(".")
+    if last != _WEIGHT or len(spec.shape) != 2:
+        return None
+    marks = [mark for mark in sorted(MARKS) if f"{layer}.{mark}" in stored]
+    plain = name in stored and stored[name].dtype != _FLOAT8
+    if not marks and (plain or name not in stored):
+        return None
+    if scheme is None:
+        raise BrokenConfigError(
+            f"{layer} is stored in a packed format ({marks[0] if marks else _FLOAT8}), but "
+            'config.json has no "quantization_config" that says which.'
+        )
+    if scheme.leaves_out(layer):
+        if plain:
+            return None
+        raise BrokenConfigError(
+            f'"quantization_config" in config.json lists {layer} as not quantised, but it is.'
+        )
+    return _packed_layer(scheme.format, layer, (spec.shape[0], spec.shape[1]), marks, stored)
 
 
 def plain_names(names: frozenset[str]) -> frozenset[str]:
-    """`names`, and the name that each packed layer's weight would have."""
+    """`names`, and the names that packed weights would have if they were plain."""
     found = (name.rpartition(".") for name in names)
-    return names | {f"{layer}.{_WEIGHT}" for layer, _, last in found if last in _MARKS}
+    return names | {f"{layer}.{_WEIGHT}" for layer, _, last in found if last in MARKS}
 
 
 def _packed_layer(
-    scheme: Scheme,
+    known: Format,
     layer: str,
     shape: tuple[int, int],
     marks: list[str],
     stored: Mapping[str, StoredTensor],
 ) -> PackedLayer:
-    known = scheme.format
-    if scheme.leaves_out(layer):
-        raise BrokenConfigError(
-            f'"quantization_config" in config.json lists {layer} as not quantised, but it is.'
-        )
     if _WEIGHT not in known.names and f"{layer}.{_WEIGHT}" in stored:
         also = f", and as {marks[0]}" if marks else ""
         raise BrokenWeightsError(

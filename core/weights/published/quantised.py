@@ -1,33 +1,35 @@
-"""Weights of one linear layer as small numbers with scales: what every published format comes to.
-
-Knows what the numbers mean and how they become floats; how a file spells them is the formats'.
-Whoever wants to compute with the integers themselves takes a `Quantised` as it is.
-"""
+"""Weights of one linear layer as small numbers with scales, and the tensors that store them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from core.api.errors import BrokenWeightsError
+from core.weights.spec import Shape
+
+SCALE_TYPES = ("F16", "BF16", "F32")
 # Numbers turned into floats at a time: 4 MB of float32, which stays in a processor's cache.
 _BLOCK = 2**20
 
 
-class Dequantisable(Protocol):
-    """A matrix [out, in] that can be written out in floats."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A tensor that a layer is stored as: its possible types (safetensors' names) and its shape."""
 
-    @property
-    def shape(self) -> tuple[int, int]: ...
+    types: tuple[str, ...]
+    shape: Shape
+    optional: bool = False
 
-    def write_to(self, target: Tensor) -> None:
-        """Fill `target` [out, in], of any float type, on the same device.
 
-        Each number is computed in float32 and rounded once to the target's type.
-        """
-        ...
+def checked_scales(layer: str, stored: Tensor) -> Tensor:
+    """Finite scales in float32, in their own memory. Raises BrokenWeightsError."""
+    scales = stored.float().contiguous()
+    if not bool(scales.isfinite().all()):
+        raise BrokenWeightsError(f"A scale of {layer} is not a finite number.")
+    return scales
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +37,7 @@ class Quantised:
     """weight[o, i] = (values[o, i] - zeros[o, g]) * scales[o, g], where g is the group of column i.
 
     `values` is int8 [out, in]; 4-bit formats fill -8 to 7. `scales` is float32 [out, groups], and
-    `zeros` int8 [out, groups], or None where all of them are 0. The group of a column is
+    `zeros` int8 [out, groups], or None if all are 0. The group of a column is
     `column // group_size`, unless `groups` (int64 [in]) says otherwise.
     """
 
@@ -51,11 +53,13 @@ class Quantised:
         return rows, columns
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The weights in floats, [out, in]."""
-        return _dequantised(self, dtype, self.values.device)
+        return _dequantised(self, dtype)
 
     def write_to(self, target: Tensor) -> None:
-        """See Dequantisable."""
+        """Fill `target` [out, in], of any float type, on the same device.
+
+        Each number is computed in float32 and rounded once to the target's type.
+        """
         rows = max(1, _BLOCK // max(1, self.shape[1]))
         for start in range(0, self.shape[0], rows):
             block = slice(start, start + rows)
@@ -68,7 +72,6 @@ class Quantised:
 
     @property
     def _whole(self) -> bool:
-        """Whether the groups lie in order and none is cut short."""
         return self.groups is None and self.shape[1] % self.group_size == 0
 
     def _grouped(self, weights: Tensor) -> Tensor:
@@ -89,7 +92,7 @@ class Float8Blocks:
     """weight[o, i] = values[o, i] * scales[o // height, i // width], with `block` (height, width).
 
     `values` is float8 e4m3 [out, in], `scales` float32 [blocks down, blocks across]; the last block
-    of either axis may be cut short.
+    of either axis may be shorter.
     """
 
     values: Tensor
@@ -102,11 +105,10 @@ class Float8Blocks:
         return rows, columns
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The weights in floats, [out, in]."""
-        return _dequantised(self, dtype, self.values.device)
+        return _dequantised(self, dtype)
 
     def write_to(self, target: Tensor) -> None:
-        """See Dequantisable."""
+        """Fill `target` as `Quantised.write_to` does."""
         height, width = self.block
         for index, start in enumerate(range(0, self.shape[0], height)):
             block = slice(start, start + height)
@@ -114,7 +116,7 @@ class Float8Blocks:
             target[block] = self.values[block].float().mul_(by_column)
 
 
-def _dequantised(matrix: Dequantisable, dtype: torch.dtype, device: torch.device) -> Tensor:
-    target = torch.empty(matrix.shape, dtype=dtype, device=device)
+def _dequantised(matrix: Quantised | Float8Blocks, dtype: torch.dtype) -> Tensor:
+    target = torch.empty(matrix.shape, dtype=dtype, device=matrix.values.device)
     matrix.write_to(target)
     return target

@@ -1,1 +1,1 @@
-"""The tables of the file of chats: their schema, rows as values, and what is asked of them."""
+"""The tables of the file of chats. Functions take a connection and run in one transaction."""

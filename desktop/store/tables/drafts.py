@@ -1,7 +1,4 @@
-"""Drafts, so that what was typed and dropped is still there after a restart or a power cut.
-
-Functions of a connection, each run as one transaction by `Database.run`.
-"""
+"""Drafts, which outlive a restart and a power cut."""
 
 from __future__ import annotations
 
@@ -16,10 +13,8 @@ from desktop.store.tables.records import Picture
 
 @dataclass(frozen=True, slots=True)
 class StoredDraft:
-    """A draft of a chat; of the page on which a new one begins when `chat` is None.
-
-    `key`, `system` and `format` are those the new chat will have.
-    """
+    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions and
+    format that it will have."""
 
     chat: int | None
     text: str
@@ -30,7 +25,6 @@ class StoredDraft:
 
 
 def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
-    """All drafts."""
     rows = connection.execute(
         "SELECT number, chat, text, system, key, format FROM drafts"
     ).fetchall()
@@ -46,7 +40,7 @@ def save(
     shown: Sequence[Picture],
     reply_format: ReplyFormat | None = None,
 ) -> None:
-    """Keep a draft in place of the one kept before; not for a chat that is gone."""
+    """Replace the draft of a chat; does nothing for a chat that is gone."""
     remove(connection, chat)
     known = "SELECT 1 FROM chats WHERE id = ?"
     if chat is not None and connection.execute(known, (chat,)).fetchone() is None:
@@ -60,7 +54,6 @@ def save(
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
-    """Keep no draft of this chat."""
     connection.execute("DELETE FROM drafts WHERE chat IS ?", (chat,))
 
 

@@ -1,7 +1,6 @@
-"""What can go wrong with the chats' file, in words that quote neither SQLite nor anyone.
+"""Errors of the file of chats, in words.
 
-SQLite's own messages may hold what people wrote (a text that is no UTF-8, a damaged schema), so
-only its codes are read here.
+SQLite's own messages may quote what people wrote, so only its codes are read.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ WORDS = {
     sqlite3.SQLITE_BUSY: "Another program is using the file.",
     sqlite3.SQLITE_LOCKED: "Another program is using the file.",
 }
-# What a strict table says of a value of another type, SQLITE_CONSTRAINT_DATATYPE: of a value that
-# stood there before it was asked to change the row, since none of ours is.
+# SQLITE_CONSTRAINT_DATATYPE: a strict table already holds a value of another type. We write none.
 WRONG_TYPE = 3091
 DAMAGED_WORDS = (
     "A part of the file of chats is damaged. Close Waymark and start it again: then it saves what "
@@ -35,7 +33,7 @@ DAMAGED_WORDS = (
 
 
 class StoreError(WaymarkError):
-    """The disk or SQLite refused. With `blames_file`, another file in its place would do."""
+    """The disk or SQLite refused. With `blames_file`, a new file in its place would work."""
 
     title = "The chats can't be stored"
 
@@ -45,19 +43,15 @@ class StoreError(WaymarkError):
 
 
 class NewerDatabaseError(StoreError):
-    """The file was written by a newer Waymark; reading it with this one could harm it."""
-
     title = "These chats belong to a newer Waymark"
 
 
 class ForeignDatabaseError(StoreError):
-    """The file is a whole database, but of another program."""
-
     title = "This is no file of Waymark's chats"
 
 
 class MigrationError(StoreError):
-    """A step from one format to the next went wrong, which is a defect of Waymark."""
+    """A migration failed, which is a defect of Waymark."""
 
     title = "The chats could not be brought to this version's format"
 
@@ -70,7 +64,7 @@ class SalvageError(StoreError):
 
 @contextlib.contextmanager
 def in_words() -> Iterator[None]:
-    """Raise what SQLite refuses as StoreError."""
+    """Raise errors of SQLite as StoreError."""
     try:
         yield
     except ERRORS as error:
@@ -78,7 +72,6 @@ def in_words() -> Iterator[None]:
 
 
 def refused(error: Error, blames_file: bool = False) -> StoreError:
-    """The error in words."""
     log.warning("SQLite refused: %s", name_of(error))
     if is_damage(error) or getattr(error, "sqlite_errorcode", 0) == WRONG_TYPE:
         return StoreError(DAMAGED_WORDS, blames_file)
@@ -87,6 +80,6 @@ def refused(error: Error, blames_file: bool = False) -> StoreError:
 
 
 def name_of(error: Error) -> str:
-    """SQLite's name of the error, or its number where Python doesn't know the name."""
+    """SQLite's name of the error, or its code if Python doesn't know the name."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return str(name) if name != "unknown" else f"SQLite's code {code_of(error)}"

@@ -1,6 +1,6 @@
-"""Values as they are read from the file: whatever damage left in a column, that field alone is hit.
+"""Reads values of any type from a damaged file, so that damage costs one field.
 
-SQLite stores any type in any column, and a damaged byte can make a number of a text.
+A damaged byte can change the type of a value, also in a strict table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 Value = TypeVar("Value", bound=BaseModel)
 
 DAMAGED = "This text was damaged and could not be read."
-DAMAGED_REST = "[The rest of this text was damaged and could not be read.]"
 DAMAGED_PICTURE = "[A picture of this message was damaged and could not be read.]"
 DIGEST = re.compile("[0-9a-f]{64}")
 ZEROS = re.compile("\0+")
@@ -23,23 +22,20 @@ LAST_MOMENT = 253_402_300_799.0
 
 
 def decode(data: bytes) -> str:
-    """Text from its bytes; what is no UTF-8 costs the characters it hit.
-
-    Zeros, which nobody writes and a disk leaves where it lost something, become one such mark.
-    """
+    """Decode UTF-8. Invalid bytes, and runs of zeros that a disk leaves in place of lost data,
+    become U+FFFD."""
     text = data.decode("utf-8", "replace")
     return ZEROS.sub("\N{REPLACEMENT CHARACTER}", text) if "\0" in text else text
 
 
 def text(value: object) -> str:
-    """A text, or the words that stand for one."""
+    """A text, or `DAMAGED`."""
     if isinstance(value, bytes):
         return decode(value)
     return value if isinstance(value, str) else DAMAGED
 
 
 def whole(value: object) -> int | None:
-    """A whole number, or None."""
     return value if isinstance(value, int) else None
 
 
@@ -50,7 +46,7 @@ def moment(value: object) -> float:
 
 
 def model(kind: type[Value], value: object) -> Value | None:
-    """A value stored as JSON, or None where it is missing or can't be read by this version."""
+    """A value stored as JSON, or None if it is missing or this version can't read it."""
     if not isinstance(value, str):
         return None
     try:
@@ -60,12 +56,11 @@ def model(kind: type[Value], value: object) -> Value | None:
 
 
 def stored_model(value: BaseModel | None) -> str | None:
-    """What `model` reads."""
     return value.model_dump_json() if value is not None else None
 
 
 def numbers(value: object) -> tuple[int, ...]:
-    """Positive numbers stored as a JSON list; () where it is missing or none."""
+    """A JSON list of positive integers; () if it is missing or something else."""
     try:
         found = json.loads(value) if isinstance(value, str) else ()
     except ValueError:
@@ -75,5 +70,5 @@ def numbers(value: object) -> tuple[int, ...]:
 
 
 def is_digest(value: object) -> bool:
-    """Whether this is a SHA-256 in hex."""
+    """True for a SHA-256 in hex."""
     return isinstance(value, str) and DIGEST.fullmatch(value) is not None

@@ -1,20 +1,20 @@
-"""A new chat that begins with the messages of another one; its pictures are shared.
-
-Functions of a connection, each run as one transaction by `Database.run`.
-"""
+"""New chats begun from another one: forks with its messages, and chats with its summary."""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
 
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, fields, messages
-from desktop.store.tables.records import Picture
+from desktop.store.tables.records import Message, Picture
+
+HEADING = "Summary of the conversation so far:"
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The new chat, and what stands in its composer: the user's message it was made at, if any."""
+    """The new chat, and the message in its composer, if any."""
 
     chat: int
     text: str = ""
@@ -24,8 +24,7 @@ class Fork:
 def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None:
     """The shown path up to `message` as a new chat; None if it is no longer shown.
 
-    A fork at a reply ends with it. A fork at a user's message ends before it: asking something else
-    there is what it is for.
+    A fork at a reply includes it. A fork at a user's message ends before it, to ask something else.
     """
     path = messages.read_path(connection, chat)
     place = next((at for at, each in enumerate(path) if each.id == message), None)
@@ -43,8 +42,27 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
     return Fork(new, path[place].text, path[place].pictures)
 
 
+def begin_from(
+    connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
+) -> Fork | None:
+    """A chat with the instructions, the format and the summary of `chat`; an unanswered question
+    is its draft. None if `chat` was deleted meanwhile."""
+    row = connection.execute(
+        "SELECT title, system, format FROM chats WHERE id = ? AND deleted IS NULL", (chat,)
+    ).fetchone()
+    if row is None:
+        return None
+    title, system = (fields.text(value) for value in row[:2])
+    reply_format = fields.model(ReplyFormat, row[2])
+    instructions = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
+    new = chats.create(
+        connection, f"{title} (summary)", "", messages.storable(instructions), reply_format
+    )
+    return Fork(new, question.text, question.pictures) if question else Fork(new)
+
+
 def _like(connection: sqlite3.Connection, chat: int) -> int:
-    """An empty chat with the same prompt, at the same time: what was read counts for both."""
+    """An empty chat with the same instructions and clock, so both share the KV cache."""
     title, created, system, reply_format = connection.execute(
         "SELECT title, created, system, format FROM chats WHERE id = ?", (chat,)
     ).fetchone()
@@ -63,7 +81,7 @@ def _copy(connection: sqlite3.Connection, message: int, chat: int, parent: int |
         (chat, parent, message),
     )
     assert cursor.lastrowid is not None
-    # A reply on its way goes on in the chat it was asked in; here it ends with what had arrived.
+    # A running reply goes on in its own chat; the copy ends here.
     connection.execute(
         "INSERT INTO replies SELECT ?, iif(state = 'running', 'stopped', state), reasoning, ids,"
         " tokenizer, starts_in_reasoning, finish_reason, error, stats, format, pauses, model"

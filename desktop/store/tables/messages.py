@@ -1,6 +1,7 @@
-"""The messages of a chat as a tree, and the one path through it that is shown.
+"""The messages of a chat as a tree, the path through it that is shown, and streaming replies.
 
-Functions of a connection, each run as one transaction by `Database.run`. A damaged field costs that
+A streaming reply gets a row of `reply_parts` each second until it is stored whole: an UPDATE writes
+the whole text of a row, so a reply of a megabyte would write a gigabyte. A damaged field costs that
 field, never the chat.
 """
 
@@ -17,7 +18,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import fields, pictures, reply_parts
+from desktop.store.tables import fields, pictures
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 
 
@@ -36,17 +37,14 @@ def add_message(
     text: str,
     shown: Sequence[Picture] = (),
 ) -> int:
-    """A user's message as a new, chosen child of `parent`; returns its id."""
+    """Add a user's message as the chosen child of `parent`; returns its id."""
     message = _insert(connection, chat, parent, text)
     pictures.attach(connection, message, shown)
     return message
 
 
 def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
-    """An empty running reply as a new, chosen child of a user's message; returns its id.
-
-    It has the format that is the chat's now, and keeps it.
-    """
+    """Add an empty running reply, in the chat's format, as the chosen child; returns its id."""
     message = _insert(connection, chat, parent, "")
     connection.execute(
         "INSERT INTO replies (message, state, format) SELECT ?, ?, format FROM chats WHERE id = ?",
@@ -56,8 +54,7 @@ def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
 
 
 def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Write the whole of what a reply is by now."""
-    reply_parts.drop(connection, message)
+    connection.execute("DELETE FROM reply_parts WHERE message = ?", (message,))
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
         "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
@@ -80,23 +77,32 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
 
 
 def append_to_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Write what a running reply has gained: of `reply` its reasoning and ids are new, and its
-    numbers are those by now."""
+    """Store what a running reply has gained: the reasoning and ids of `reply` are new, its stats
+    are those of the whole reply."""
+    # Stats are as large as the text of a second, so only the newest are kept.
+    connection.execute(
+        "UPDATE reply_parts SET stats = NULL"
+        " WHERE number = (SELECT max(number) FROM reply_parts WHERE message = ?)",
+        (message,),
+    )
     ids = reply.ids.data if reply.ids else b""
-    thought = storable(reply.reasoning)
-    reply_parts.append(connection, message, storable(text), thought, ids, reply.stats)
+    stats = fields.stored_model(reply.stats)
+    connection.execute(
+        "INSERT INTO reply_parts (message, text, thought, ids, stats) VALUES (?, ?, ?, ?, ?)",
+        (message, storable(text), storable(reply.reasoning), ids, stats),
+    )
 
 
 def stop_running(connection: sqlite3.Connection) -> None:
-    """Replies that a killed app left running are stopped replies."""
-    reply_parts.merge(connection)
+    """Stop the replies that a killed app left running."""
+    _merge_parts(connection)
     connection.execute(
         "UPDATE replies SET state = ? WHERE state = ?", (ReplyState.STOPPED, ReplyState.RUNNING)
     )
 
 
 def choose(connection: sqlite3.Connection, message: int) -> None:
-    """Show this one of its siblings from now on."""
+    """Show this message in place of its siblings."""
     connection.execute(
         "UPDATE messages SET chosen = (SELECT max(chosen) + 1 FROM messages) WHERE id = ?",
         (message,),
@@ -104,8 +110,8 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 
 
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
-    """The shown messages of a chat, from the first to the last."""
-    reply_parts.merge(connection, chat)
+    """The shown messages of a chat."""
+    _merge_parts(connection, chat)
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
@@ -127,7 +133,7 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 
 
 def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
-    """The shown path with what a request needs beside it; None for a chat that is deleted."""
+    """The shown path and what else a request needs; None for a deleted chat."""
     row = connection.execute(
         "SELECT key, created, system, left_out, format FROM chats WHERE id = ? AND deleted IS NULL",
         (chat,),
@@ -160,8 +166,46 @@ def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def storable(text: str) -> str:
-    """Text as SQLite can hold it: half a surrogate pair, which a paste can carry, is replaced."""
+    """Replace half surrogate pairs, which a paste can hold and SQLite can't."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _merge_parts(connection: sqlite3.Connection, chat: int | None = None) -> None:
+    """Add parts to their replies, of one chat or of all."""
+    of_chat = "SELECT id FROM messages WHERE ?1 IS NULL OR chat = ?1"
+    found = connection.execute(
+        f"SELECT DISTINCT message FROM reply_parts WHERE message IN ({of_chat})", (chat,)
+    ).fetchall()
+    for (message,) in found:
+        _merge_parts_of(connection, message)
+
+
+def _merge_parts_of(connection: sqlite3.Connection, message: int) -> None:
+    parts = connection.execute(
+        "SELECT text, thought, ids, stats FROM reply_parts WHERE message = ? ORDER BY number",
+        (message,),
+    ).fetchall()
+    texts, thoughts, ids, stats = zip(*parts, strict=True)
+    connection.execute(
+        "UPDATE messages SET text = text || ? WHERE id = ?",
+        ("".join(map(fields.text, texts)), message),
+    )
+    (before,) = connection.execute(
+        "SELECT ids FROM replies WHERE message = ?", (message,)
+    ).fetchone() or (None,)
+    # Ids of a part of the text would be worse than none.
+    known = [each for each in (before, *ids) if isinstance(each, bytes)]
+    connection.execute(
+        "UPDATE replies SET reasoning = reasoning || ?, ids = ?, stats = ifnull(?, stats)"
+        " WHERE message = ?",
+        (
+            "".join(map(fields.text, thoughts)),
+            b"".join(known) if len(known) == 1 + len(ids) else None,
+            next((each for each in reversed(stats) if isinstance(each, str)), None),
+            message,
+        ),
+    )
+    connection.execute("DELETE FROM reply_parts WHERE message = ?", (message,))
 
 
 def _nodes(connection: sqlite3.Connection, chat: int) -> list[Node]:
@@ -215,7 +259,7 @@ def _reply(
     known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
     read = _read_ids(ids, tokenizer, bool(starts_in_reasoning), pauses)
     if read is not None and known is ReplyState.STOPPED and pauses is not None:
-        # A reply that was running when the app was killed has stopped there.
+        # It was running when the app was killed.
         read = read.paused()
     return Reply(
         state=known,
@@ -232,8 +276,7 @@ def _reply(
 def _read_ids(
     data: object, tokenizer: object, in_reasoning: bool, pauses: object
 ) -> ReplyIds | None:
-    # Bytes that are no whole number of ids would stop every later request of the chat. Without
-    # ids the reply's text is read.
+    # A fraction of an id would fail every later request. Without ids, the text is tokenized.
     if not isinstance(data, bytes) or not isinstance(tokenizer, str) or len(data) % 4:
         return None
     return ReplyIds(

@@ -1,7 +1,4 @@
-"""Which message shows which picture, and what was known of the picture when it was sent.
-
-The bytes themselves are files (`core.client.blobs`), named by the digests kept here.
-"""
+"""The pictures of messages and drafts. Their bytes are files named by digest (`BlobStore`)."""
 
 from __future__ import annotations
 
@@ -14,23 +11,21 @@ from desktop.store.tables.records import Picture
 
 
 class Attached(NamedTuple):
-    """The pictures of a message or a draft, and how many of them damage has cost."""
+    """The pictures of a message or a draft, and how many were lost to damage."""
 
     pictures: tuple[Picture, ...]
     lost: int = 0
 
     def told_in(self, text: str) -> str:
-        """The text, with a line for each picture that is lost."""
+        """The text with a line for each lost picture."""
         return "\n\n".join([text] + [fields.DAMAGED_PICTURE] * self.lost) if self.lost else text
 
 
 def attach(connection: sqlite3.Connection, message: int, shown: Sequence[Picture]) -> None:
-    """Hang pictures on a message, in order."""
     _attach(connection, "message_pictures", message, shown)
 
 
 def attach_to_draft(connection: sqlite3.Connection, draft: int, shown: Sequence[Picture]) -> None:
-    """Hang pictures on a draft, in order."""
     _attach(connection, "draft_pictures", draft, shown)
 
 
@@ -57,12 +52,10 @@ def _attach(
 
 
 def attached(connection: sqlite3.Connection, message: int) -> Attached:
-    """The pictures of a message, in order."""
     return _attached(connection, "message_pictures", "message", message)
 
 
 def attached_to_draft(connection: sqlite3.Connection, draft: int) -> Attached:
-    """The pictures of a draft, in order."""
     return _attached(connection, "draft_pictures", "draft", draft)
 
 
@@ -77,12 +70,11 @@ def _attached(connection: sqlite3.Connection, table: str, column: str, owner: in
 
 
 def digests(connection: sqlite3.Connection) -> set[str]:
-    """All pictures that are known."""
     return {digest for (digest,) in connection.execute("SELECT digest FROM pictures")}
 
 
 def collect_garbage(connection: sqlite3.Connection) -> set[str]:
-    """Forget pictures in no message and no draft; returns the digests that are still in use."""
+    """Delete pictures of no message and no draft; returns the digests still in use."""
     connection.execute(
         "DELETE FROM pictures WHERE digest NOT IN (SELECT digest FROM message_pictures"
         " UNION SELECT digest FROM draft_pictures)"

@@ -1,4 +1,4 @@
-"""Rows of the store as frozen values. Knows what is remembered, not how."""
+"""Rows of the store as frozen values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.api.stats import RequestStats
 
 
 class ReplyState(enum.StrEnum):
-    """`RUNNING` is written while a reply streams; found at start, it tells of a killed app."""
+    """`RUNNING` is stored while a reply streams; found at a start, the app was killed."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -25,7 +25,7 @@ class ReplyState(enum.StrEnum):
 class Chat:
     """A chat in the list or, with a moment in `deleted`, in the trash.
 
-    Times are seconds since the epoch. `forked` says that it began with messages of another chat.
+    Times are seconds since the epoch. A `forked` chat began with messages of another one.
     """
 
     id: int
@@ -41,7 +41,7 @@ class Chat:
 class Picture:
     """A picture by the SHA-256 of its file, with what the engine said of it when it was sent.
 
-    Sizes are (width, height) in pixels; `resized` and `tokens` are None if no model had looked.
+    Sizes are (width, height) in pixels; `resized` and `tokens` are None if no model was loaded.
     """
 
     digest: str
@@ -54,11 +54,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a reply has beside its text; `error` says why it ended early, if something failed.
-
-    `format` is the form it had to have, whatever the chat's is by now. `model` is the name of the
-    model that wrote it, '' where it is not known.
-    """
+    """A reply without its text. `format` is the one it was asked for; `model` is the name of the
+    model that wrote it, '' if unknown."""
 
     state: ReplyState
     reasoning: str = ""
@@ -72,7 +69,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message on the shown path. `siblings` are its alternatives in order, itself included."""
+    """A message on the shown path. `siblings` are all its alternatives in order, with itself."""
 
     id: int
     chat: int
@@ -92,9 +89,9 @@ class Message:
 class ChatPath:
     """What a request needs of a chat: the shown path, and what is in its prompt.
 
-    `key` names the chat to the engine's cache. `created` is the chat's own clock. `system` is what
-    stands in the prompt before everything else. `left_out` is the last
-    message that is not there any more. `format` is the form of the next replies.
+    `key` names the chat to the engine's cache. `created` is the time that templates see. `system`
+    are the instructions. `left_out` is the last message that is no longer in the prompt. `format`
+    is the one of the next replies.
     """
 
     path: tuple[Message, ...] = ()
@@ -106,21 +103,20 @@ class ChatPath:
 
     @property
     def first_in_prompt(self) -> int:
-        """The place of the first message that is in the prompt."""
+        """The index of the first message in the prompt."""
         places = (at for at, message in enumerate(self.path) if message.id == self.left_out)
         return next(places, -1) + 1
 
     @property
     def in_prompt(self) -> tuple[Message, ...]:
-        """The messages that are in the prompt."""
         return self.path[self.first_in_prompt :]
 
     def with_end(self, message: Message) -> ChatPath:
-        """The same with another state of its last message."""
+        """A copy with another state of its last message."""
         if not self.path or self.path[-1].id != message.id:
             return self
         return replace(self, path=(*self.path[:-1], message))
 
     def before_last(self) -> ChatPath:
-        """The same without the last message, the reply that is to come."""
+        """A copy without the last message, the reply to come."""
         return replace(self, path=self.path[:-1])

@@ -1,9 +1,7 @@
-"""The tables, as the steps that made them: `user_version` counts the steps a file has been through.
+"""The tables, as migrations; `user_version` counts those that a file has been through.
 
-A step is never changed once it has been in a release; the next one is appended. A damaged file of
-an earlier format is saved as one of the newest whose last columns are missing
-(`recovery.salvage`); a step that does more than add columns and tables has to say there what it
-does.
+A released migration never changes. Salvage copies the columns that the formats have in common, so a
+migration that does more than add columns and tables has to be handled there.
 """
 
 from __future__ import annotations
@@ -134,5 +132,4 @@ MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVEN
 
 
 def script(steps: Sequence[str]) -> str:
-    """Steps as one text for SQLite."""
     return ";\n".join(steps)

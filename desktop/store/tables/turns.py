@@ -1,4 +1,4 @@
-"""A turn is stored whole: the user's message and the place for its reply, in one transaction."""
+"""Turns: a user's message and its empty reply, stored in one transaction."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from desktop.store.tables.records import Picture
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The ids of what was stored."""
-
     chat: int
     message: int
     reply: int
@@ -31,11 +29,8 @@ def append_turn(
     left: StoredDraft | None = None,
     reply_format: ReplyFormat | None = None,
 ) -> Turn:
-    """A turn at the end of the shown path; without a chat, in a new one named after the text.
-
-    `key`, `system` and `reply_format` are those of the new chat. Of the draft that this was, what
-    is `left` stays stored, with the chat that this is in then.
-    """
+    """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
+    `system` and `reply_format`. It replaces the draft by what is `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
         title = chats.title_from(messages.storable(text))
@@ -53,13 +48,11 @@ def add_turn(
     text: str,
     shown: Sequence[Picture] = (),
 ) -> Turn:
-    """A user's message below `parent`, and its empty reply."""
     chats.touch(connection, chat)
     message = messages.add_message(connection, chat, parent, text, shown)
     return Turn(chat, message, messages.add_reply(connection, chat, message))
 
 
 def add_alternative(connection: sqlite3.Connection, chat: int, message: int) -> Turn:
-    """Another empty reply to a user's message."""
     chats.touch(connection, chat)
     return Turn(chat, message, messages.add_reply(connection, chat, message))

@@ -48,7 +48,7 @@ class Case:
     """An op, what it has to move and to compute at least, and others that do the same.
 
     The first tensor that a call returns is compared with that of the others. Of `others` a text
-    says why there is none. Those in `waits` can't be captured: they wait for the GPU.
+    says why there is none.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Case:
     least_bytes: int
     operations: int = 0
     others: Mapping[str, Call | str] = field(default_factory=dict)
-    waits: frozenset[str] = frozenset()
 
 
 class Numbers:

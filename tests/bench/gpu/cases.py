@@ -11,23 +11,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.writing.sampler import draw as draw_on_processor
 from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import reference as plain_conv
-from kernels.causal_conv.gpu import causal_conv_step
-from kernels.gpu_ops import convolve
+from kernels.causal_conv.gpu import causal_conv_step, convolve
 from kernels.rms_norm import gpu as norms
 from kernels.rms_norm import reference as plain_norms
 from kernels.rope import reference as plain_rope
 from kernels.rope.gpu import norm_rotate, rotate
-from kernels.sampling.draw import Limits
-from kernels.sampling.gpu import sample, settings
 from tests.bench.gpu.case import EPSILON, PLAIN, Case, Numbers, copied, rows
 
 TAPS = 4
-# What the models' card asks for in answers without thoughts.
-LIMITS, POINT = Limits(temperature=0.7, top_k=20, top_p=0.8, min_p=0.0), 0.5
 
 
 def cases(numbers: Numbers, dtype: torch.dtype) -> Iterator[Case]:
@@ -44,7 +38,6 @@ def cases(numbers: Numbers, dtype: torch.dtype) -> Iterator[Case]:
         yield normalised_rotation(numbers, dtype, count)
     for context in numbers.sizes.contexts:
         yield attention(numbers, dtype, context)
-    yield sampling(numbers)
 
 
 def norm(numbers: Numbers, dtype: torch.dtype, count: int) -> Case:
@@ -168,22 +161,6 @@ def attention(numbers: Numbers, dtype: torch.dtype, context: int) -> Case:
         copies=len(slabs),
         least_bytes=slabs[0].nbytes + 2 * queries.nbytes,
         others={PLAIN: lambda number: fused.causal_attention(queries, *parts[number], scale)},
-    )
-
-
-def sampling(numbers: Numbers) -> Case:
-    """An id drawn from logits; beside the processor's draw, which they travel to."""
-    vocabulary = numbers.sizes.shape.vocabulary
-    logits = numbers.apart(vocabulary)
-    limits = LIMITS.temperature, LIMITS.top_k, LIMITS.top_p, LIMITS.min_p
-    chosen = settings(*limits, POINT, numbers.device)
-    return Case(
-        name=f"sampling of {vocabulary:,}",
-        run=lambda number: sample(logits[number], chosen),
-        copies=len(logits),
-        least_bytes=logits[0].nbytes,
-        others={PLAIN: lambda number: draw_on_processor(logits[number].cpu(), LIMITS, POINT)},
-        waits=frozenset({PLAIN}),
     )
 
 

@@ -6,11 +6,12 @@ bfloat16, as a model in bfloat16 hands it over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs, DeltaRule
 from kernels.gated_delta.gpu import chunked_gated_delta_, recurrent_gated_delta_step
 from kernels.gated_delta.reference import CHUNK
 from kernels.gated_delta.reference import chunked_gated_delta_ as plain_chunked
@@ -21,7 +22,6 @@ from tests.bench.gpu.case import FLA, PLAIN, Call, Case, Numbers, copied, rows
 
 # Plain torch takes some forty launches for each chunk of 64: longer runs say nothing new of it.
 LONGEST_PLAIN = 2_048
-Rule = Callable[..., Tensor]
 Arguments = tuple[Tensor, ...]
 
 
@@ -56,7 +56,7 @@ def products(shape: Shape, count: int) -> int:
 
 
 def _case(
-    numbers: Numbers, count: int, name: str, own: Rule, plain: Rule | None, others: str
+    numbers: Numbers, count: int, name: str, own: DeltaRule, plain: DeltaRule | None, others: str
 ) -> Case:
     columns, gates, state = _random(numbers, count)
     outputs = 4 * count * numbers.sizes.shape.value_heads * numbers.sizes.shape.linear_dim
@@ -76,9 +76,9 @@ def _case(
     )
 
 
-def _on(rule: Rule, every: list[Arguments], states: list[Tensor]) -> Call:
+def _on(rule: DeltaRule, every: list[Arguments], states: list[Tensor]) -> Call:
     """The rule with states of its own, which it moves on in place."""
-    return lambda number: rule(*every[number], state=states[number])
+    return lambda number: rule(DeltaInputs(*every[number]), states[number])
 
 
 def _fla(every: list[Arguments], states: list[Tensor], name: str) -> Call | str:

@@ -72,7 +72,7 @@ def measure(case: Case, limits: Bounds, clock: Clock, sizes: Sizes) -> Measured:
     missing = {name: other for name, other in case.others.items() if isinstance(other, str)}
     missing |= _faults(case.run, there)
     ways = {OWN: case.run} | {name: there[name] for name in there if name not in missing}
-    turns = {name: _Turn(call, case, name, clock, sizes) for name, call in ways.items()}
+    turns = {name: _Turn(call, case, clock, sizes) for name, call in ways.items()}
     launched: dict[str, list[float]] = {name: [] for name in turns}
     replayed: dict[str, list[float]] = {name: [] for name, turn in turns.items() if turn.trace}
     floors, by_products = [], False
@@ -96,12 +96,12 @@ def measure(case: Case, limits: Bounds, clock: Clock, sizes: Sizes) -> Measured:
 class _Turn:
     """One implementation's calls in a round; kernels are compiled and chosen when it is made."""
 
-    def __init__(self, call: Call, case: Case, name: str, clock: Clock, sizes: Sizes) -> None:
+    def __init__(self, call: Call, case: Case, clock: Clock, sizes: Sizes) -> None:
         self._clock, self._copies, self._call = clock, case.copies, call
         call(1 % case.copies)
         once = clock.seconds(lambda: call(0))
         self._calls = min(sizes.calls, max(1, math.ceil(sizes.seconds / once)))
-        self.trace = None if name in case.waits else clock.captured(self._stretch)
+        self.trace = clock.captured(self._stretch)
 
     def launched(self) -> float:
         """Seconds of a call, called from Python."""

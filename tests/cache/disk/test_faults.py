@@ -190,7 +190,7 @@ def nothing_is_left(folder: Path) -> bool:
     return not rows and files <= {"index.db", "index.db-wal", "index.db-shm"}
 
 
-@pytest.mark.parametrize("stays_broken", [False, True])
+@pytest.mark.parametrize("stays_broken", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_D2_a_disk_that_fails_at_any_step_leaves_a_usable_store(
     tmp_path: Path, undisturbed: tuple[list[Held], int], stays_broken: bool
 ) -> None:
@@ -297,7 +297,7 @@ def test_D2_a_file_system_that_syncs_no_folders_will_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
 def test_D4_a_folder_that_can_not_be_written_closes_the_store(tmp_path: Path, code: int) -> None:
     class ReadOnly(RoomyFiles):
-        def probe(self, folder: Path) -> None:
+        def _create(self, path: Path) -> int:
             raise OSError(code, os.strerror(code))
 
     put_chain(open_store(tmp_path), [0], "chat")
@@ -311,7 +311,7 @@ def test_D4_a_folder_that_can_not_be_written_closes_the_store(tmp_path: Path, co
 
 def test_D4_a_full_disk_can_still_be_read_and_deleted_from(tmp_path: Path) -> None:
     class Full(RoomyFiles):
-        def probe(self, folder: Path) -> None:
+        def _create(self, path: Path) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     put_chain(open_store(tmp_path), [0], "chat")

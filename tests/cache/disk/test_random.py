@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -204,5 +205,6 @@ class Lives(RuleBasedStateMachine):
         self.used[name] = self.now
 
 
-def test_D2_M2_D4_every_random_life_leaves_a_whole_store() -> None:
-    run_state_machine_as_test(Lives, settings=settings(stateful_step_count=80))
+@pytest.mark.parametrize("lives", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_D2_M2_D4_every_random_life_leaves_a_whole_store(lives: int) -> None:
+    run_state_machine_as_test(Lives, settings=settings(stateful_step_count=80, max_examples=lives))

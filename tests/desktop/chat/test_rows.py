@@ -14,8 +14,7 @@ from core.api.errors import EngineDiedError
 from core.api.events import FinishReason, Generated
 from core.api.stats import RequestStats
 from desktop.chat.transcript import LiveReply, Row, Transcript, ending_text
-from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, sections
-from desktop.chats.trash_list import TrashList
+from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, TrashList, sections
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat, Message, Reply, ReplyState

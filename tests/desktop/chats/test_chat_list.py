@@ -318,7 +318,7 @@ async def test_a_question_about_one_chat_is_not_taken_for_another(open_app: Open
     await delete(app, "Apples", "Nuts")
     press(app, "openTrash")
     press(app, "deleteForGood")
-    assert words(app, "deleteTrashWords").startswith("The selected chat goes for good")
+    assert words(app, "deleteTrashWords").startswith("Delete this chat for good")
     view = find(app, QListView, "trashList")
     view.setCurrentIndex(view.model().index(1, 0))
     assert words(app, "deleteTrashWords") == ""
@@ -331,7 +331,7 @@ async def test_the_trash_is_emptied_after_a_second_word(
     await delete(app, "Apples", "Nuts")
     press(app, "openTrash")
     press(app, "deleteAllForGood")
-    assert words(app, "deleteTrashWords").startswith("All 2 deleted chats go for good")
+    assert words(app, "deleteTrashWords").startswith("Delete all 2 chats for good")
     press(app, "deleteTrashNo")
     assert words(app, "deleteTrashWords") == "" and len(trash_rows(app)) == 2
     press(app, "deleteAllForGood")
@@ -347,7 +347,7 @@ async def test_all_data_is_the_trash_too(open_app: OpenApp, engine: FakeEngine) 
     await delete(app, "Apples")
     app.window.actions_by_name["actionDeleteAll"].trigger()
     said = words(app, "deleteAllWords")
-    assert said.startswith("Delete for good: 3 chats and 1 deleted chat that can still be restored")
+    assert said.startswith("Delete 3 chats and 1 deleted chat for good")
     press(app, "deleteAllYes")
     await until(lambda: words(app, "toastText") == "All data is deleted.")
     assert await app.parts.database.run(chats.trashed) == []

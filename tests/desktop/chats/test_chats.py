@@ -31,7 +31,7 @@ async def test_all_data_is_deleted_only_after_a_second_word(
     (await send(app, engine, "Hello")).finish("Hi")
     await ended(app)
     app.window.actions_by_name["actionDeleteAll"].trigger()
-    assert words(app, "deleteAllWords").startswith("Delete for good: 1 chat, with")
+    assert words(app, "deleteAllWords").startswith("Delete 1 chat for good, with all messages")
     press(app, "deleteAllNo")
     assert words(app, "deleteAllWords") == ""
     assert len(app.parts.chat_list.chats) == 1

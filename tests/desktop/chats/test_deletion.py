@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from pathlib import Path
 
 from core.api.errors import ErrorInfo
+from desktop.chats.deletion import CLOCK_NAME
 from desktop.engine.engine_status import Phase
-from desktop.store import trash_clock
+from desktop.store import copies
 from desktop.store.folders import Folders
 from desktop.store.tables import chats
-from desktop.store.tables import pending_deletions as forgets
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import Loop, OpenParts, until
@@ -45,7 +46,7 @@ async def age(parts: WindowParts, days: float) -> None:
 def confirm_the_clock(folders: Folders) -> None:
     """As if this moment had been seen at an earlier start, a day ago."""
     kept = {"seen": time.time(), "confirmed": time.time()}
-    (folders.data / trash_clock.NAME).write_text(json.dumps(kept))
+    (folders.data / CLOCK_NAME).write_text(json.dumps(kept))
 
 
 async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> WindowParts:
@@ -61,12 +62,18 @@ async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> 
     return parts
 
 
+def shown(parts: WindowParts) -> int:
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    return chat
+
+
 def picture_files(folders: Folders) -> list[Path]:
     return [path for path in folders.pictures.glob("??/*") if path.is_file()]
 
 
-async def queue(parts: WindowParts) -> forgets.ForgetRow | None:
-    return await parts.database.run(forgets.first)
+async def queue(parts: WindowParts) -> chats.ForgetRow | None:
+    return await parts.database.run(chats.next_to_forget)
 
 
 async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
@@ -109,8 +116,7 @@ async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     await to_trash(parts, chat)
     await age(parts, 29.9)
     await parts.close()
@@ -132,6 +138,25 @@ async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
     assert b"secret" not in folders.database.read_bytes()
 
 
+async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    # The start has made an empty one already.
+    for backup in copies.backups(folders.database):
+        os.utime(backup, (0, 0))
+    await parts.database.back_up_daily()
+    before = copies.backups(folders.database)
+    assert b"secret" in before[0].read_bytes()
+    chat = shown(parts)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten and copies.backups(folders.database))
+    await until(lambda: not before[0].exists())
+    kept = [path for path in folders.data.rglob("*") if path.is_file()]
+    assert len(copies.backups(folders.database)) == 1
+    assert not any(b"secret" in path.read_bytes() for path in kept)
+
+
 async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
@@ -146,8 +171,7 @@ async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
     left = leave()
     parts = await with_chat(open_parts, engine, tmp_path)
     assert not left.exists() and len(picture_files(folders)) == 1
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     left = leave()
     await delete_for_good(parts, chat)
     await until(lambda: not left.exists())
@@ -160,8 +184,7 @@ async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     (tmp_path / "other.png").write_bytes(png(20, 20))
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
@@ -172,14 +195,11 @@ async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
 
 
 async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat, key = parts.chat.transcript.chat, parts.chat.key
-    assert chat is not None and len(picture_files(folders)) == 1
+    chat, key = shown(parts), parts.chat.key
+    assert len(picture_files(folders)) == 1
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     assert engine.forgotten == [(key, str(folders.contexts))]
@@ -189,20 +209,16 @@ async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
     files = [folders.database, Path(f"{folders.database}-wal")]
     left = b"".join(path.read_bytes() for path in files)
     assert b"secret" not in left and b"PNG" not in left
-    parts.pending_deletions.send()
-    await until(lambda: not parts.pending_deletions._sending)
+    parts.deletion.send_pending()
+    await until(lambda: not parts.deletion._sending)
     assert await queue(parts) is None and len(engine.forgotten) == 1
 
 
 async def test_a_picture_in_another_draft_stays(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chat.open(None)
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
@@ -215,8 +231,7 @@ async def test_a_chat_brought_back_is_not_forgotten(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     parts.chats.restore(chat)
@@ -231,8 +246,7 @@ async def test_a_chat_deleted_twice_is_deleted_once(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     told: list[int] = []
     parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
     parts.chats.delete(chat)
@@ -245,8 +259,7 @@ async def test_a_chat_that_is_gone_is_not_waited_for(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     # Undo that comes too late finds nothing; what is sent next begins a new chat.
@@ -260,9 +273,7 @@ async def test_a_chat_that_is_gone_is_not_waited_for(
 
 
 async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     first = parts.chat.key
@@ -286,8 +297,7 @@ async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders, qloop: Loop
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat, key = parts.chat.transcript.chat, parts.chat.key
-    assert chat is not None
+    chat, key = shown(parts), parts.chat.key
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     await age(parts, 31)
@@ -336,14 +346,10 @@ def beside(folders: Folders, kind: str, words: bytes = b"an old secret") -> Path
 
 
 async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     older = [beside(folders, "copy"), beside(folders, "damaged")]
     log = folders.data / f"{older[1].name}-wal"
     log.write_bytes(b"an old secret")
@@ -366,8 +372,7 @@ async def test_what_is_kept_stays_until_a_chat_is_deleted(
     await parts.deletion.purge()
     assert damaged.exists() and stray.exists() and len(picture_files(folders)) == 2
     aside = beside(folders, "aside")
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     await parts.deletion.purge()
@@ -381,8 +386,7 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     await age(parts, 31)
@@ -403,16 +407,12 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
 
 
 async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     said: list[ErrorInfo] = []
     parts.failed.connect(said.append)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     # Nobody can unlink a folder.
     stuck = folders.data / "chats.damaged-1.db"
     stuck.mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.client.client import EngineState
+from core.client.life import EngineState
 from desktop.engine.engine_status import Phase
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from core.api.errors import EngineDiedError
-from core.client.client import EngineState
+from core.client.life import EngineState
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.window.window_parts import WindowParts

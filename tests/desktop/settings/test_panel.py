@@ -24,12 +24,9 @@ from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.settings.number_box import NumberBox
+from desktop.settings.controls import NumberBox, SizeBox, Switch
 from desktop.settings.setting_rows import DISK_ROW, HOST_ROW
-from desktop.settings.size_box import SizeBox
-from desktop.settings.switch import Switch
 from desktop.store.folders import Folders
-from desktop.words.settings import ROWS, SYNONYMS
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, send, words
@@ -82,6 +79,8 @@ async def test_count_and_interval_reach_the_next_request(
     find(app, QSpinBox, "settingCacheInterval").setValue(700)
     assert words(app, "costCacheCount") == "5 checkpoints: up to 5.2 MB (1.0 MB each)."
     assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
+    shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
+    assert "Rounded up to 1,024, a multiple of 512." in shown
     assert "At most 1,535 tokens" in words(app, "costCacheInterval")
     asked = await send(app, engine, "Hello")
     assert (asked.command.cache.count, asked.command.cache.interval) == (5, 1024)
@@ -173,6 +172,7 @@ async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "plenty")
     assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
+    assert app.parts.settings.settings.cache.host_bytes == 2 * GB
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
 
 
@@ -332,58 +332,48 @@ async def test_the_budget_of_quantised_weights_takes_effect_with_load(
     assert not find(app, QPushButton, "deleteKeptWeights").isEnabled()
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("CacheCount", "99999999", "99,999,999 is out of range: Checkpoints takes 0 to 256."),
-        ("CacheCount", "-3", "-3 is out of range: Checkpoints takes 0 to 256."),
-        ("CacheInterval", "64", "64 is out of range: Interval takes 512 to 32,768."),
-        ("SamplingTopP", "1.5", "1.5 is out of range: Top p takes 0 to 1."),
-        ("SamplingTopK", "many", "'many' is not a number: Top k takes 0 or more."),
-        ("ModelContextLength", "15", "15 is out of range: Context length takes 16 or more."),
-    ],
+OUT_OF_RANGE = (
+    ("CacheCount", "99999999", "99,999,999 is out of range: Checkpoints takes 0 to 256."),
+    ("CacheCount", "-3", "-3 is out of range: Checkpoints takes 0 to 256."),
+    ("CacheInterval", "64", "64 is out of range: Interval takes 512 to 32,768."),
+    ("SamplingTopP", "1.5", "1.5 is out of range: Top p takes 0 to 1."),
+    ("SamplingTopK", "many", "'many' is not a number: Top k takes 0 or more."),
+    ("ModelContextLength", "15", "15 is out of range: Context length takes 16 or more."),
 )
-async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
-    open_app: OpenApp, name: str, text: str, said: str
-) -> None:
+
+
+async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(open_app: OpenApp) -> None:
     app = await opened(open_app)
-    before = app.parts.settings.settings
-    type_number(app, f"setting{name}", text)
-    assert trouble(app) == [f"{said} It stays as it was."]
-    field = find(app, QWidget, f"setting{name}")
-    line = field.lineEdit() if isinstance(field, QSpinBox) else field
-    assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
-    assert app.parts.settings.settings == before
-    # A value that is taken clears it, the one in force too.
-    good = {"CacheCount": "32", "CacheInterval": "2048", "ModelContextLength": "16"}
-    type_number(app, f"setting{name}", good.get(name, "1"))
-    assert trouble(app) == []
+    for name, text, said in OUT_OF_RANGE:
+        before = app.parts.settings.settings
+        type_number(app, f"setting{name}", text)
+        assert trouble(app) == [f"{said} It stays as it was."]
+        field = find(app, QWidget, f"setting{name}")
+        line = field.lineEdit() if isinstance(field, QSpinBox) else field
+        assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
+        assert app.parts.settings.settings == before
+        # A value that is taken clears it, the one in force too.
+        good = {"CacheCount": "32", "CacheInterval": "2048", "ModelContextLength": "16"}
+        type_number(app, f"setting{name}", good.get(name, "1"))
+        assert trouble(app) == []
 
 
-async def test_a_value_that_is_rounded_says_so(open_app: OpenApp) -> None:
+async def test_a_budget_beyond_the_machine_is_refused_with_numbers(open_app: OpenApp) -> None:
     app = await opened(open_app)
-    type_number(app, "settingCacheInterval", "700")
-    shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
-    assert "Rounded up to 1,024, a multiple of 512." in shown
-    assert app.parts.settings.settings.cache.interval == 1024
-
-
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("CacheHostBytes", "memory"), ("CacheDiskBytes", "disk"), ("ModelWeightsBytes", "disk")],
-)
-async def test_a_budget_beyond_the_machine_is_refused_with_numbers(
-    open_app: OpenApp, engine: FakeEngine, name: str, place: str
-) -> None:
-    app = await opened(open_app)
-    choose(app, f"setting{name}", 1)
-    before = app.parts.settings.settings
-    type_size(app, f"size{name}", "900 TB")
-    (said,) = trouble(app)
-    assert said.startswith("900 TB is more than this computer has: ")
-    assert said.endswith(f" of {place}. The budget stays as it was.")
-    assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
-    assert app.parts.settings.settings == before
+    for name, place in (
+        ("CacheHostBytes", "memory"),
+        ("CacheDiskBytes", "disk"),
+        ("ModelWeightsBytes", "disk"),
+    ):
+        choose(app, f"setting{name}", 1)
+        before = app.parts.settings.settings
+        type_size(app, f"size{name}", "900 TB")
+        (said,) = trouble(app)
+        assert said.startswith("900 TB is more than this computer has: ")
+        assert said.endswith(f" of {place}. The budget stays as it was.")
+        assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
+        assert app.parts.settings.settings == before
+        choose(app, f"setting{name}", 0)
 
 
 def recent(app: App) -> list[str]:
@@ -535,25 +525,6 @@ async def test_what_is_on_or_off_is_a_switch(open_app: OpenApp) -> None:
     switch.grab()
 
 
-async def test_what_is_no_size_gives_back_the_one_in_force(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    app.window.side_panel.show_page(1)
-    await until(lambda: app.parts.engine.model)
-    box = find(app, SizeBox, "sizeCacheHostBytes")
-    way = find(app, QComboBox, "settingCacheHostBytes")
-    way.setCurrentIndex(way.findText("A size of my own"))
-    way.activated.emit(way.currentIndex())
-    in_force = app.parts.settings.settings.cache.host_bytes
-    assert in_force
-    for text in ("900 TB", "abc"):
-        box.lineEdit().setText(text)
-        box.editingFinished.emit()
-    assert app.parts.settings.settings.cache.host_bytes == in_force
-    assert box.size_shown == in_force
-
-
 async def test_the_trouble_of_one_folder_is_not_said_of_another(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -567,19 +538,6 @@ async def test_the_trouble_of_one_folder_is_not_said_of_another(
     await until(lambda: "config.json is missing" in said.text())
     app.parts.settings.set_model_path("")
     assert "config.json" not in said.text()
-
-
-async def test_stop_can_be_chosen_only_while_a_reply_is_on_its_way(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    stop = app.window.actions_by_name["actionStop"]
-    assert not stop.isEnabled()
-    asked = await send(app, engine, "Hello")
-    assert stop.isEnabled()
-    asked.finish("Hi")
-    await ended(app)
-    assert not stop.isEnabled()
 
 
 async def test_a_context_longer_than_the_models_is_refused_in_words(
@@ -604,25 +562,20 @@ def context_length(app: App) -> int | None:
     return app.parts.settings.settings.model.context_length
 
 
-@pytest.mark.parametrize(
-    ("searched", "found"),
-    [
+async def test_a_setting_is_found_by_the_words_that_others_use(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    for searched, found in (
         ("GPU", "settingModelDevice"),
         ("speculative", "settingDraftMode"),
         ("font", "settingWindowTextSize"),
         ("system prompt", "openInstructions"),
         ("kv cache", "settingCacheDiskBytes"),
         ("dark mode", "settingWindowTheme"),
-    ],
-)
-async def test_a_setting_is_found_by_the_words_that_others_use(
-    open_app: OpenApp, searched: str, found: str
-) -> None:
-    app = await opened(open_app)
-    find(app, QLineEdit, "settingsSearch").setText(searched)
-    assert find(app, QWidget, found).isVisible()
-    assert words(app, "settingsNotFound") == ""
-    assert not find(app, QWidget, "settingSamplingTopK").isVisible()
+    ):
+        find(app, QLineEdit, "settingsSearch").setText(searched)
+        assert find(app, QWidget, found).isVisible()
+        assert words(app, "settingsNotFound") == ""
+        assert not find(app, QWidget, "settingSamplingTopK").isVisible()
 
 
 async def test_what_takes_effect_with_load_is_found_with_load(open_app: OpenApp) -> None:
@@ -637,7 +590,3 @@ async def test_the_settings_lead_to_the_instructions(open_app: OpenApp) -> None:
     app.window.activateWindow()
     press(app, "openInstructions")
     await until(app.window.page.instructions.text.hasFocus)
-
-
-def test_every_synonym_belongs_to_a_setting() -> None:
-    assert SYNONYMS.keys() <= ROWS.keys()

@@ -6,7 +6,7 @@ import pytest
 
 from core.api.model_info import LoadFacts, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.settings.setting_costs import setting_cost
+from desktop.settings.budgets import setting_cost
 from desktop.settings.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,
@@ -124,14 +124,14 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
             "host_bytes",
             {"host_bytes": 8_096_000},
             PLENTY,
-            "Room for a full context of 4,096 tokens (4.0 MB), and beside it for 4,000 tokens kept "
+            "Room for a full context of 4,096 tokens (4.0 MB), and also for 4,000 tokens kept "
             "or 3 checkpoints.",
         ),
         (
             "host_bytes",
             {"host_bytes": 8_096_000, "count": 2},
             PLENTY,
-            "and beside it for all 2 checkpoints and 1,952 tokens kept.",
+            "and also for all 2 checkpoints and 1,952 tokens kept.",
         ),
         ("host_bytes", {"host_bytes": 4_000_000}, PLENTY, "(4.0 MB) only."),
         ("host_bytes", {"host_bytes": 3_999_999}, PLENTY, "is too small: a context of 4,096 token"),

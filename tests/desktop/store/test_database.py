@@ -1,27 +1,34 @@
-"""The chats' file: migrated, refused when newer, private; damage is in test_damage."""
+"""The file of chats: private, migrated, refused when it is newer or of another program."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from desktop.store.database import Database, open_database, open_or_salvage
+from desktop.store.database import Database, open_database
 from desktop.store.tables import chats
-from desktop.store.tables.faults import NewerDatabaseError, StoreError
+from desktop.store.tables.faults import (
+    ForeignDatabaseError,
+    MigrationError,
+    NewerDatabaseError,
+    StoreError,
+)
 from desktop.store.tables.schema import MIGRATIONS
 from tests.desktop.conftest import Loop
+from tests.desktop.store.damage import SECRET, all_texts, damaged_files
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def new(tmp_path: Path) -> Path:
     return tmp_path / "chats.db"
 
 
-def test_a_new_file_is_private_and_has_every_table(path: Path) -> None:
-    connection = open_database(path)
-    assert path.stat().st_mode & 0o777 == 0o600
+def test_a_new_file_is_private_and_has_every_table(new: Path) -> None:
+    connection = open_database(new)
+    assert new.stat().st_mode & 0o777 == 0o600
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     assert {"chats", "messages", "replies", "pictures", "message_pictures"} <= tables
     connection.close()
@@ -37,58 +44,21 @@ def test_a_new_file_is_private_and_has_every_table(path: Path) -> None:
         ("synchronous", 2),
     ],
 )
-def test_pragmas(path: Path, pragma: str, value: object) -> None:
-    connection = open_database(path)
+def test_pragmas(new: Path, pragma: str, value: object) -> None:
+    connection = open_database(new)
     assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)
     connection.close()
 
 
-def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
-    connection.execute("CREATE TABLE from_the_future (words TEXT)")
-    connection.close()
-    with pytest.raises(NewerDatabaseError, match="newer Waymark"):
-        open_or_salvage(path)
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("from_the_future",)]
-    connection.close()
-    assert list(path.parent.glob("*damaged*")) == []
-
-
-def test_a_damaged_file_is_kept_under_another_name(path: Path) -> None:
-    path.write_bytes(b"no database at all" * 100)
-    connection, notice = open_or_salvage(path)
-    (kept,) = path.parent.glob("chats.damaged-*.db")
-    assert kept.read_bytes().startswith(b"no database at all")
-    assert kept.name in notice
-    assert chats.listed(connection) == []
-    connection.close()
-
-
-def test_nulls_after_a_power_cut_are_seen(path: Path) -> None:
-    connection = open_database(path)
-    for number in range(200):
-        chats.create(connection, f"chat {number} " + "x" * 500)
-    connection.close()
-    data = bytearray(path.read_bytes())
-    data[8192:65536] = bytes(len(data[8192:65536]))
-    path.write_bytes(data)
-    connection, notice = open_or_salvage(path)
-    assert "was damaged" in notice
-    assert len(list(path.parent.glob("chats.damaged-*.db"))) == 1
-    connection.close()
-
-
-def test_a_folder_in_its_place_is_an_error_in_words(path: Path) -> None:
-    path.mkdir()
+def test_a_folder_in_its_place_is_an_error_in_words(new: Path) -> None:
+    new.mkdir()
     with pytest.raises(StoreError, match="is no file") as refusal:
-        Database(path)
+        Database(new)
     assert refusal.value.blames_file
 
 
-async def test_a_failed_transaction_leaves_nothing(path: Path, qloop: Loop) -> None:
-    database = Database(path)
+async def test_a_failed_transaction_leaves_nothing(new: Path, qloop: Loop) -> None:
+    database = Database(new)
 
     def half(connection: sqlite3.Connection) -> None:
         chats.create(connection, "half")
@@ -100,8 +70,57 @@ async def test_a_failed_transaction_leaves_nothing(path: Path, qloop: Loop) -> N
     database.close()
 
 
-async def test_calls_keep_their_order(path: Path, qloop: Loop) -> None:
-    database = Database(path)
+async def test_calls_keep_their_order(new: Path, qloop: Loop) -> None:
+    database = Database(new)
     made = [database.run(chats.create, f"chat {number}") for number in range(5)]
     assert [await each for each in made] == [1, 2, 3, 4, 5]
     database.close()
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE bookmarks (id INTEGER PRIMARY KEY, a, b TEXT, c TEXT, d TEXT)")
+        other.execute("INSERT INTO bookmarks VALUES (1, 1, 'a', 'b', 'c')")
+        other.commit()
+    before = path.read_bytes()
+    with pytest.raises(ForeignDatabaseError) as refusal:
+        Database(path)
+    assert refusal.value.blames_file
+    assert path.read_bytes() == before and damaged_files(path) == []
+
+
+def test_H7_a_newer_file_is_refused_before_it_is_checked(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = path.read_bytes()
+    with pytest.raises(NewerDatabaseError) as refusal:
+        Database(path)
+    assert refusal.value.blames_file and path.read_bytes() == before
+
+
+def test_H7_a_migration_that_fails_is_no_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = "UPDATE chats SET title = NULL"
+    monkeypatch.setattr("desktop.store.database.MIGRATIONS", (*MIGRATIONS, broken))
+    before = path.read_bytes()
+    with pytest.raises(MigrationError) as refusal:
+        Database(path)
+    assert "SQLITE_CONSTRAINT" in refusal.value.message and SECRET not in refusal.value.message
+    assert path.read_bytes() == before and damaged_files(path) == []
+    (copy,) = path.parent.glob("chats.copy-*.db")
+    assert len(all_texts(copy)) == len(all_texts(path))
+
+
+def test_all_steps_of_a_migration_count_or_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = ("CREATE TABLE more (a INTEGER)", "CREATE TABLE more (a INTEGER)")
+    monkeypatch.setattr("desktop.store.database.MIGRATIONS", (*MIGRATIONS, *steps))
+    with pytest.raises(MigrationError):
+        Database(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'more'").fetchall()
+    assert names == []

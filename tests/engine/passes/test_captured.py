@@ -18,7 +18,7 @@ from core.cache.slab import GROWTH, KVSlab
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
-from tests.engine.place import LIMIT, Place
+from tests.engine.place import LIMIT, Place, sweep
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import PURE, RECURRENT
 from tests.promises.machine import Machine, user
@@ -28,8 +28,7 @@ COMPILED = ("bfloat16", "int8", "int4")
 
 
 @NEEDS_COMPILER
-@pytest.mark.parametrize("precision", COMPILED)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, COMPILED))
 def test_replies_have_the_bits_of_forwards(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
 ) -> None:
@@ -45,8 +44,7 @@ def test_replies_have_the_bits_of_forwards(
 
 
 @NEEDS_COMPILER
-@pytest.mark.parametrize("precision", COMPILED)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, COMPILED))
 def test_steps_of_several_tokens_have_the_bits_of_single_ones(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
 ) -> None:

@@ -43,7 +43,12 @@ def tracer() -> StepCapture:
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"), [("hybrid", "bfloat16"), ("hybrid", "int4"), ("gemma3", "int8")]
+    ("family", "precision"),
+    [
+        ("hybrid", "bfloat16"),
+        pytest.param("hybrid", "int4", marks=pytest.mark.slow),
+        pytest.param("gemma3", "int8", marks=pytest.mark.slow),
+    ],
 )
 def test_replies_have_the_bits_of_forwards(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
@@ -62,7 +67,12 @@ def test_replies_have_the_bits_of_forwards(
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"), [("hybrid", "bfloat16"), ("hybrid", "int8"), ("falcon_h1", "bfloat16")]
+    ("family", "precision"),
+    [
+        ("hybrid", "bfloat16"),
+        pytest.param("hybrid", "int8", marks=pytest.mark.slow),
+        pytest.param("falcon_h1", "bfloat16", marks=pytest.mark.slow),
+    ],
 )
 def test_steps_of_several_tokens_are_captured_too(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str

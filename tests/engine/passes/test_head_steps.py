@@ -14,7 +14,7 @@ from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.mtp import HeadSteps
 from kernels.common.trace import NotCapturableError, Trace, Tracer
-from tests.engine.place import Place, go_on
+from tests.engine.place import Place, go_on, sweep
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import HEADED
 
@@ -38,8 +38,7 @@ def rows(place: Place, steps: HeadSteps, sizes: list[int]) -> list[Tensor]:
     return [*found, *(each[1 : first + count].clone() for each in place.slab.rows(layer))]
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
-@pytest.mark.parametrize("family", HEADED)
+@pytest.mark.parametrize(("family", "precision"), sweep(HEADED, ("bfloat16", "int8", "int4")))
 def test_drafts_have_the_bits_of_forwards(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
 ) -> None:

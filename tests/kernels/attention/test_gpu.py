@@ -1,4 +1,4 @@
-"""One token's attention on a GPU against the plain one: groups, lengths, windows, gates, poison."""
+"""One token's attention on a GPU against the plain one: groups, lengths, windows, poison."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def attend(
     case: tuple[Tensor, Tensor, Tensor],
     device: torch.device,
     window: int | None = None,
-    gate: Tensor | None = None,
 ) -> Tensor:
     queries, keys, values = case
     length = torch.tensor([len(keys)], device=device)
@@ -47,7 +46,6 @@ def attend(
         length,
         SCALE,
         window,
-        gate,
     )
     return found
 
@@ -103,17 +101,6 @@ def test_a_window_hides_what_is_older(length: int, window: int, device: torch.de
     with guarded_memory():
         found = attend(case, device, window)
     assert_near(found, expected, ulps(case), case[2].abs().max())
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_gate_multiplies_the_result(dtype: torch.dtype, device: torch.device) -> None:
-    case = make_case(65, 4, 2, 32, dtype)
-    gate = make_case(1, 4, 1, 32, dtype)[0]
-    expected = plain(case)
-    with guarded_memory():
-        found = attend(case, device, gate=strided(gate.to(device)))
-    expected = expected * torch.sigmoid(gate.float())
-    assert_near(found, expected, ulps(case), case[2].float().abs().max())
 
 
 def test_far_apart_scores_neither_overflow_nor_vanish(device: torch.device) -> None:

@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 import torch
 
-from kernels.common import pages
-from kernels.common.pages import room
+from kernels.common import memory as pages
+from kernels.common.memory import room
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import WeightFormat
@@ -30,7 +30,7 @@ class Maps:
                 made.append(weakref.ref(self))
 
         self._patches = (
-            mock.patch("kernels.common.pages.mmap.mmap", Watched),
+            mock.patch("kernels.common.memory.mmap.mmap", Watched),
             mock.patch.object(pages, "_WORTH_MAPPING", 256),
         )
         for patch in self._patches:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs
 from tests.kernels.gated_delta.test_reference import Case, equation, make_case
 from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 
@@ -23,10 +24,10 @@ def rounded(case: Case, dtype: torch.dtype) -> Case:
     return queries, keys, values, decay, beta, state
 
 
-def chunked(*rows: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+def chunked(rows: DeltaInputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """The outputs, and a state of its own that was moved on in place."""
     after = state.clone()
-    return gpu.chunked_gated_delta_(*rows, state=after), after
+    return gpu.chunked_gated_delta_(rows, after), after
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
@@ -68,7 +69,7 @@ def test_steps_move_the_state_in_place(
     around = torch.full((value_heads + 2, key_dim, value_dim), float("nan"), device=device)
     state = around[1:-1].copy_(case[-1])
     with guarded_memory():
-        found = gpu.recurrent_gated_delta_step(*inputs(case, dtype, device), state=state)
+        found = gpu.recurrent_gated_delta_step(DeltaInputs(*inputs(case, dtype, device)), state)
     assert_follows((found, state), case)
     assert is_poison(around[0]).all()
     assert is_poison(around[-1]).all()
@@ -97,14 +98,14 @@ def test_chunks_follow_the_equation(
     case = rounded(make_case(count, key_heads, value_heads, key_dim, value_dim), dtype)
     state = case[-1].to(device)
     with guarded_memory():
-        found = chunked(*inputs(case, dtype, device), state=state)
+        found = chunked(DeltaInputs(*inputs(case, dtype, device)), state)
     assert_follows(found, case)
 
 
 def test_a_long_run(device: torch.device) -> None:
     case = make_case(513, 1, 1, 16, 16, strongest=0.1)
     state = case[-1].to(device)
-    found = chunked(*inputs(case, torch.float32, device), state=state)
+    found = chunked(DeltaInputs(*inputs(case, torch.float32, device)), state)
     assert_follows(found, case)
 
 
@@ -113,8 +114,8 @@ def test_strong_decay_stays_finite(every: int, device: torch.device) -> None:
     case = make_case(130, 1, 1, 8, 8)
     case[3][::every] = -90.0
     state = case[-1].to(device)
-    assert_follows(chunked(*inputs(case, torch.float32, device), state=state), case)
-    found = gpu.recurrent_gated_delta_step(*inputs(case, torch.float32, device), state=state)
+    assert_follows(chunked(DeltaInputs(*inputs(case, torch.float32, device)), state), case)
+    found = gpu.recurrent_gated_delta_step(DeltaInputs(*inputs(case, torch.float32, device)), state)
     assert_follows((found, state), case)
 
 
@@ -124,28 +125,28 @@ def test_equal_keys_are_solved_without_cancellation(device: torch.device) -> Non
     case[1][:] = case[1][:1].clone()
     case[4][:] = 1.0
     state = case[-1].to(device)
-    assert_follows(chunked(*inputs(case, torch.float32, device), state=state), case)
+    assert_follows(chunked(DeltaInputs(*inputs(case, torch.float32, device)), state), case)
 
 
 @pytest.mark.parametrize("cut", [1, 64, 65])
 def test_carried_state_continues_the_run(cut: int, device: torch.device) -> None:
     case = make_case(70, 1, 2, 16, 16)
     *rows, start = (each.to(device) for each in case)
-    first, middle = chunked(*(each[:cut] for each in rows), state=start)
-    second, end = chunked(*(each[cut:] for each in rows), state=middle)
+    first, middle = chunked(DeltaInputs(*(each[:cut] for each in rows)), start)
+    second, end = chunked(DeltaInputs(*(each[cut:] for each in rows)), middle)
     assert_follows((torch.cat((first, second)), end), case)
 
 
 def test_a_head_does_not_depend_on_the_heads_beside_it(device: torch.device) -> None:
     *rows, start = (each.to(device) for each in make_case(66, 2, 2, 16, 16))
-    whole, end = chunked(*rows, state=start)
-    one, last = chunked(*(each[:, 1:] for each in rows), state=start[1:])
+    whole, end = chunked(DeltaInputs(*rows), start)
+    one, last = chunked(DeltaInputs(*(each[:, 1:] for each in rows)), start[1:])
     assert torch.equal(one, whole[:, 1:])
     assert torch.equal(last, end[1:])
 
 
 def test_equal_calls_give_equal_bits(device: torch.device) -> None:
     *rows, start = (each.to(device) for each in make_case(66, 1, 2, 16, 16))
-    first, second = (chunked(*rows, state=start) for _ in range(2))
+    first, second = (chunked(DeltaInputs(*rows), start) for _ in range(2))
     assert torch.equal(first[0], second[0])
     assert torch.equal(first[1], second[1])

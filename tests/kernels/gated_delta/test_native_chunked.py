@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs
 from kernels.gated_delta.reference import recurrent_gated_delta_step
-from kernels.native_ops import native_ops
+from kernels.native.ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.native.tiles import ended_with
@@ -41,7 +42,7 @@ def run(inputs: list[Tensor], state: Tensor, ops: Any = None) -> tuple[Tensor, T
     state = state.clone()
     with poisoned_memory():
         rule = (ops or native_ops(library())).chunked_gated_delta_
-        return rule(*inputs, state=state), state
+        return rule(DeltaInputs(*inputs), state), state
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -52,7 +53,7 @@ def test_it_is_the_rule_token_by_token(tokens: int, heads: tuple[int, int, int, 
     expected_state, answers = state.clone(), []
     for token in range(tokens):
         one = [each[token : token + 1] for each in inputs]
-        answers.append(recurrent_gated_delta_step(*one, state=expected_state))
+        answers.append(recurrent_gated_delta_step(DeltaInputs(*one), expected_state))
     expected = torch.cat(answers)
     for mine, other in ((found, expected), (after, expected_state)):
         assert (mine - other).abs().max() <= 2e-5 * other.abs().max()

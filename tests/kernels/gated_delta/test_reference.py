@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernels.common.scans import DeltaInputs
 from kernels.gated_delta.reference import (
-    chunked_gated_delta,
-    recurrent_gated_delta,
+    chunked_gated_delta_,
     recurrent_gated_delta_step,
 )
 from tests.kernels.poison import poisoned_memory
@@ -65,14 +65,16 @@ def equation(case: Case) -> tuple[Tensor, Tensor]:
     return outputs, states
 
 
-def chunked(case: Case) -> tuple[Tensor, Tensor]:
+def chunked(case: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     *inputs, state = case
-    return chunked_gated_delta(*inputs, state=state)
+    after = state.clone()
+    return chunked_gated_delta_(DeltaInputs(*inputs), after), after
 
 
-def recurrent(case: Case) -> tuple[Tensor, Tensor]:
+def recurrent(case: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     *inputs, state = case
-    return recurrent_gated_delta(*inputs, state=state)
+    after = state.clone()
+    return recurrent_gated_delta_step(DeltaInputs(*inputs), after), after
 
 
 def assert_near(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -> None:
@@ -95,7 +97,7 @@ def test_a_step_moves_its_state_on_in_place() -> None:
     *inputs, state = case
     tokens = zip(*(torch.split(each, 1) for each in inputs), strict=True)
     with poisoned_memory():
-        steps = [recurrent_gated_delta_step(*token, state=state) for token in tokens]
+        steps = [recurrent_gated_delta_step(DeltaInputs(*token), state) for token in tokens]
     assert torch.equal(torch.cat(steps), outputs)
     assert torch.equal(state, end)
 
@@ -170,9 +172,9 @@ def test_zero_keys_leave_a_decayed_state() -> None:
 @pytest.mark.parametrize("cut", [1, 2, 63, 64, 65, 100])
 def test_carried_state_continues_the_run(cut: int) -> None:
     *inputs, state = make_case(130)
-    first, middle = chunked_gated_delta(*(each[:cut] for each in inputs), state=state)
-    second, end = chunked_gated_delta(*(each[cut:] for each in inputs), state=middle)
-    assert_near((torch.cat((first, second)), end), chunked_gated_delta(*inputs, state=state))
+    first, middle = chunked((*(each[:cut] for each in inputs), state))
+    second, end = chunked((*(each[cut:] for each in inputs), middle))
+    assert_near((torch.cat((first, second)), end), chunked((*inputs, state)))
 
 
 def test_inputs_are_left_alone() -> None:
@@ -195,5 +197,5 @@ def test_bfloat16_inputs_are_widened_first() -> None:
     *inputs, state = make_case(70)
     rough = [each.bfloat16() for each in inputs]
     wide = [each.float() for each in rough]
-    for rule in (chunked_gated_delta, recurrent_gated_delta):
-        assert torch.equal(rule(*rough, state=state)[0], rule(*wide, state=state)[0])
+    for rule in (chunked, recurrent):
+        assert torch.equal(rule((*rough, state))[0], rule((*wide, state))[0])

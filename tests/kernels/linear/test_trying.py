@@ -7,8 +7,9 @@ import time
 import pytest
 import torch
 
-from kernels.linear import int4, int8, probe, trying
-from kernels.linear.trying import GIVEN_UP_S, MARGIN, keeps_up
+from kernels.linear import cpu as trying
+from kernels.linear import int4, int8, probe
+from kernels.linear.cpu import GIVEN_UP_S, MARGIN, keeps_up
 
 
 class Machine:

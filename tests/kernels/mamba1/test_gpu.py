@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import SpaceInputs
 from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 from tests.kernels.mamba1.test_reference import Case, equation, make_case
 
@@ -39,7 +40,7 @@ def test_the_state_is_moved_on_in_place(
     around = torch.full((state_dim + 2, channels), float("nan"), device=device)
     state = around[1:-1].copy_(case[-1])
     with guarded_memory():
-        found = gpu.mamba1_run_(*given(case, device), state=state)
+        found = gpu.mamba1_run_(SpaceInputs(*given(case, device)), state)
     assert_follows((found, state), case)
     assert is_poison(around[0]).all() and is_poison(around[-1]).all()
 
@@ -47,14 +48,13 @@ def test_the_state_is_moved_on_in_place(
 def test_strong_decay_stays_finite(device: torch.device) -> None:
     case = make_case(30, 16, 4, strongest=200.0)
     state = case[-1].clone().to(device)
-    found = gpu.mamba1_run_(*given(case, device), state=state)
+    found = gpu.mamba1_run_(SpaceInputs(*given(case, device)), state)
     assert_follows((found, state), case)
 
 
 def test_a_run_has_the_bits_of_its_tokens(device: torch.device) -> None:
-    *rows, rate, skip, start = (each.to(device) for each in make_case(9, 48, 16))
-    state, stepped = start.clone(), start.clone()
-    whole = gpu.mamba1_run_(*rows, rate, skip, state=state)
-    tokens = zip(*(each.split(1) for each in rows), strict=True)
-    found = [gpu.mamba1_run_(*token, rate, skip, state=stepped) for token in tokens]
+    *inputs, start = (each.to(device) for each in make_case(9, 48, 16))
+    rows, state, stepped = SpaceInputs(*inputs), start.clone(), start.clone()
+    whole = gpu.mamba1_run_(rows, state)
+    found = [gpu.mamba1_run_(token, stepped) for token in rows.split(1)]
     assert torch.equal(torch.cat(found), whole) and torch.equal(stepped, state)

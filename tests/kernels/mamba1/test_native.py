@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.native_ops import native_ops
+from kernels.common.scans import SpaceInputs
+from kernels.native.ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.mamba1.test_reference import Case, assert_near, equation, make_case, part
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -24,7 +25,7 @@ def run(case: Case, name: str = "mamba1_run_", ops: Any = None) -> tuple[Tensor,
     *inputs, state = case
     state = state.clone()
     with poisoned_memory():
-        return getattr(ops or native_ops(library()), name)(*inputs, state=state), state
+        return getattr(ops or native_ops(library()), name)(SpaceInputs(*inputs), state), state
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -97,7 +98,7 @@ def test_a_state_that_is_forgotten_ends_at_zero() -> None:
     inputs[4].fill_(-50.0)
     state = torch.full((4, 16), 1e-30)
     for _ in range(2):
-        native_ops(library()).mamba1_step(*inputs, state=state)
+        native_ops(library()).mamba1_step(SpaceInputs(*inputs), state)
     assert bool((state == 0).all())
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from kernels.common.scans import SpaceInputs
 from kernels.mamba1.reference import mamba1_run_, mamba1_step
 from tests.kernels.poison import poisoned_memory
 
@@ -61,7 +62,7 @@ def equation(case: Case) -> tuple[Tensor, Tensor]:
 def run(case: Case) -> tuple[Tensor, Tensor]:
     *inputs, state = case
     state = state.clone()
-    return mamba1_run_(*inputs, state=state), state
+    return mamba1_run_(SpaceInputs(*inputs), state), state
 
 
 def part(case: Case, rows: slice, state: Tensor) -> Case:
@@ -100,4 +101,4 @@ def test_a_run_has_the_bits_of_its_parts_and_of_its_tokens(cut: int) -> None:
     second, state = run(part(case, slice(cut, None), state))
     assert torch.equal(torch.cat((first, second)), whole) and torch.equal(state, after)
     *inputs, state = part(case, slice(1), case[-1].clone())
-    assert torch.equal(mamba1_step(*inputs, state=state), whole[:1])
+    assert torch.equal(mamba1_step(SpaceInputs(*inputs), state), whole[:1])

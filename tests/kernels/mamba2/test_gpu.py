@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import SpaceInputs
 from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 from tests.kernels.mamba2.test_reference import Case, equation, make_case
 
@@ -52,7 +53,7 @@ def test_the_state_is_moved_on_in_place(
     around = torch.full((heads + 2, head_dim, state_dim), float("nan"), device=device)
     state = around[1:-1].copy_(case[-1])
     with guarded_memory():
-        found = gpu.mamba2_run_(*given(case, dtype, device), state=state)
+        found = gpu.mamba2_run_(SpaceInputs(*given(case, dtype, device)), state)
     assert_follows((found, state), case)
     assert is_poison(around[0]).all() and is_poison(around[-1]).all()
 
@@ -60,14 +61,13 @@ def test_the_state_is_moved_on_in_place(
 def test_strong_decay_stays_finite(device: torch.device) -> None:
     case = make_case(30, 2, 8, 1, 16, strongest=200.0)
     state = case[-1].to(device)
-    found = gpu.mamba2_run_(*given(case, torch.float32, device), state=state)
+    found = gpu.mamba2_run_(SpaceInputs(*given(case, torch.float32, device)), state)
     assert_follows((found, state), case)
 
 
 def test_a_run_has_the_bits_of_its_tokens(device: torch.device) -> None:
-    *rows, rate, skip, start = (each.to(device) for each in make_case(9, 2, 8, 1, 16))
-    state, stepped = start.clone(), start.clone()
-    whole = gpu.mamba2_run_(*rows, rate, skip, state=state)
-    tokens = zip(*(each.split(1) for each in rows), strict=True)
-    found = [gpu.mamba2_run_(*token, rate, skip, state=stepped) for token in tokens]
+    *inputs, start = (each.to(device) for each in make_case(9, 2, 8, 1, 16))
+    rows, state, stepped = SpaceInputs(*inputs), start.clone(), start.clone()
+    whole = gpu.mamba2_run_(rows, state)
+    found = [gpu.mamba2_run_(token, stepped) for token in rows.split(1)]
     assert torch.equal(torch.cat(found), whole) and torch.equal(stepped, state)

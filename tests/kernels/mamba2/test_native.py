@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.native_ops import native_ops
+from kernels.common.scans import SpaceInputs
+from kernels.native.ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.mamba2.test_reference import Case, equation, make_case
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -23,7 +24,7 @@ def run(case: Case, name: str = "mamba2_run_", ops: Any = None) -> tuple[Tensor,
     *inputs, state = case
     state = state.clone()
     with poisoned_memory():
-        return getattr(ops or native_ops(library()), name)(*inputs, state=state), state
+        return getattr(ops or native_ops(library()), name)(SpaceInputs(*inputs), state), state
 
 
 def part(case: Case, rows: slice, state: Tensor) -> Case:
@@ -79,7 +80,7 @@ def test_a_state_that_is_forgotten_ends_at_zero() -> None:
     inputs[4].fill_(-20.0)
     state = torch.full((1, 4, 16), 1e-30)
     for _ in range(3):
-        native_ops(library()).mamba2_step(*inputs, state=state)
+        native_ops(library()).mamba2_step(SpaceInputs(*inputs), state)
     assert bool((state == 0).all())
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.scans import SpaceInputs
 from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
 from tests.kernels.poison import poisoned_memory
 
@@ -63,7 +64,7 @@ def equation(case: Case) -> tuple[Tensor, Tensor]:
 def chunked(case: Case) -> tuple[Tensor, Tensor]:
     *inputs, state = case
     state = state.clone()
-    return mamba2_run_(*inputs, state=state), state
+    return mamba2_run_(SpaceInputs(*inputs), state), state
 
 
 def stepped(case: Case) -> tuple[Tensor, Tensor]:
@@ -72,7 +73,7 @@ def stepped(case: Case) -> tuple[Tensor, Tensor]:
     found = []
     for token in range(len(inputs)):
         x, one_b, one_c, step = (each[token : token + 1] for each in (inputs, b, c, steps))
-        found.append(mamba2_step(x, one_b, one_c, step, rate, skip, state=state))
+        found.append(mamba2_step(SpaceInputs(x, one_b, one_c, step, rate, skip), state))
     return torch.cat(found), state
 
 

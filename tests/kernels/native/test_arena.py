@@ -9,8 +9,8 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from kernels.native import arena
-from kernels.native.arena import Arena
+from kernels.common import memory as arena
+from kernels.common.memory import Arena
 
 
 def tensors() -> list[Tensor]:
@@ -59,7 +59,7 @@ def test_memory_goes_with_the_last_tensor_in_it() -> None:
             chunks.append(weakref.ref(self))
 
     with (
-        mock.patch("kernels.common.pages.mmap.mmap", Watched),
+        mock.patch("kernels.common.memory.mmap.mmap", Watched),
         mock.patch.object(arena, "_CHUNK", 4096),
     ):
         place = Arena().place
@@ -79,7 +79,7 @@ def test_a_system_without_large_pages_or_maps_has_other_memory() -> None:
             raise OSError(22, "Invalid argument")
 
     (given, *_) = tensors()
-    with mock.patch("kernels.common.pages.mmap.mmap", Refusing):
+    with mock.patch("kernels.common.memory.mmap.mmap", Refusing):
         assert torch.equal(Arena().place(given), given)
     with mock.patch.object(arena, "mapped", side_effect=OSError(12, "Cannot allocate memory")):
         assert torch.equal(Arena().place(given), given)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernels.native import build
-from kernels.native.calls import calls
+from kernels.native.library import calls
 from tests.kernels.native.here import NEEDS_COMPILER
 
 

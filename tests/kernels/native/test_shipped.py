@@ -216,7 +216,7 @@ def test_H4_what_was_found_is_not_kept_where_others_could_change_it(
     along.describe()
     along.cache.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: along.cache.stat().st_uid + 1)
-    with pytest.raises(CannotCompileError, match="belongs to somebody else"):
+    with pytest.raises(CannotCompileError, match="belongs to another user"):
         usable(BOTH, along.cache)
 
 

@@ -12,10 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import WeightFormat
 from kernels.native.library import Library
-from kernels.native_ops import native_ops
+from kernels.native.ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
@@ -66,7 +67,7 @@ def test_more_parts_than_are_shared_out_are_done() -> None:
     inputs, found = (keys, keys, values, -gates, gates), []
     for count, own in zip((1, 2), state, strict=True):
         torch.set_num_threads(count)
-        found.append(ops.recurrent_gated_delta_step(*inputs, state=own))
+        found.append(ops.recurrent_gated_delta_step(DeltaInputs(*inputs), own))
     torch.set_num_threads(1)
     assert torch.equal(*found) and torch.equal(*state) and found[0].any()
 
@@ -136,7 +137,7 @@ def stepping(heads: int) -> Callable[[int], list[Tensor]]:
         values = torch.randn(1, heads, 150, generator=draw)
         gates = torch.rand(1, heads, generator=draw)
         found = ops.recurrent_gated_delta_step(
-            rows[:1], rows[1:2], values, -gates, gates, state=state
+            DeltaInputs(rows[:1], rows[1:2], values, -gates, gates), state
         )
         attended = ops.causal_attention(rows[:1], rows, rows, 0.2)
         many = rows.bfloat16()

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
+from kernels.common.scans import DeltaInputs
 from kernels.common.trace import NotCapturableError, Tracer
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
+from kernels.native.ops import native_ops
 from kernels.native.trace import CallTrace, capture_step
-from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
@@ -76,7 +77,7 @@ class Layers:
         heads = ops.causal_conv_step(hidden, self.tail, self.conv).view(1, HEADS, DIM)
         steps, betas, _ = hidden.split([HEADS, HEADS, WIDTH - 2 * HEADS], dim=1)
         gates = ops.delta_gates(steps, betas, *self.gates)
-        read = ops.recurrent_gated_delta_step(heads, heads, heads, *gates, state=self.state)
+        read = ops.recurrent_gated_delta_step(DeltaInputs(heads, heads, heads, *gates), self.state)
         gate = hidden.view(1, HEADS, DIM)
         opened = ops.gated_rms_norm(read, self.scale[:DIM], gate, 1e-6, hidden.dtype)
         found: Tensor = opened.flatten(1)
@@ -225,7 +226,7 @@ def test_recording_does_not_load_the_compiler_of_torch() -> None:
     script = """
 import sys, torch
 from kernels.native.trace import capture_step
-from kernels.native_ops import native_ops
+from kernels.native.ops import native_ops
 from tests.kernels.native.here import library
 row = torch.ones(1, 64).bfloat16()
 capture_step(library(), 0, lambda tracer: native_ops(library()).add(row, row.view(1, 64)))

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.layers.rope import InterleavedMRoPE
 from kernels.rms_norm.reference import rms_norm
 from kernels.rope import reference
 from tests.kernels.gpu import assert_near, guarded_memory, strided
@@ -75,22 +74,3 @@ def test_heads_are_normalised_and_turn(
         found = gpu.norm_rotate(strided(rows), scale, 1e-6, *(strided(each, 3) for each in angles))
     assert found.dtype == dtype
     assert_near(found, expected, NORM_ULPS, added)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_axes_take_turns_as_the_layer_has_it(dtype: torch.dtype, device: torch.device) -> None:
-    layer = InterleavedMRoPE(1e7, 64, (11, 11, 10), torch.device("cpu"), torch.float32)
-    generator = torch.Generator().manual_seed(0)
-    positions = torch.randint(0, 262_144, (3, 65), generator=generator)
-    tables = layer._frequencies, layer._axis_of
-    with guarded_memory():
-        found = gpu.rotation(*(each.to(device) for each in (positions, *tables)), dtype)
-    for ours, plain, expected in zip(
-        found,
-        reference.rotation(positions, *tables, torch.float32),
-        layer(positions),
-        strict=True,
-    ):
-        assert torch.equal(plain, expected)
-        # Near its zeros a cosine is as exact as it is near 1, where the angle has been rounded.
-        assert_near(ours, expected, 2, 1.0)

@@ -10,11 +10,8 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, UnsupportedQuantisationError, WaymarkError
-from core.weights.published.awq import AwqFormat
-from core.weights.published.compressed import PackQuantizedFormat
-from core.weights.published.format import Format
-from core.weights.published.fp8 import Float8Format
-from core.weights.published.gptq import GptqFormat
+from core.weights.published.formats import Float8Format, Format
+from core.weights.published.int4 import AwqFormat, GptqFormat, PackQuantizedFormat
 from core.weights.published.quantised import Float8Blocks, Quantised
 from tests.weights.published.packers import (
     Known,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers.integrations import finegrained_fp8
 
-from core.weights.published.fp8 import Float8Format
+from core.weights.published.formats import Float8Format
 from core.weights.published.quantised import Float8Blocks
 from tests.weights.published.packers import fp8
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
-from core.weights.published.patterns import MAX_LENGTH, MOST, Patterns
+from core.weights.published.scheme import MAX_LENGTH, MOST, Patterns
 
 LAYERS = (
     "lm_head",
@@ -46,37 +46,23 @@ def test_a_list_matches_where_any_of_it_does(several: Patterns, name: str) -> No
     assert several.match(name) is any(bool(re.match(each, name)) for each in PUBLISHED[:5])
 
 
-def test_an_empty_list_matches_nothing() -> None:
-    patterns = Patterns([])
-    assert not patterns.match("lm_head")
+DEEP = "(" * 400 + ")" * 400
+UNREADABLE = ["(", "a)", "[a", "a**", "*a", "a{3,2}", "a\\", "[b-a]", "(?P<x"]
+NOT_FOLLOWED = ["(?i)a", r"(a)\1", "(?<=a)b", "(?>a)", "a++", "((((a*)*)*)*)*b", DEEP]
 
 
-@pytest.mark.parametrize(
-    "source", ["(", "a)", "[a", "a**", "*a", "a{3,2}", "a\\", "[b-a]", "(?P<x"]
-)
-def test_what_cannot_be_read_is_refused(source: str) -> None:
-    with pytest.raises(UnsupportedQuantisationError) as caught:
+@pytest.mark.parametrize("source", UNREADABLE + NOT_FOLLOWED)
+def test_a_pattern_that_is_not_followed_is_refused(source: str) -> None:
+    with pytest.raises(UnsupportedQuantisationError, match="can't be read") as caught:
         Patterns(["fine", source])
     assert caught.value.title and "quantization_config" in caught.value.message
 
 
-def test_what_is_too_long_or_too_many_is_refused() -> None:
+def test_too_long_or_too_many_patterns_are_refused() -> None:
     with pytest.raises(UnsupportedQuantisationError):
         Patterns(["a" * (MAX_LENGTH + 1)])
     with pytest.raises(BrokenConfigError):
         Patterns(["a"] * (MOST + 1))
-
-
-DEEP = "(" * 400 + ")" * 400
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["(?i)a", r"(a)\1", "(?<=a)b", "(?>a)", "a++", "((((a*)*)*)*)*b", DEEP],
-)
-def test_what_cannot_be_followed_is_refused(source: str) -> None:
-    with pytest.raises(UnsupportedQuantisationError, match="can't be read"):
-        Patterns([source])
 
 
 @pytest.mark.parametrize(
@@ -96,29 +82,12 @@ def test_a_pattern_made_to_take_long_is_followed_at_once(source: str) -> None:
 def test_a_stop_is_heard_between_two_patterns() -> None:
     asked: list[None] = []
     patterns = Patterns(["a", "b", "c"], lambda: asked.append(None))
+    asked.clear()
     assert patterns.match("b")
     assert len(asked) == 2
 
 
-PIECES = st.sampled_from(
-    [
-        "a",
-        "b",
-        ".",
-        "1",
-        r"\.",
-        r"\d",
-        r"\w",
-        r"\W",
-        r"\s",
-        "[ab]",
-        "[^a]",
-        "[b-d]",
-        "^",
-        "$",
-        r"\b",
-    ]
-)
+PIECES = st.sampled_from(r"a b . 1 \. \d \w \W \s [ab] [^a] [b-d] ^ $ \b".split())
 
 
 @st.composite

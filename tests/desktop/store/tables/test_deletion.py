@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from desktop.store.database import open_database, truncate_log
 from desktop.store.tables import chats, drafts, messages, pictures, turns
-from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from desktop.store.tables.schema import FIRST, MIGRATIONS, SECOND
 
@@ -20,6 +21,12 @@ PICTURE = Picture("a" * 64, "heron.png", (4, 4), thumbnail=b"thumbnail of a hero
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "chats.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(open_database(path)) as opened:
+        yield opened
 
 
 def left_on_disk(path: Path) -> bytes:
@@ -38,8 +45,9 @@ def say_much(connection: sqlite3.Connection, words: str, count: int) -> int:
     return chat
 
 
-def test_deleted_words_are_in_no_byte_of_any_file(path: Path) -> None:
-    connection = open_database(path)
+def test_deleted_words_are_in_no_byte_of_any_file(
+    path: Path, connection: sqlite3.Connection
+) -> None:
     kept = say_much(connection, "an innocent remark", 20)
     doomed = say_much(connection, SECRET, 40)
     drafts.save(connection, doomed, SECRET, "", "", [PICTURE])
@@ -53,11 +61,11 @@ def test_deleted_words_are_in_no_byte_of_any_file(path: Path) -> None:
     assert SECRET[:20].encode() not in left_on_disk(path)
     assert Path(f"{path}-wal").stat().st_size == 0
     assert len(messages.read_path(connection, kept)) == 40
-    connection.close()
 
 
-def test_a_picture_stays_while_another_chat_or_a_draft_shows_it(path: Path) -> None:
-    connection = open_database(path)
+def test_a_picture_stays_while_another_chat_or_a_draft_shows_it(
+    path: Path, connection: sqlite3.Connection
+) -> None:
     one, other = (say_much(connection, words, 1) for words in ("one", "other"))
     drafts.save(connection, None, "", "", "k", [PICTURE])
     for chat in (one, other):
@@ -68,53 +76,53 @@ def test_a_picture_stays_while_another_chat_or_a_draft_shows_it(path: Path) -> N
     assert pictures.collect_garbage(connection) == set()
     truncate_log(connection)
     assert PICTURE.thumbnail not in left_on_disk(path)
-    connection.close()
 
 
-def test_a_purge_takes_only_what_is_deleted_and_queues_its_key(path: Path) -> None:
-    connection = open_database(path)
+def test_a_purge_takes_only_what_is_deleted_and_queues_its_key(
+    connection: sqlite3.Connection,
+) -> None:
     keys = ["one", "two", "three"]
     one, two, three = (chats.create(connection, key, key) for key in keys)
     chats.delete(connection, one)
     chats.delete(connection, two)
     chats.purge(connection, three)
-    assert forgets.first(connection) is None
+    assert chats.next_to_forget(connection) is None
     chats.purge(connection, two)
     chats.purge(connection, two)
     chats.purge(connection)
     assert [chat.id for chat in chats.listed(connection)] == [three]
     queued = connection.execute("SELECT key FROM forgets ORDER BY number").fetchall()
     assert queued == [("two",), ("one",)]
-    connection.close()
 
 
-def test_the_queue_gives_its_oldest_row_until_that_is_confirmed(path: Path) -> None:
-    connection = open_database(path)
+def test_the_queue_gives_its_oldest_row_until_that_is_confirmed(
+    connection: sqlite3.Connection,
+) -> None:
     for key in ("one", "two"):
         chats.delete(connection, chats.create(connection, key, key))
         chats.purge(connection)
-    first = forgets.first(connection)
-    assert first is not None and first.key == "one" and forgets.first(connection) == first
-    forgets.confirm(connection, first.number)
-    forgets.confirm(connection, first.number)
-    second = forgets.first(connection)
+    first = chats.next_to_forget(connection)
+    assert first is not None and first.key == "one" and chats.next_to_forget(connection) == first
+    chats.confirm_forgotten(connection, first.number)
+    chats.confirm_forgotten(connection, first.number)
+    second = chats.next_to_forget(connection)
     assert second is not None and second.key == "two"
-    connection.close()
 
 
-def test_a_chat_deeper_than_sqlite_follows_triggers_can_be_deleted(path: Path) -> None:
-    connection = open_database(path)
+def test_a_chat_deeper_than_sqlite_follows_triggers_can_be_deleted(
+    connection: sqlite3.Connection,
+) -> None:
     chat, parent = chats.create(connection, "deep"), None
     for number in range(1500):
         parent = messages.add_message(connection, chat, parent, str(number))
     chats.delete(connection, chat)
     chats.purge(connection)
     assert connection.execute("SELECT count(*) FROM messages").fetchone() == (0,)
-    connection.close()
 
 
-def test_everything_goes_at_once_and_stands_for_every_key(path: Path) -> None:
-    connection = open_database(path)
+def test_everything_goes_at_once_and_stands_for_every_key(
+    path: Path, connection: sqlite3.Connection
+) -> None:
     gone = say_much(connection, "gone before", 1)
     chats.delete(connection, gone)
     chats.purge(connection)
@@ -122,12 +130,11 @@ def test_everything_goes_at_once_and_stands_for_every_key(path: Path) -> None:
     drafts.save(connection, None, SECRET, SECRET, "k", [PICTURE])
     chats.delete_everything(connection)
     truncate_log(connection)
-    row = forgets.first(connection)
+    row = chats.next_to_forget(connection)
     assert row is not None and row.key is None
     assert connection.execute("SELECT count(*) FROM forgets").fetchone() == (1,)
     assert chats.listed(connection) == [] and drafts.stored(connection) == []
     assert SECRET.encode() not in left_on_disk(path)
-    connection.close()
 
 
 def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> None:
@@ -172,8 +179,7 @@ def test_a_file_of_the_second_format_keeps_its_trash_and_gets_pins(path: Path) -
     connection.close()
 
 
-def test_only_what_was_deleted_before_a_moment_is_purged(path: Path) -> None:
-    connection = open_database(path)
+def test_only_what_was_deleted_before_a_moment_is_purged(connection: sqlite3.Connection) -> None:
     old, new, kept = (chats.create(connection, key, key) for key in ("old", "new", "kept"))
     for chat, moment in ((old, 100.0), (new, 200.0)):
         connection.execute("UPDATE chats SET deleted = ? WHERE id = ?", (moment, chat))
@@ -181,14 +187,11 @@ def test_only_what_was_deleted_before_a_moment_is_purged(path: Path) -> None:
     assert [chat.id for chat in chats.trashed(connection)] == [new]
     assert chats.purge(connection, kept) == set()
     assert chats.purge(connection) == {new}
-    connection.close()
 
 
-def test_a_key_is_another_one_for_every_chat(path: Path) -> None:
-    connection = open_database(path)
+def test_a_key_is_another_one_for_every_chat(connection: sqlite3.Connection) -> None:
     for _ in range(20):
         chats.delete(connection, chats.create(connection, "again"))
         chats.purge(connection)
     keys = [key for (key,) in connection.execute("SELECT key FROM forgets")]
     assert len(set(keys)) == 20
-    connection.close()

@@ -11,7 +11,7 @@ import pytest
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.database import open_database
-from desktop.store.tables import chats, drafts, forks, messages, summaries, turns
+from desktop.store.tables import chats, drafts, forks, messages, turns
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 
@@ -61,7 +61,7 @@ def test_a_fork_and_a_summarys_chat_go_on_in_the_same_form(connection: sqlite3.C
     assert made is not None
     assert path_of(connection, made.chat).format == SCHEMA
     assert formats(path_of(connection, made.chat)) == [SCHEMA]
-    told = summaries.begin_from(connection, turn.chat, "It was long.", None)
+    told = forks.begin_from(connection, turn.chat, "It was long.", None)
     assert told is not None
     assert path_of(connection, told.chat).format == SCHEMA
 

@@ -1,0 +1,238 @@
+"""One safetensors file of quantised matrices, known to the byte before any weight is read.
+
+It holds, slice by slice, the tensors that `WeightFormat.quantise` gives for every matrix that may
+be quantised, and in its metadata a SHA-256 of each. All but these digests follow from the model, so
+the header is compared with the only one it may be. It is written last and nothing is synced: after
+a power cut a digest is wrong, and the weights are quantised again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from core.api.errors import BrokenWeightsError
+from core.loading.read_plan import allocate, fill
+from core.storage.files import Files
+from core.weights.published.packed import PackedPlan
+from core.weights.safetensors_file import LENGTH_BYTES, HeaderError, parse_header, write_header
+from core.weights.spec import TensorSpec, Use, WeightPlan, slice_rows
+from kernels.common.memory import octets
+from kernels.linear.reference import QuantisedTensors, WeightFormats
+
+FORMAT = "waymark-matrices-2"
+DIGEST_BYTES = hashlib.sha256().digest_size
+_PIECE_BYTES = 4 * 2**20  # between two calls of `advance`
+
+
+class QuantisedDamagedError(Exception):
+    """A file of quantised matrices is not as it should be; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedPart:
+    """One tensor; `start` counts bytes from the start of the data, `index` parts of the file."""
+
+    index: int
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class QuantisedLayout:
+    """The parts of one file: for each matrix its slices, for each slice its tensors."""
+
+    def __init__(self, plan: WeightPlan, formats: WeightFormats, packed: PackedPlan) -> None:
+        """The matrices of `plan` that may be quantised; those in `packed` are one slice."""
+        self._parts: list[QuantisedPart] = []
+        self._data_bytes = 0
+        self.matrices: dict[str, list[tuple[QuantisedPart, ...]]] = {}
+        for name, spec in plan.items():
+            if Use.MATRIX in spec.use and not spec.exact:
+                row = torch.zeros(1, *spec.shape[1:], dtype=spec.dtype)
+                rows = [spec.shape[0]] if name in packed else slice_rows(spec, formats)
+                self._add(name, formats.usual.quantise(row), rows)
+        self.data_start = len(self.header("", [bytes(DIGEST_BYTES)] * len(self._parts)))
+
+    @property
+    def num_parts(self) -> int:
+        return len(self._parts)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.data_start + self._data_bytes
+
+    def header(self, key: str, digests: Sequence[bytes]) -> bytes:
+        """The file's first `data_start` bytes; an empty `key` stands for any of 64 characters."""
+        joined = b"".join(digests).hex()
+        metadata = {"format": FORMAT, "key": key or "0" * 64, "digests": joined}
+        return write_header(metadata, ((each.name, each.dtype, each.shape) for each in self._parts))
+
+    def digests(self, header: bytes, key: str) -> list[bytes] | None:
+        """The SHA-256 of each part; None if `header` isn't one of these matrices and `key`.
+
+        The order of the keys doesn't matter: earlier versions did not sort them.
+        """
+        try:
+            metadata, tensors = parse_header(header[LENGTH_BYTES:], self.num_bytes)
+            joined = bytes.fromhex(metadata["digests"])
+        except (HeaderError, ValueError, KeyError, TypeError):
+            return None
+        starts = range(0, len(joined), DIGEST_BYTES)
+        digests = [joined[start : start + DIGEST_BYTES] for start in starts]
+        expected = self.header(key, digests)
+        same = (metadata, tensors) == parse_header(expected[LENGTH_BYTES:], self.num_bytes)
+        return digests if same and header[:LENGTH_BYTES] == expected[:LENGTH_BYTES] else None
+
+    def _add(self, name: str, row: QuantisedTensors, slices: Sequence[int]) -> None:
+        self.matrices[name] = []
+        for place, rows in enumerate(slices):
+            first = len(self._parts)
+            for which, each in enumerate(row):
+                shape, index = (rows, *each.shape[1:]), len(self._parts)
+                part_name = f"{name}.{place}.{which}"
+                part = QuantisedPart(index, part_name, each.dtype, shape, self._data_bytes)
+                self._parts.append(part)
+                self._data_bytes += part.num_bytes
+            self.matrices[name].append(tuple(self._parts[first:]))
+
+
+class QuantisedWriter:
+    """Writes each matrix as it comes by, under a temporary name.
+
+    A disk that refuses, or a matrix of another shape, ends only the writing; `trouble` says why.
+    """
+
+    def __init__(
+        self, path: Path, layout: QuantisedLayout, excess: Callable[[int], int], disk: Files
+    ) -> None:
+        """`excess` gives the bytes by which writing so many would be too much for the disk."""
+        self.trouble = ""
+        self.path, self.layout, self._excess, self._disk = path, layout, excess, disk
+        self._next = dict.fromkeys(layout.matrices, 0)
+        self._digests = [b""] * layout.num_parts
+
+    def keep(self, name: str, kept: QuantisedTensors) -> None:
+        """Write the next slice of a matrix."""
+        if self.trouble:
+            return
+        try:
+            self._keep(name, kept)
+        except OSError as error:
+            self._stop(f"{error.strerror}")
+
+    def finish(self, key: str) -> bool:
+        """Write the header if the file is complete; returns whether it is."""
+        if not self.trouble and all(self._digests):
+            try:
+                self._disk.write_at(self.path, 0, self.layout.header(key, self._digests))
+                return True
+            except OSError as error:
+                self._stop(f"{error.strerror}")
+        self.drop()
+        return False
+
+    def drop(self) -> None:
+        try:
+            self._disk.delete(self.path)
+        except OSError:
+            return  # the next load deletes it
+
+    def _keep(self, name: str, kept: QuantisedTensors) -> None:
+        slices, place = self.layout.matrices[name], self._next[name]
+        self._next[name] += 1
+        parts = slices[place] if place < len(slices) else ()
+        expected = [(part.dtype, part.shape) for part in parts]
+        if [(tensor.dtype, tuple(tensor.shape)) for tensor in kept] != expected:
+            self._stop(f"{name} is held in another shape than was planned")
+            return
+        if self._excess(sum(part.num_bytes for part in parts)) > 0:
+            self._stop("the disk is too full")
+            return
+        for part, tensor in zip(parts, kept, strict=True):
+            data = octets(tensor)
+            self._digests[part.index] = hashlib.sha256(data).digest()
+            self._disk.write_at(self.path, self.layout.data_start + part.start, data)
+
+    def _stop(self, trouble: str) -> None:
+        self.trouble = trouble
+        self.drop()
+
+
+class QuantisedFile:
+    """Reads the matrices of one file and verifies each; `reading_s` are the seconds this took."""
+
+    def __init__(
+        self,
+        path: Path,
+        layout: QuantisedLayout,
+        key: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open the file and check its size and header. Raises QuantisedDamagedError, OSError."""
+        self.path, self._layout, self._clock = path, layout, clock
+        self.reading_s = 0.0
+        self.advance: Callable[[int], None] = lambda num_bytes: None
+        self._file: FileIO = path.open("rb", buffering=0)
+        try:
+            self._digests = self._read_digests(key)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def matrix(self, name: str) -> list[QuantisedTensors]:
+        began = self._clock()
+        try:
+            return [
+                tuple(self._tensor(part) for part in parts) for parts in self._layout.matrices[name]
+            ]
+        except (OSError, BrokenWeightsError) as error:
+            raise QuantisedDamagedError(f"it can't be read: {error}") from error
+        finally:
+            self.reading_s += self._clock() - began
+
+    def _read_digests(self, key: str) -> list[bytes]:
+        num_bytes = self._file.seek(0, 2)
+        if num_bytes != self._layout.num_bytes:
+            raise QuantisedDamagedError(
+                f"it has {num_bytes:,} bytes, not {self._layout.num_bytes:,}"
+            )
+        self._file.seek(0)
+        header = bytearray(self._layout.data_start)
+        try:
+            fill(self._file, memoryview(header), self.path)
+        except BrokenWeightsError as error:
+            raise QuantisedDamagedError("it ends inside its header") from error
+        digests = self._layout.digests(bytes(header), key)
+        if digests is None:
+            raise QuantisedDamagedError("its header is not one that Waymark writes")
+        return digests
+
+    def _tensor(self, part: QuantisedPart) -> Tensor:
+        tensor = allocate(TensorSpec(part.shape, part.dtype), torch.device("cpu"))
+        data, digest = octets(tensor), hashlib.sha256()
+        self._file.seek(self._layout.data_start + part.start)
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            fill(self._file, piece, self.path)
+            digest.update(piece)
+            self.advance(len(piece))
+        if digest.digest() != self._digests[part.index]:
+            raise QuantisedDamagedError(f"{part.name} has another checksum")
+        return tensor

@@ -1,1 +1,0 @@
-"""Weights files read once, tensor by tensor, into the layouts that kernels want."""

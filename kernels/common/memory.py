@@ -1,0 +1,110 @@
+"""Where tensors are in memory: large pages, an arena for weights, and views.
+
+A generated token reads every weight once. With pages of 4 KiB the processor looks up hundreds of
+thousands of them for each token, and prefetching stops at the end of each page; with pages of 2 MiB
+there are far fewer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import mmap
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_WORTH_MAPPING = 2**20  # smaller ones aren't worth the call, nor a page of 2 MiB
+_COLLAPSE = 25  # MADV_COLLAPSE, which Python has no name for
+
+
+def mapped(num_bytes: int) -> Tensor:
+    """Bytes [num_bytes], zeros; only what is written to takes memory. Raises OSError."""
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+    memory = mmap.mmap(-1, num_bytes, **private)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=torch.uint8)
+
+
+def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor without content: if it is large and on the CPU, in memory of its own, which goes
+    back to the system when it goes.
+
+    The C library keeps freed blocks of up to 32 MB for itself, and lays what comes next all over
+    the holes. Raises OSError, RuntimeError.
+    """
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if num_bytes < _WORTH_MAPPING or device.type != "cpu":
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+    return mapped(num_bytes).view(dtype).view(tuple(shape))
+
+
+def enlarge(tensor: Tensor) -> None:
+    """Put what lies somewhere already into large pages, where the system can (Linux 6.1)."""
+    if sys.platform != "linux":
+        return
+    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    size = (tensor.data_ptr() + tensor.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
+    for advice in (mmap.MADV_HUGEPAGE, _COLLAPSE) if size > 0 else ():
+        # It is advice: whatever comes of it, the numbers stay.
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), advice)
+
+
+_CHUNK = 64 * 2**20
+_ALIGNED_TO = 64  # a cache line
+
+
+class Arena:
+    """Places tensors. A chunk goes when the last tensor in it has gone."""
+
+    def __init__(self) -> None:
+        self._chunk = torch.empty(0, dtype=torch.uint8)
+        self._used = 0
+
+    def place(self, tensor: Tensor) -> Tensor:
+        """The same numbers, contiguous, in memory of the arena or, if they are many, where they
+        are: a copy of the largest matrix would be the most that a load takes."""
+        if tensor.nbytes == 0 or (tensor.nbytes > _CHUNK and tensor.is_contiguous()):
+            enlarge(tensor)
+            return tensor
+        if self._used + tensor.nbytes > self._chunk.nbytes:
+            self._chunk, self._used = _chunk(max(_CHUNK, tensor.nbytes)), 0
+        octets = self._chunk[self._used : self._used + tensor.nbytes]
+        self._used += -(-tensor.nbytes // _ALIGNED_TO) * _ALIGNED_TO
+        return octets.view(tensor.dtype).view(tensor.shape).copy_(tensor)
+
+
+def _chunk(num_bytes: int) -> Tensor:
+    try:
+        return mapped(num_bytes)
+    except OSError:  # torch says what is missing as it does for any other tensor
+        return torch.empty(num_bytes, dtype=torch.uint8)
+
+
+def dense_rows(*tensors: Tensor) -> bool:
+    """Whether the numbers of each last axis follow each other; other axes may have gaps."""
+    return all(each.stride(-1) == 1 or each.shape[-1] <= 1 for each in tensors)
+
+
+def lies_in(found: Any, tensor: Tensor) -> bool:
+    """Whether a tensor, or each of some, lies in the memory of another.
+
+    Operations that may give views copy if the tensor does not lie as they like.
+    """
+    parts = (found,) if isinstance(found, Tensor) else found
+    place = tensor.untyped_storage().data_ptr()
+    return all(each.untyped_storage().data_ptr() == place for each in parts)
+
+
+def octets(tensor: Tensor) -> memoryview:
+    """A tensor's bytes; a contiguous one on the CPU is not copied, and can be written to."""
+    if tensor.nbytes == 0:
+        return memoryview(b"")
+    return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data

@@ -1,0 +1,46 @@
+"""Inputs of layers with a state, as one value each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class DeltaInputs(NamedTuple):
+    """Inputs of the gated delta rule for n tokens: queries and keys [n, hk, dk], values
+    [n, hv, dv], log decay and beta [n, hv]."""
+
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    decay: Tensor
+    beta: Tensor
+
+    def split(self, count: int) -> Iterator[DeltaInputs]:
+        """`count` tokens at a time."""
+        return map(DeltaInputs._make, zip(*(each.split(count) for each in self), strict=True))
+
+
+class SpaceInputs(NamedTuple):
+    """Inputs of the state space of Mamba-1 or 2 for n tokens: x, B, C and time steps [n, ..], and
+    rates A and skips D, which all tokens share."""
+
+    inputs: Tensor
+    b: Tensor
+    c: Tensor
+    steps: Tensor
+    rate: Tensor
+    skip: Tensor
+
+    def split(self, count: int) -> Iterator[SpaceInputs]:
+        """`count` tokens at a time."""
+        rows = zip(*(each.split(count) for each in self[:4]), strict=True)
+        return (SpaceInputs._make((*each, self.rate, self.skip)) for each in rows)
+
+
+DeltaRule = Callable[[DeltaInputs, Tensor], Tensor]
+"""`rule(given, state)`: outputs [n, hv, dv] float32; `state` is updated in place."""
+StateSpace = Callable[[SpaceInputs, Tensor], Tensor]
+"""`space(given, state)`: outputs as `given.inputs` in float32; `state` is updated in place."""

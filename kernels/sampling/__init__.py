@@ -1,1 +1,0 @@
-"""Drawing the next token on the device that computed the logits."""

@@ -1,0 +1,259 @@
+"""Self-test cases of layers with a state (convolutions, the delta rule, state spaces) and of sparse
+experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from kernels.common.scans import DeltaInputs, SpaceInputs
+from kernels.common.shapes import DeltaShape, ExpertShape, Mamba1Shape, Mamba2Shape, ShortConvShape
+from kernels.experts.reference import gated
+from kernels.gated_delta.reference import CHUNK
+from kernels.linear.reference import PlainMatrix
+from kernels.ops import Ops
+from kernels.self_test.rows import FEW, ROWS, Case, Numbers
+
+
+def recurrent(
+    shape: DeltaShape | Mamba1Shape | Mamba2Shape | ShortConvShape, numbers: Numbers
+) -> Iterator[Case]:
+    """What one layer with a state calls."""
+    match shape:
+        case DeltaShape():
+            yield from _convolution(shape, numbers)
+            yield from _delta_gates(shape, numbers)
+            yield from _delta_rule(shape, numbers)
+        case Mamba1Shape():
+            yield from _convolution(shape, numbers)
+            yield from _time_steps(shape.channels, numbers)
+            yield from _scan(shape, numbers)
+        case Mamba2Shape():
+            yield from _convolution(shape, numbers)
+            yield from _time_steps(shape.heads, numbers)
+            yield from _state_space(shape, numbers)
+        case ShortConvShape():
+            yield from _short_conv(shape, numbers)
+
+
+def _convolution(shape: DeltaShape | Mamba1Shape | Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
+    before, channels = shape.taps - 1, sum(shape.widths)
+    rows, weight = numbers.rough(before + ROWS, channels), numbers.exact(shape.taps, channels)
+    bias = numbers.exact(channels)
+
+    # Mamba-1 multiplies matrices by what it gives.
+    rounded = isinstance(shape, Mamba1Shape)
+
+    def run(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
+        result = dtype if rounded else torch.float32
+        return [ops.convolve(rows.to(dtype), weight, bias, result)]
+
+    def step(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
+        tail, few = rows[:before].to(dtype, copy=True), rows[before : before + FEW].to(dtype)
+        result = dtype if rounded else torch.float32
+        return [ops.causal_conv_step(few, tail, weight, bias, result), tail.float()]
+
+    # Products are added one by one; silu is nowhere steeper than 1.1.
+    most = shape.taps * rows.abs().max() * weight.abs().max() + bias.abs().max()
+    for each in (bias, None):
+        for name, call in (("convolve", run), ("causal_conv_step", step)):
+            yield Case(name, numbers.dtype, partial(call, bias=each), 24, 1.1 * float(most))
+
+
+def _short_conv(shape: ShortConvShape, numbers: Numbers) -> Iterator[Case]:
+    before, channels = shape.taps - 1, shape.channels
+    # Products of two that every type can hold: what is tried is not how a product is rounded.
+    projected = (4 * numbers.exact(ROWS, 3 * channels + 5)).round().clamp(-15, 15) / 4
+    tail = numbers.rough(before, channels)
+    weight, bias = numbers.exact(shape.taps, channels), numbers.exact(channels)
+
+    def call(ops: Ops, dtype: torch.dtype, count: int, bias: Tensor | None) -> list[Tensor]:
+        rows, after = projected.to(dtype)[:count, : 3 * channels], tail.to(dtype, copy=True)
+        return [ops.short_conv(rows, after, weight, bias), after]
+
+    # Products are added one by one; of each two factors are the largest there may be.
+    largest = projected.abs().max()
+    most = largest * (shape.taps * largest**2 * weight.abs().max() + bias.abs().max())
+    for count in (ROWS, 1):
+        for each in (bias, None):
+            named = partial(call, count=count, bias=each)
+            yield Case("short_conv", numbers.dtype, named, 24, float(most))
+
+
+def _delta_gates(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
+    steps = numbers.rough(9, 2 * shape.value_heads)
+    rate, bias = -numbers.exact(shape.value_heads).abs(), numbers.exact(shape.value_heads)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        step, beta = (4 * steps).to(dtype).chunk(2, dim=1)
+        return list(ops.delta_gates(step, beta, rate, bias))
+
+    # log(1 + x) of a small x is off by as many ULP as 1 + x has more.
+    yield Case("delta_gates", numbers.dtype, call, 16, float(rate.abs().max()))
+
+
+def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
+    columns = numbers.exact(ROWS, sum(shape.widths))
+    decay = -0.1 * numbers.exact(ROWS, shape.value_heads).abs()
+    beta = numbers.exact(ROWS, shape.value_heads).sigmoid()
+    state = numbers.exact(shape.value_heads, shape.key_dim, shape.value_dim)
+    # Outputs and state add up dk + 64 products. Lengths, decays and exponentials add some, and a
+    # decay is e to the difference of two sums: off by as many ULP as those are large.
+    ulps = 2 * (shape.key_dim + CHUNK + 32 + float(decay.sum(0).abs().max()))
+
+    def call(ops: Ops, name: str, count: int) -> list[Tensor]:
+        queries, keys, values = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        heads = (
+            queries.unflatten(1, (shape.key_heads, -1)),
+            keys.unflatten(1, (shape.key_heads, -1)),
+            values.unflatten(1, (shape.value_heads, -1)),
+        )
+        given = DeltaInputs(*heads, decay[:count], beta[:count])
+        outputs = getattr(ops, name)(given, after)
+        return [outputs, after]
+
+    step = "recurrent_gated_delta_step"
+    for name, count in (("chunked_gated_delta_", ROWS), (step, 1), (step, FEW)):
+
+        def named(
+            ops: Ops, dtype: torch.dtype, name: str = name, count: int = count
+        ) -> list[Tensor]:
+            return call(ops, name, count)
+
+        yield Case(name, numbers.dtype, named, ulps, 0.0)
+
+
+def _time_steps(count: int, numbers: Numbers) -> Iterator[Case]:
+    steps, bias = 4 * numbers.rough(9, count + 3), numbers.exact(count)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        rows = steps.to(dtype)[:, :count]
+        return [ops.time_steps(rows, bias, 0.5, 0.001, 3.0)]
+
+    # As of `_delta_gates`.
+    yield Case("time_steps", numbers.dtype, call, 16, 1.0)
+
+
+def _scan(shape: Mamba1Shape, numbers: Numbers) -> Iterator[Case]:
+    inputs = numbers.rough(ROWS, 2 * shape.channels)
+    both = numbers.rough(ROWS, 2 * shape.state_dim)
+    steps = 0.1 * numbers.exact(ROWS, shape.channels).abs()
+    rate, skip = (
+        -numbers.exact(shape.state_dim, shape.channels).abs(),
+        numbers.exact(shape.channels),
+    )
+    state = numbers.exact(shape.state_dim, shape.channels)
+    # As of `_state_space`; a decay is rounded for each token that it is multiplied by.
+    ulps = 2 * (shape.state_dim + 3 * ROWS + 32)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        b, c = both.to(dtype)[:count].chunk(2, dim=1)
+        rows = inputs.to(dtype)[:count, : shape.channels]
+        after = state.clone()
+        outputs = getattr(ops, name)(SpaceInputs(rows, b, c, steps[:count], rate, skip), after)
+        return [outputs, after]
+
+    for name, count in (("mamba1_run_", ROWS), ("mamba1_step", 1), ("mamba1_step", FEW)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+def _state_space(shape: Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
+    columns = numbers.exact(ROWS, sum(shape.widths))
+    steps = 0.1 * numbers.exact(ROWS, shape.heads).abs()
+    rate, skip = -numbers.exact(shape.heads).abs(), numbers.exact(shape.heads)
+    state = numbers.exact(shape.heads, shape.head_dim, shape.state_dim)
+    # Outputs add up N + 64 products of what adds up as many; decays as of `_delta_rule`.
+    decays = float((steps * rate).sum(0).abs().max())
+    ulps = 2 * (shape.state_dim + CHUNK + 32 + decays)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        inputs, b, c = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        rows = (
+            inputs.unflatten(1, (shape.heads, -1)),
+            b.unflatten(1, (shape.groups, -1)),
+            c.unflatten(1, (shape.groups, -1)),
+            steps[:count],
+        )
+        return [getattr(ops, name)(SpaceInputs(*rows, rate, skip), after), after]
+
+    for name, count in (("mamba2_run_", ROWS), ("mamba2_step", 1), ("mamba2_step", FEW)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+# All of a model's are gigabytes; of the largest releases one is.
+_FEW_EXPERTS = 2
+_BLOCK = 512  # no kernel takes more inner numbers at once
+
+
+def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """Logits in which several experts are equal."""
+    logits = 2 * numbers.rough(9, shape.count + 1)
+    logits[0, :] = 0  # of equal experts the first
+    # In steps, so that experts that were equal often still are.
+    correction = (2 * numbers.exact(shape.count)).round() / 4 if shape.routing.sigmoid else None
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        given = logits.to(dtype)[:, : shape.count]
+        ids, weights = ops.route(given, shape.routing, correction)
+        return [ids.float(), weights]
+
+    # An exponent is the difference of two logits; all of them are added up.
+    ulps = shape.count + 2 * float(logits.abs().max()) + 32
+    yield Case("route", numbers.dtype, call, ulps, 0.0)
+
+
+def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """A run and a step through two experts, of which the inner numbers of one block and of what is
+    left beside blocks are enough."""
+    count = min(_FEW_EXPERTS, shape.count)
+    inner = shape.inner if shape.inner < 2 * _BLOCK else _BLOCK + shape.inner % _BLOCK
+    taken = (2 if shape.gated else 1) * inner
+    weights = [
+        (numbers.rough(taken, shape.width), numbers.rough(shape.width, inner)) for _ in range(count)
+    ]
+    # Something simple of the right width.
+    activation = gated(torch.add) if shape.gated else lambda rows: rows + rows
+    rows = numbers.rough(ROWS, shape.width)
+    ids = torch.arange(ROWS * count, dtype=torch.int32, device=rows.device) % count
+    both, in_turn = ids.view(ROWS, count), ids[:ROWS, None]
+
+    def call(ops: Ops, dtype: torch.dtype, chosen: Tensor) -> list[Tensor]:
+        up, down = ([PlainMatrix(pair[which].to(dtype)) for pair in weights] for which in (0, 1))
+        bank = ops.experts(up, down, activation)
+        is_step = len(chosen) == 1
+        places, found = bank(rows[: len(chosen)].to(dtype), chosen, is_step)
+        return [found if places is None else found[places]]
+
+    # Two products one after the other; what comes of the first is rounded to the model's type.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    ulps = 4 * (shape.width + inner) + rounded
+    for chosen in (both, in_turn, both[:1]):
+
+        def each(ops: Ops, dtype: torch.dtype, chosen: Tensor = chosen) -> list[Tensor]:
+            return call(ops, dtype, chosen)
+
+        yield Case("experts", numbers.dtype, each, ulps, 0.0)
+
+
+def weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """Results where they lie and elsewhere, perhaps with the expert that all share."""
+    k = shape.routing.k
+    rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
+    shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)
+    places = torch.arange(9 * k, device=rows.device).flip(0)
+
+    def call(ops: Ops, dtype: torch.dtype, places: Tensor | None, is_shared: bool) -> list[Tensor]:
+        beside = (shared.to(dtype), gate.to(dtype)[:, 1:2]) if is_shared else (None, None)
+        return [ops.weighted_sum(places, rows.to(dtype), weights, *beside)]
+
+    for where in (None, places):
+
+        def either(ops: Ops, dtype: torch.dtype, where: Tensor | None = where) -> list[Tensor]:
+            return call(ops, dtype, where, shape.shared)
+
+        yield Case("weighted_sum", numbers.dtype, either, k + 16, 2 * float(rows.abs().max()))

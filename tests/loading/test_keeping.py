@@ -1,0 +1,381 @@
+"""A second load reads what the first one quantised, and the model is the same to the bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
+from core.loading.model import ReadModel, _Reading
+from core.loading.quantised_store import SETTLED_NS, Keeping, delete_quantised
+from core.weights import spec as specs
+from core.weights.folder import ModelFolder
+from kernels.dispatch import BackendName, backend
+from kernels.linear.reference import Integers
+from tests.loading.keeping import WRITTEN_NS, counted_reads, keeping_in, kept_in, settle
+from tests.loads import load_model
+from tests.models.outliers import plant
+from tests.models.quantised_folders import FORMATS, write_twins
+from tests.oracle.checkpoints import Tiny, write_folder
+from tests.oracle.runs import our_logits, text
+from tests.oracle.tiny_experts import TinyExperts, write_experts
+from tests.storage.disks import DiedError, FailingFiles
+
+CPU = torch.device("cpu")
+PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
+WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
+PUBLISHED = ["gptq", "awq", "fp8", "compressed"]
+EXPERTS = {
+    "experts": TinyExperts("qwen3_next", WHOLE_GROUPS, inner=32),
+    "fused experts": TinyExperts("qwen3_5_moe", WHOLE_GROUPS, inner=32, fused=True),
+}
+KINDS = ["plain", *PUBLISHED, "planted", *EXPERTS]
+BACKENDS: list[BackendName] = ["cpu", "reference"]
+INTEGERS: list[Integers] = ["int8", "int4"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    top = tmp_path_factory.mktemp("models")
+    made = {kind: write_twins(top / kind, FORMATS[kind], WHOLE_GROUPS)[0] for kind in PUBLISHED}
+    write_folder(top / "plain", PLAIN)
+    write_folder(top / "planted", replace(PLAIN, max_shard_size="1GB"))
+    plant(top / "planted", 1.0)
+    for kind, tiny in EXPERTS.items():
+        write_experts(top / kind, tiny)
+        made[kind] = top / kind
+    settle(top)
+    return made | {"plain": top / "plain", "planted": top / "planted"}
+
+
+@pytest.fixture
+def path(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A folder that a test may spoil."""
+    return Path(shutil.copytree(folders["plain"], tmp_path / "copy"))
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    return keeping_in(tmp_path / "weights")
+
+
+def load(
+    path: Path,
+    keeping: Keeping | None,
+    integers: Integers = "int8",
+    name: BackendName = "cpu",
+    **options: Any,
+) -> ReadModel:
+    kernels = backend(name, torch.bfloat16, integers=integers)
+    given: dict[str, Any] = {"progress": lambda done, total: None, "check": lambda: None} | options
+    folder = ModelFolder.open(path)
+    return load_model(folder, CPU, torch.bfloat16, **given, kernels=kernels, keeping=keeping)
+
+
+def logits(loaded: ReadModel) -> torch.Tensor:
+    with torch.inference_mode():
+        return our_logits(loaded.model, [text(9)])
+
+
+def same(one: ReadModel, other: ReadModel) -> bool:
+    """Equal digests, configs and bits."""
+    facts = [(each.weights_digest, each.config) for each in (one, other)]
+    return facts[0] == facts[1] and torch.equal(logits(one), logits(other))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("integers", INTEGERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_load_is_the_first_to_the_bit(
+    folders: dict[str, Path],
+    keeping: Keeping,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    integers: Integers,
+    name: BackendName,
+) -> None:
+    monkeypatch.setattr(specs, "SLICE_BYTES", 4096)  # so that a head has slices
+    alone = load(folders[kind], None, integers, name)
+    first = load(folders[kind], keeping, integers, name)
+    second = load(folders[kind], keeping, integers, name)
+    assert (first.from_disk, second.from_disk) == (False, True)
+    assert same(alone, first) and same(first, second)
+    assert len(kept_in(keeping.store)) == 1
+
+
+def test_the_second_load_reads_nothing_of_what_was_quantised(
+    folders: dict[str, Path], keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with counted_reads(monkeypatch) as first:
+        load(folders["plain"], keeping)
+    with counted_reads(monkeypatch) as second:
+        loaded = load(folders["plain"], keeping)
+    assert loaded.from_disk
+    plan_bytes = sum(file.num_bytes for file in ModelFolder.open(folders["plain"]).files)
+    assert plan_bytes > sum(first) > 0.9 * plan_bytes
+    tensors = {
+        name: entry.end - entry.start
+        for file in ModelFolder.open(folders["plain"]).files
+        for name, entry in file.tensors.items()
+    }
+    # Norms, gates and the tower; of the table single rows, when they are asked for.
+    matrices = [
+        name for name in tensors if "language_model" in name and name.endswith("proj.weight")
+    ]
+    others = sum(tensors[name] for name in tensors.keys() - set(matrices))
+    table = tensors["model.language_model.embed_tokens.weight"]
+    assert len(matrices) > 8
+    assert sum(second) <= others - table
+
+
+def test_another_precision_or_numerics_has_a_file_of_its_own(
+    folders: dict[str, Path], keeping: Keeping
+) -> None:
+    other = dataclasses.replace(keeping, conditions="newer numerics")
+    for one in (keeping, other):
+        for integers in INTEGERS:
+            assert not load(folders["plain"], one, integers).from_disk
+    assert len(kept_in(keeping.store)) == 4
+    assert all(load(folders["plain"], one).from_disk for one in (keeping, other))
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 16
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(b""),
+        lambda path: flip(path, -1),  # of the matrix that is packed last
+        lambda path: flip(path, 100),
+        lambda path: flip(path, path.stat().st_size // 2),
+        lambda path: path.unlink(),
+    ],
+    ids=["cut", "empty", "last byte", "header", "middle", "gone"],
+)
+def test_what_is_damaged_is_quantised_again(
+    folders: dict[str, Path], keeping: Keeping, spoil: Callable[[Path], object]
+) -> None:
+    first = load(folders["plain"], keeping)
+    (file,) = kept_in(keeping.store)
+    spoil(file)
+    again = load(folders["plain"], keeping)
+    assert not again.from_disk and same(first, again)
+    third = load(folders["plain"], keeping)
+    assert third.from_disk and same(first, third)
+
+
+def change_weights(path: Path) -> None:
+    """Other numbers under the same name, of the same size."""
+    file = sorted(path.glob("*.safetensors"))[0]
+    with file.open("r+b") as opened:
+        opened.seek(-40, os.SEEK_END)
+        opened.write(b"\x3e\x3e" * 20)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_changed_weights_are_read_anew(path: Path, keeping: Keeping, settled: bool) -> None:
+    settle(path)
+    first = load(path, keeping)
+    assert load(path, keeping).from_disk
+    change_weights(path)
+    if settled:
+        settle(path, 10**18 + 5)
+    again = load(path, keeping)
+    assert not again.from_disk and again.weights_digest != first.weights_digest
+    assert same(again, load(path, None))
+
+
+def test_weights_that_change_in_the_middle_of_a_second_load_are_not_trusted(
+    path: Path, keeping: Keeping
+) -> None:
+    settle(path)
+    load(path, keeping)
+    seen: list[int] = []
+
+    def once(done: int, total: int) -> None:
+        if not seen:
+            change_weights(path)
+        seen.append(done)
+
+    changed = load(path, keeping, progress=once)
+    assert not changed.from_disk
+    assert same(changed, load(path, None))
+
+
+def test_a_disk_taken_out_in_the_middle_of_a_second_load_costs_nothing_that_is_kept(
+    path: Path, keeping: Keeping
+) -> None:
+    settle(path)
+    load(path, keeping)
+    away = path.with_name("away")
+
+    def take_out(done: int, total: int) -> None:
+        if path.exists():
+            path.rename(away)
+
+    with pytest.raises(MissingFileError):
+        load(path, keeping, progress=take_out)
+    away.rename(path)
+    assert load(path, keeping).from_disk
+
+
+def test_weights_that_change_in_the_middle_of_a_first_load_are_not_kept(
+    path: Path, keeping: Keeping
+) -> None:
+    settle(path)
+    seen: list[int] = []
+
+    def once(done: int, total: int) -> None:
+        if len(seen) == 3:
+            os.utime(sorted(path.glob("*.safetensors"))[0], ns=(10**18 + 9, 10**18 + 9))
+        seen.append(done)
+
+    load(path, keeping, progress=once)
+    assert not kept_in(keeping.store)
+
+
+@pytest.mark.parametrize("passed", [SETTLED_NS - 1, -(10**15)], ids=["a moment ago", "later"])
+def test_weights_written_a_moment_ago_are_not_remembered_and_cost_no_writing(
+    path: Path, tmp_path: Path, passed: int
+) -> None:
+    settle(path)
+    files = FailingFiles()
+    keeping = keeping_in(tmp_path / "weights", files=files)
+    keeping = dataclasses.replace(keeping, clock=lambda: WRITTEN_NS + passed)
+    before = files.num_steps
+    assert not any(load(path, keeping).from_disk for _ in range(2))
+    assert files.num_steps == before
+
+
+def test_a_broken_file_is_told_as_without_anything_kept(path: Path, keeping: Keeping) -> None:
+    settle(path)
+    load(path, keeping)
+    folder = ModelFolder.open(path)
+    for file in folder.files:
+        file.path.write_bytes(file.path.read_bytes()[:-3])
+    with pytest.raises(BrokenWeightsError):
+        load(path, keeping)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
+def test_a_load_is_stopped_while_it_reads_and_while_it_packs(
+    folders: dict[str, Path], keeping: Keeping, kept: bool
+) -> None:
+    if kept:
+        load(folders["plain"], keeping)
+    calls: list[int] = []
+    load(folders["plain"], keeping if kept else None, check=lambda: calls.append(1))
+    for last in (1, len(calls) // 2, len(calls) - 1):
+        looks: list[int] = []
+
+        def stop(last: int = last, looks: list[int] = looks) -> None:
+            looks.append(1)
+            if len(looks) == last:
+                raise RequestCancelled("Stopped.")
+
+        with pytest.raises(RequestCancelled):
+            load(folders["plain"], keeping, check=stop)
+        if kept:
+            assert load(folders["plain"], keeping).from_disk
+        else:
+            for path in kept_in(keeping.store):
+                assert not path.name.startswith(".new-")
+                path.unlink()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
+def test_reading_and_packing_both_move_the_bar(
+    folders: dict[str, Path], keeping: Keeping, kept: bool
+) -> None:
+    if kept:
+        load(folders["plain"], keeping)
+    reports: list[tuple[int, int]] = []
+    loaded = load(
+        folders["plain"], keeping, progress=lambda done, total: reports.append((done, total))
+    )
+    done = [each for each, _ in reports]
+    (total,) = {each for _, each in reports}
+    assert loaded.from_disk == kept
+    assert done == sorted(done) and done[-1] == total
+    size = sum(file.num_bytes for file in ModelFolder.open(folders["plain"]).files)
+    assert kept or (total > size and sum(each > size for each in done) > 10)
+    assert loaded.packing_s > 0
+
+
+def test_a_load_killed_while_it_writes_leaves_nothing_that_counts(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    expected = load(folders["plain"], None)
+    for step in (1, 2, 3, 30, 60):
+        files = FailingFiles()
+        files.die_at = step
+        with pytest.raises(DiedError):
+            load(folders["plain"], keeping_in(tmp_path, files=files))
+    after = keeping_in(tmp_path)
+    assert same(load(folders["plain"], after), expected)
+    assert same(load(folders["plain"], after), expected)
+    assert [file.name[:4] for file in kept_in(after.store)] != [".new"]
+
+
+def test_a_disk_that_fails_costs_the_speed_up_alone(
+    folders: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = load(folders["plain"], None)
+    for step in (1, 2, 9):
+        files = FailingFiles()
+        files.fail_at, files.stays_broken = step, True
+        loaded = load(folders["plain"], keeping_in(tmp_path / str(step), files=files))
+        assert not loaded.from_disk and same(loaded, expected)
+    assert "not kept: Input/output error" in caplog.text
+
+
+def test_a_cap_that_is_too_small_keeps_nothing(folders: dict[str, Path], tmp_path: Path) -> None:
+    keeping = keeping_in(tmp_path / "weights", cap=1000)
+    assert not any(load(folders["plain"], keeping).from_disk for _ in range(2))
+    assert not kept_in(keeping.store)
+
+
+def test_deleting_what_is_kept_leaves_a_loaded_model_as_it_is(
+    folders: dict[str, Path], keeping: Keeping
+) -> None:
+    load(folders["plain"], keeping)
+    loaded = load(folders["plain"], keeping)
+    before = logits(loaded)
+    delete_quantised(keeping.store.blobs)
+    assert torch.equal(logits(loaded), before)
+    assert not load(folders["plain"], keeping).from_disk
+
+
+def test_two_models_are_loaded_from_what_both_kept(
+    folders: dict[str, Path], keeping: Keeping
+) -> None:
+    firsts = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
+    seconds = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
+    assert all(each.from_disk for each in seconds)
+    assert all(same(one, other) for one, other in zip(firsts, seconds, strict=True))
+
+
+def test_what_one_device_quantised_is_not_another_s() -> None:
+    """Both may be plain torch in floats, and round a division otherwise."""
+    model = SimpleNamespace(folder=SimpleNamespace(files=()))
+    given = {"model": model, "config": "a config", "dtype": torch.bfloat16}
+    plan: Any = SimpleNamespace(kernels=SimpleNamespace(name="reference"), **given)
+    meanings = {
+        _Reading(plan, torch.device(kind), lambda done, total: None, lambda: None)._meaning
+        for kind in ("cpu", "cuda")
+    }
+    assert len(meanings) == 2
