@@ -149,7 +149,7 @@ class PictureStrip(QScrollArea):
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
         png = known.thumbnail if known else b""
-        caption = _caption_of(known) if known else tr("Checking …")
+        caption = _caption_of(known) if known else tr("Checking…")
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
         thumbnail.removed.connect(lambda: self.remove_asked.emit(draft.number))
