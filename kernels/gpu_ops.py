@@ -95,7 +95,6 @@ def causal_attention(
 def step_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `fused.step_attention`."""
     return fused.each_alone(causal_attention, queries, keys, values, scale, window)
 
 

@@ -79,19 +79,16 @@ class Graph:
         self._replay: Callable[[], object] | None = None
 
     def store(self, new: Tensor, rows: Tensor) -> None:
-        """As `Tracer`."""
         self._stored.add(_place(rows))
         rows.index_copy_(0, self._row[: new.shape[0]], new)
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
-        """As `Tracer`."""
         to.copy_(numbers)
 
     def part(self) -> None:
         """As `Tracer`: a graph is replayed whole, in milliseconds."""
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
-        """As `Trace`."""
         assert self._replay is not None
         check()
         torch.add(self._order, token, out=self._row)

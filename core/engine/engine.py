@@ -45,7 +45,7 @@ from core.engine.session import Session
 from core.engine.stats import cache_bytes
 from core.loading.quantised_store import delete_quantised
 from core.storage.store import DiskStore
-from core.vision.decode import DecodedPicture, Decoder, read_picture
+from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
 from core.weights.memory import release_to_system
 
 # Time for writing contexts to disk before a model is unloaded.
@@ -59,7 +59,7 @@ class Engine:
     def __init__(self) -> None:
         self.loaded: LoadedModel | None = None
         # Separate from the loaded model's, so that a thumbnail waits for no reply.
-        self._decoder = Decoder()
+        self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
         """Replace the present model, which stays if the load fails. If memory can't hold both, but

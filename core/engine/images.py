@@ -18,8 +18,8 @@ from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
 from core.cache.embeddings import EmbeddingCache, SideEmbeddings
-from core.models.model import Model
-from core.vision.decode import Decoder, Picture, read_picture
+from core.models.decoder import Decoder
+from core.vision.decode import Picture, PictureDecoder, read_picture
 from core.vision.kinds import PictureProcessor
 from core.vision.processor import ProcessedImage
 
@@ -53,7 +53,7 @@ class ImageCatalog:
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
-        self._decoder = Decoder()
+        self._decoder = PictureDecoder()
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}
         self._described: dict[str, ProcessedImage] = {}
@@ -123,7 +123,7 @@ class Pictures:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         catalog: ImageCatalog,
         parts: list[ImagePart],
         embeddings: EmbeddingCache | SideEmbeddings,

@@ -33,7 +33,7 @@ from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.loading.quantised_store import kept_bytes, open_keeping, weights_budget
 from core.model_files import LookingTime
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
@@ -58,7 +58,7 @@ SMALLEST_CONTEXT = 2_048
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     settings: ModelSettings
-    model: Model
+    model: Decoder
     text: ChatText
     catalog: ImageCatalog
     processor: PictureProcessor | None
@@ -186,7 +186,7 @@ def open_processor(
     folder: ModelFolder,
     settings: ModelSettings,
     device: torch.device,
-    model: Model,
+    model: Decoder,
     text: ChatText,
 ) -> PictureProcessor | None:
     """The image processor; None for a model without vision. Raises MissingFileError,
@@ -212,7 +212,7 @@ def open_processor(
     return kinds.open_processor(path, config, limit or None, known_id)
 
 
-def context_length(settings: ModelSettings, model: Model, available: int) -> int:
+def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
     """Tokens in the slab: as set, else what the model supports and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
@@ -221,7 +221,7 @@ def context_length(settings: ModelSettings, model: Model, available: int) -> int
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
 
 
-def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes) -> ContextCache:
+def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
     """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     slab = context * kv_bytes_per_token(specs)
@@ -249,7 +249,7 @@ def disk_budget(blobs: DiskStore | None) -> int:
 def describe(
     settings: ModelSettings,
     folder: ModelFolder,
-    model: Model,
+    model: Decoder,
     precision: Precision,
     text: ChatText,
     processor: PictureProcessor | None,

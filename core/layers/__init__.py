@@ -1,1 +1,1 @@
-"""The layers of the families, each from its equation, over the ops in kernels."""
+"""The layers that the families share, over the operations in kernels."""

@@ -1,6 +1,6 @@
-"""Linear maps y = x W^T (+ b): one, or several of the same inputs as one.
+"""Linear maps y = x W^T (+ b): one, or several of the same inputs as one matrix.
 
-Knows what belongs together. How a matrix is kept and multiplied is the kernels' (kernels.linear).
+How a matrix is stored and multiplied is up to kernels.linear.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Linear:
 
 
 class JoinedLinear:
-    """Several maps of the same inputs: one matrix, read in one call.
+    """Several maps of the same inputs, stored as one matrix and read in one call.
 
     `parts` are published scopes in `weights` with their numbers of outputs; `input_norm` is the
-    norm whose result nothing else reads. With `reordered`, widths and an order as `Weights.matrix`
-    has it, outputs are put in that order first, and split by these widths.
+    norm before them, if nothing else reads its result. `reordered` has other widths to split the
+    outputs by, and the order to put them in first, as in `Weights.matrix`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class JoinedLinear:
         )
 
     def __call__(self, inputs: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:
-        """[n, num_inputs] -> for each width a view [n, its outputs] of one tensor."""
+        """[n, num_inputs] -> a view [n, outputs] of one tensor for each part."""
         watchdog.report_progress()
         outputs = self.matrix.step(inputs) if is_step else self.matrix(inputs)
         return torch.split(outputs, self._widths, dim=1)

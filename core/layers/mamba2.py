@@ -1,8 +1,8 @@
-"""Mamba-2: a state space that keeps one matrix per head instead of all keys.
+"""Mamba-2: a state space with one matrix per head.
 
 Dao and Gu 2024 (arXiv:2405.21060), as hybrids use it: one projection to a gate, to inputs, B and C
 under a causal convolution, and to time steps; the state space; a gated norm, or the gate alone. Its
-memory is the last rows before the convolution, and the matrices in float32.
+state is the last rows before the convolution, and the matrices in float32.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
-from core.layers.runs import Runs, convolved_parts, in_runs
+from core.layers.memory import Forward, LayerMemory, LayerState, RecurrentSpec, StateTensor
+from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.scans import SpaceInputs
@@ -23,40 +23,12 @@ from kernels.common.shapes import GroupNormShape, Mamba2Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba2Sizes:
-    """Heads of `head_dim` inputs and a state of `state_dim` each, convolution over `kernel`.
-
-    B and C are there once for each of `groups` of heads.
-    """
-
-    hidden: int
-    heads: int
-    head_dim: int
-    groups: int
-    state_dim: int
-    kernel: int
-
-    @property
-    def width(self) -> int:
-        return self.heads * self.head_dim
-
-    @property
-    def conv_width(self) -> int:
-        return sum(self.shape.widths)
-
-    @property
-    def shape(self) -> Mamba2Shape:
-        """As kernels want to know it."""
-        return Mamba2Shape(self.heads, self.head_dim, self.groups, self.state_dim, self.kernel)
-
-
-@dataclass(frozen=True, slots=True)
 class Mamba2Form:
-    """What families do differently.
+    """How the families differ.
 
-    `norm_groups` have a norm each, there is none if it is 0, and the gate multiplies before the
-    norm or after it. Time steps are kept within `limits`. `multipliers` are of the projection's
-    gate, inputs, B, C and time steps.
+    Each of `norm_groups` is normalised by itself, nothing if it is 0; the gate multiplies before
+    the norm or after it. Time steps are clamped to `limits`. `multipliers` are those of the
+    projection's gate, inputs, B, C and time steps.
     """
 
     epsilon: float
@@ -70,53 +42,46 @@ class Mamba2Form:
 
 
 class Mamba2:
-    """One mixer; long runs go through it in blocks that hand their state on.
-
-    `input_norm` as in `JoinedLinear`.
-    """
+    """One mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`."""
 
     def __init__(
         self,
         weights: Weights,
-        sizes: Mamba2Sizes,
+        width: int,
+        shape: Mamba2Shape,
         form: Mamba2Form,
         input_norm: InputNorm | None = None,
     ) -> None:
-        self.sizes, self.form = sizes, form
-        self.spec = _spec(sizes, weights.dtype)
-        width, heads, conv_width = sizes.width, sizes.heads, sizes.conv_width
+        self.shape, self.form, small = shape, form, torch.float32
+        self.specs = (_spec(shape, weights.dtype),)
+        heads, inner, channels = shape.heads, shape.widths[0], sum(shape.widths)
         self._groups = form.norm_groups or 1
-        norm_shape = GroupNormShape(self._groups, width // self._groups)
-        self._ops = weights.ops(sizes.shape, norm_shape)
-        self._widths = [width, conv_width, heads]
+        self._ops = weights.ops(shape, GroupNormShape(self._groups, inner // self._groups))
+        self._widths = [inner, channels, heads]
         self.projection = JoinedLinear(
             weights,
             [("in_proj", sum(self._widths))],
-            sizes.hidden,
+            width,
             bias=form.projection_bias,
             input_norm=input_norm,
         )
-        self.conv = _convolution(weights, sizes, form.multipliers)
-        self.conv_bias = (
-            weights.tensor("conv1d.bias", (conv_width,), torch.float32) if form.conv_bias else None
-        )
+        conv = weights.scope("conv1d")
+        self.conv = _multiplied_taps(conv, shape, form.multipliers[1:4])
+        self.conv_bias = conv.tensor("bias", (channels,), small) if form.conv_bias else None
         # Small, and exponentiated: float32 whatever the model's type.
-        self.rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
-        self.skip = weights.tensor("D", (heads,), torch.float32)
-        self.bias = weights.tensor("dt_bias", (heads,), torch.float32)
-        self.scale = (
-            weights.tensor("norm.weight", (width,), torch.float32) if form.norm_groups else None
-        )
-        self.output = Linear(weights, "out_proj", width, sizes.hidden, bias=form.output_bias)
+        self.rate = -weights.tensor("A_log", (heads,), small).exp()
+        self.skip = weights.tensor("D", (heads,), small)
+        self.bias = weights.tensor("dt_bias", (heads,), small)
+        self.scale = weights.tensor("norm.weight", (inner,), small) if form.norm_groups else None
+        self.output = Linear(weights, "out_proj", inner, width, bias=form.output_bias)
 
-    def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
-        """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
-        if memory.is_step:
-            return self._step(hidden, memory, layer)
-        return in_runs(self._runs, hidden, memory, layer)
+    def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
+        """`hidden` [n, width], normalised -> [n, width]."""
+        if forward.memory.is_step:
+            return self._step(hidden, forward.memory, slot)
+        return in_runs(self._runs, hidden, forward.memory, slot)
 
-    def _step(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
-        """The output [n, hidden_size] of tokens one after the other."""
+    def _step(self, hidden: Tensor, memory: LayerMemory, slot: int) -> Tensor:
         gate, mixed, steps = self._projected(hidden, True)
         times = self._times(steps)
 
@@ -127,18 +92,13 @@ class Mamba2:
             of_tokens = *heads, times[:count]
             return self._ops.mamba2_step(SpaceInputs(*of_tokens, self.rate, self.skip), space)
 
-        read = memory.advance(layer, advance)
+        read = memory.advance(slot, advance)
         return self.output(self._opened(read, gate), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:
-        """The output [n, hidden_size] of `runs`."""
         gate, mixed, steps = self._projected(hidden, False)
-        times, gated, start = self._times(steps), torch.empty_like(gate), 0
-        for num_rows, state in runs:
-            rows = slice(start, start + num_rows)
-            self._run(gated[rows], mixed[rows], gate[rows], times[rows], *state)
-            start += num_rows
-        return self.output(gated)
+        columns = mixed, gate, self._times(steps)
+        return self.output(run_by_run(self._run, gate, columns, runs))
 
     def _run(
         self,
@@ -149,47 +109,48 @@ class Mamba2:
         tail: Tensor,
         state: Tensor,
     ) -> None:
-        """What a run reads, through its gate into `result`; moves `tail` and `state` on."""
+        """Writes the gated output of a run into `result`; updates `tail` and `state`."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv, self.conv_bias):
             given = SpaceInputs(*self._heads(columns), times[part], self.rate, self.skip)
             read = self._ops.mamba2_run_(given, state)
             result[part] = self._opened(read, gate[part])
 
     def _projected(self, hidden: Tensor, is_step: bool) -> tuple[Tensor, ...]:
-        """Views [n, ..] of the gate, of what is convolved, and of the time steps."""
+        """Views [n, ..] of the gate, of the convolution's inputs, and of the time steps."""
         (projected,) = self.projection(hidden, is_step)
         return torch.split(projected, self._widths, dim=1)
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Split convolved columns [n, channels] into inputs by head, B and C by group."""
-        sizes = self.sizes
-        inputs, b, c = torch.split(columns, sizes.shape.widths, dim=1)
-        by_group = (-1, sizes.groups, sizes.state_dim)
-        return inputs.view(-1, sizes.heads, sizes.head_dim), b.view(by_group), c.view(by_group)
+        """Convolved columns [n, channels] as inputs by head, B and C by group."""
+        shape = self.shape
+        inputs, b, c = torch.split(columns, shape.widths, dim=1)
+        by_group = (-1, shape.groups, shape.state_dim)
+        return inputs.view(-1, shape.heads, shape.head_dim), b.view(by_group), c.view(by_group)
 
     def _times(self, steps: Tensor) -> Tensor:
         """The time steps [n, heads] float32."""
         return self._ops.time_steps(steps, self.bias, self.form.multipliers[-1], *self.form.limits)
 
     def _opened(self, read: Tensor, gate: Tensor) -> Tensor:
-        """What was read [n, heads, head_dim] through gate and norm: [n, width] as `gate`."""
+        """The output [n, heads, head_dim] through gate and norm: [n, ..] in the gate's type."""
         groups, form = read.reshape(read.shape[0], self._groups, -1), self.form
         return self._ops.gated_group_norm(
             groups, self.scale, gate, form.epsilon, form.multipliers[0], form.gate_first
         )
 
 
-def _convolution(weights: Weights, sizes: Mamba2Sizes, multipliers: tuple[float, ...]) -> Tensor:
-    """The taps [kernel, channels]. They take the multipliers of their inputs, which are the same
-    for all of a channel's rows; in float32 that rounds nothing that shows."""
-    shape = (sizes.conv_width, 1, sizes.kernel)
-    taps = weights.tensor("conv1d.weight", shape, torch.float32).squeeze(1).T
-    each = zip(multipliers[1:4], sizes.shape.widths, strict=True)
+def _multiplied_taps(
+    weights: Weights, shape: Mamba2Shape, multipliers: tuple[float, ...]
+) -> Tensor:
+    """The taps [taps, channels] times the `multipliers` of inputs, B and C, which are constant over
+    a channel; in float32 the rounding of that is negligible."""
+    each = zip(multipliers, shape.widths, strict=True)
     of_channels = torch.cat([torch.full((width,), number) for number, width in each])
-    return (taps * of_channels.to(taps.device)).contiguous()
+    taps = convolution_taps(weights, sum(shape.widths), shape.taps)
+    return taps * of_channels.to(taps.device)
 
 
-def _spec(sizes: Mamba2Sizes, dtype: torch.dtype) -> RecurrentSpec:
-    tail = StateTensor((sizes.kernel - 1, sizes.conv_width), dtype)
-    state = (sizes.heads, sizes.head_dim, sizes.state_dim)
+def _spec(shape: Mamba2Shape, dtype: torch.dtype) -> RecurrentSpec:
+    tail = StateTensor((shape.taps - 1, sum(shape.widths)), dtype)
+    state = (shape.heads, shape.head_dim, shape.state_dim)
     return RecurrentSpec((tail, StateTensor(state, torch.float32)))

@@ -1,7 +1,7 @@
-"""What a layer needs remembered between forwards, declared by the model and built by the cache.
+"""What layers remember between forwards: declared by the model, allocated by the cache.
 
-No layer asks how its memory is stored: during a forward it talks to a `LayerMemory`, which is the
-slab and the recurrent state of the sequence being worked on.
+Layers don't know how their memory is stored. During a forward they use a `LayerMemory`: the KV
+buffer and the recurrent states of one sequence.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from core.layers.rope import Rotations
+
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
-    """A layer that keeps one key and one value row [num_kv_heads, head_dim] per token."""
+    """One key row and one value row [num_kv_heads, head_dim] per token."""
 
     num_kv_heads: int
     head_dim: int
@@ -42,7 +44,7 @@ class StateTensor:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentSpec:
-    """A layer whose memory has a fixed size: for a gated delta net (conv tail, recurrent state)."""
+    """A state of fixed size; of a gated delta net, the convolution's last rows and the matrices."""
 
     tensors: tuple[StateTensor, ...]
 
@@ -56,26 +58,26 @@ LayerSpec = FullAttentionSpec | RecurrentSpec
 LayerState = tuple[Tensor, ...]
 
 Advance = Callable[[LayerState, int], Tensor]
-"""Updates a state in place over the first so many tokens of a step; returns what they read."""
+"""Advances a state in place over the first n tokens of a step; returns their outputs."""
 
 
 def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
-    """Bytes of keys and values one token adds over all layers."""
+    """Bytes of keys and values that one token adds, over all layers."""
     return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
 
 
 def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
-    """Bytes of the recurrent states at one place, whatever its depth."""
+    """Bytes of all recurrent states after any one token."""
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
 class LayerMemory(Protocol):
-    """The memory of one forward over the tokens of a run, of several, or of tokens generated.
+    """The memory of one forward over one or several runs of a prompt, or over generated tokens.
 
-    `runs` are the rows of each run, in their order; a picture's comes alone. With `is_step` the
-    rows are generated, whose states nobody keeps, so that kernels may round otherwise: each is a
-    run, with the bits that it has in a step of its own. `layer` is a slot: one for each mixer of
-    the model, of which a block may have several, or none.
+    `runs` are the lengths of the runs, in order; a picture is always a run alone. With `is_step`
+    every row is a generated token and a run of its own. No state of a step is saved, so kernels may
+    round differently, but several rows have the bits they have one by one. `layer` is the slot of a
+    mixer: the index of its spec in the model's `layer_specs`.
     """
 
     @property
@@ -89,18 +91,26 @@ class LayerMemory(Protocol):
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """The recurrent state before a run, which the layer updates in place, run after run; not
-        of a step."""
+        """The recurrent state before a run, updated in place run after run; not for steps."""
         ...
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
-        """What `advance` gives for all tokens of a step.
+        """What `advance` returns for all tokens of a step.
 
-        Where the last of them turn out not to follow it is called again, for fewer and with the
-        state from before the step: what else it reads must stay.
+        If the last tokens are rejected, `advance` is called again with fewer tokens and the state
+        from before the step, so nothing else that it reads may change.
         """
         ...
 
     def check_cancelled(self) -> None:
-        """Raise RequestCancelled when the request was cancelled; called between layers."""
+        """Raise RequestCancelled if the request was cancelled; called between layers."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What all layers of one forward share. `image`: the rows are one whole picture."""
+
+    rotations: Rotations
+    memory: LayerMemory
+    image: bool = False

@@ -1,4 +1,4 @@
-"""Normalisation layers. Their few numbers stay in float32, whatever the model's type."""
+"""Normalisation layers. RMS norms keep their weights in float32, whatever the model's type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernels.common.shapes import NormShape
 class RMSNorm:
     """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019).
 
-    `as_input` is what a matrix that alone reads the result is given (core.weights.smoothing).
+    `as_input` names the norm to the matrices that read its result (core.weights.smoothing).
     """
 
     _offset = 0.0
@@ -32,11 +32,11 @@ class RMSNorm:
     def of_sum(
         self, inputs: Tensor, residual: Tensor, multiplier: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """The norm of `residual` + multiplier * `inputs`, and that sum."""
+        """The norm of the sum `residual` + multiplier * `inputs`, and the sum."""
         return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon, multiplier)
 
     def times(self, multiplier: float) -> Self:
-        """The same norm, whose results are multiplied."""
+        """The same norm with multiplied results."""
         other = copy(self)
         other.scale = self.scale * multiplier
         return other
@@ -49,7 +49,7 @@ class ZeroCentredRMSNorm(RMSNorm):
 
 
 class GatedRMSNorm:
-    """RMS norm that multiplies by a plain w, then by silu(gate); gives the model's type."""
+    """RMS norm that multiplies by a plain w, then by silu(gate); returns the model's type."""
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)

@@ -1,4 +1,4 @@
-"""From positions to the cosines and sines that queries and keys are rotated by."""
+"""RoPE: the cosines and sines that queries and keys are rotated by."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Rotation = tuple[Tensor, Tensor]
 """Cosine and sine, each [n, rotary_dim / 2]."""
 
 Rotations = Mapping[str, Rotation]
-"""The rotation of a forward's tokens for each kind of layer, by its name."""
+"""The rotation of a forward's tokens for each kind of layer, by name."""
 
 
 def copy_rotations(given: Rotations, to: Rotations) -> None:
-    """The same kinds for as many tokens, to where others lie."""
+    """Copy rotations of the same kinds and number of tokens over those in `to`."""
     for name, rotation in given.items():
         for own, new in zip(to[name], rotation, strict=True):
             own.copy_(new)
@@ -35,11 +35,11 @@ def stretched_frequencies(
     high_frequency_factor: float,
     original_length: int,
 ) -> Tensor:
-    """Frequencies for longer contexts, as Llama 3.1 stretches them (its `rope_scaling`).
+    """Frequencies for longer contexts, as Llama 3.1 scales them (`rope_scaling`).
 
-    Waves that turn more than `high_frequency_factor` times within `original_length` stay, those
-    that turn less than `low_frequency_factor` times become `factor` times longer, and between the
-    two the change is gradual.
+    Waves that turn more than `high_frequency_factor` times within `original_length` are unchanged,
+    those that turn less than `low_frequency_factor` times become `factor` times longer, and in
+    between the change is gradual.
     """
     turns = original_length * frequencies / (2 * math.pi)
     kept = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
@@ -48,7 +48,7 @@ def stretched_frequencies(
 
 
 class RoPE:
-    """Ordinary RoPE: one position for a token, whatever it stands for (Su et al. 2021)."""
+    """Ordinary RoPE: one position for each token (Su et al. 2021)."""
 
     def __init__(self, frequencies: Tensor, dtype: torch.dtype) -> None:
         self._frequencies = frequencies
@@ -61,7 +61,7 @@ class RoPE:
 
 
 class InterleavedMRoPE:
-    """Multimodal RoPE whose frequencies take turns between the axes: T, H, W, T, H, W, ..
+    """Multimodal RoPE whose frequencies alternate between the axes: T, H, W, T, H, W, ..
 
     Frequency i follows the height for i % 3 == 1 and i < 3 * sections[1], the width for
     i % 3 == 2 and i < 3 * sections[2], and the temporal axis otherwise. Text has the same

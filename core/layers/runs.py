@@ -1,7 +1,7 @@
-"""What recurrent layers do alike: several runs in a forward, long ones in blocks, those in parts.
+"""Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run.
 
-A run's tail and state are handed from part to part and from block to block, so that what a layer
-computes of a run depends on no other.
+A run's convolution rows and state are passed on from block to block and from part to part, so the
+result of a run depends on no other run.
 """
 
 from __future__ import annotations
@@ -12,25 +12,62 @@ import torch
 from torch import Tensor
 
 from core.layers.memory import LayerMemory, LayerState
-from core.layers.rows import ROWS_PER_BLOCK
+from core.weights.plan import Weights
 from kernels.ops import Ops
 
+# A picture has up to 16,384 tokens; an MLP of width 17,408 over all of them at once would take
+# 1.1 GB for each temporary in bfloat16. The size is fixed: equal runs make equal calls.
+ROWS_PER_BLOCK = 1024
+# Of temporaries. No published model reaches it: an MLP of width 53,248 takes 327 MB in bfloat16.
+BYTES_PER_BLOCK = 512 * 2**20
+
 Runs = Iterable[tuple[int, LayerState]]
-"""The rows of each run and the state before it, which is asked for when the run before has moved
-its own on."""
+"""Length of each run and the state before it. Iterating asks for a state only after the previous
+run has been computed."""
+
+
+def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: int = 0) -> Tensor:
+    """`layer` over `inputs` [n, width], whose rows must be independent of each other.
+
+    `numbers` is how many numbers of temporaries a row takes, in the inputs' type.
+    """
+    most = BYTES_PER_BLOCK // max(numbers * inputs.element_size(), 1)
+    rows = max(min(ROWS_PER_BLOCK, most), 1)
+    if inputs.shape[0] <= rows:
+        return layer(inputs)
+    return torch.cat([layer(block) for block in torch.split(inputs, rows)])
 
 
 def in_runs(
-    layer_of: Callable[[Tensor, Runs], Tensor], hidden: Tensor, memory: LayerMemory, layer: int
+    layer_of: Callable[[Tensor, Runs], Tensor], hidden: Tensor, memory: LayerMemory, slot: int
 ) -> Tensor:
-    """`layer_of` over `hidden` [n, width] and its runs; one that is long goes in blocks."""
+    """`layer_of` over `hidden` [n, width] and its runs; a single long run goes in blocks."""
     if len(memory.runs) > 1:
-        states = (memory.state(layer, run) for run in range(len(memory.runs)))
+        states = (memory.state(slot, run) for run in range(len(memory.runs)))
         return layer_of(hidden, zip(memory.runs, states, strict=True))
-    state = memory.state(layer)
+    state = memory.state(slot)
     blocks = torch.split(hidden, ROWS_PER_BLOCK)
     outputs = [layer_of(block, [(block.shape[0], state)]) for block in blocks]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def run_by_run(
+    compute: Callable[..., None], like: Tensor, columns: tuple[Tensor, ...], runs: Runs
+) -> Tensor:
+    """Calls `compute(result, *columns, *state)` with the rows of each run; returns all results, of
+    the shape and type of `like`."""
+    result, start = torch.empty_like(like), 0
+    for num_rows, state in runs:
+        rows = slice(start, start + num_rows)
+        compute(result[rows], *(each[rows] for each in columns), *state)
+        start += num_rows
+    return result
+
+
+def convolution_taps(weights: Weights, channels: int, taps: int) -> Tensor:
+    """The weight of a causal depthwise convolution: [taps, channels] float32."""
+    weight = weights.tensor("weight", (channels, 1, taps), torch.float32)
+    return weight.squeeze(1).T.contiguous()
 
 
 def convolved_parts(
@@ -41,9 +78,9 @@ def convolved_parts(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """The rows of each part of a run, and its `columns` after the causal convolution as `dtype`.
+    """The rows of each part of a run, and its `columns` after the causal convolution, as `dtype`.
 
-    Once all parts are taken `tail`, the K - 1 rows before the run, has become its last.
+    `tail` holds the K - 1 rows before the run and, after the last part, the last rows of the run.
     """
     before, rows = tail.shape[0], tail
     rows_per_part = ops.rows_per_part or columns.shape[0]

@@ -1,7 +1,7 @@
-"""The gated short convolution of LFM2: a mixer that remembers a few rows and nothing else.
+"""The gated short convolution of LFM2: a mixer whose state is a few rows.
 
 out_proj(C * conv(B * x)), where B, C and x are one projection of the input and the convolution is
-causal and depthwise. Its memory is the last rows of B * x.
+causal and depthwise. Its state is the last rows of B * x.
 """
 
 from __future__ import annotations
@@ -10,50 +10,47 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
-from core.layers.runs import Runs, in_runs
+from core.layers.memory import Forward, LayerState, RecurrentSpec, StateTensor
+from core.layers.runs import Runs, convolution_taps, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import ShortConvShape
 
 
 class ShortConv:
-    """One mixer of `width` channels over `taps` tokens; long runs go through it in blocks.
-
-    `bias` is of both projections and of the convolution, `input_norm` as in `JoinedLinear`.
-    """
+    """One mixer; `bias` is that of both projections and of the convolution, `input_norm` as in
+    `JoinedLinear`."""
 
     def __init__(
         self,
         weights: Weights,
-        width: int,
-        taps: int,
+        shape: ShortConvShape,
         *,
         bias: bool,
         input_norm: InputNorm | None = None,
     ) -> None:
-        self.spec = RecurrentSpec((StateTensor((taps - 1, width), weights.dtype),))
-        self._ops = weights.ops(ShortConvShape(width, taps))
+        width = shape.channels
+        self.specs = (RecurrentSpec((StateTensor((shape.taps - 1, width), weights.dtype),)),)
+        self._ops = weights.ops(shape)
         parts = [("in_proj", 3 * width)]
         self.projection = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
-        conv = weights.tensor("conv.weight", (width, 1, taps), torch.float32)
-        self.conv = conv.squeeze(1).T.contiguous()
-        self.bias = weights.tensor("conv.bias", (width,), torch.float32) if bias else None
+        conv = weights.scope("conv")
+        self.conv = convolution_taps(conv, width, shape.taps)
+        self.bias = conv.tensor("bias", (width,), torch.float32) if bias else None
         self.output = Linear(weights, "out_proj", width, width, bias=bias)
 
-    def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
+    def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         """`hidden` [n, width], normalised -> [n, width]."""
-        if memory.is_step:
-            (projected,) = self.projection(hidden, True)
+        if not forward.memory.is_step:
+            return in_runs(self._runs, hidden, forward.memory, slot)
+        (projected,) = self.projection(hidden, True)
 
-            def advance(state: LayerState, count: int) -> Tensor:
-                return self._convolved(projected[:count], *state)
+        def advance(state: LayerState, count: int) -> Tensor:
+            return self._convolved(projected[:count], *state)
 
-            return self.output(memory.advance(layer, advance), True)
-        return in_runs(self._runs, hidden, memory, layer)
+        return self.output(forward.memory.advance(slot, advance), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:
-        """The output [n, width] of `runs`."""
         (projected,) = self.projection(hidden)
         outputs, start = [], 0
         for num_rows, state in runs:

@@ -18,7 +18,7 @@ from core.loading.quantised_file import QuantisedDamagedError, QuantisedFile, Qu
 from core.loading.quantised_store import Keeping
 from core.loading.read_plan import ReadWeights
 from core.loading.stream import Unquantised, stream_weights
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.weights.memory import available_bytes, check_memory, release_to_system
 from core.weights.plan import Weights
 from core.weights.spec import TensorSpec, Use
@@ -34,7 +34,7 @@ class ReadModel:
     the seconds spent on the kernels' layouts; `from_disk` means that matrices were read quantised.
     """
 
-    model: Model
+    model: Decoder
     weights_digest: str
     config: str
     packing_s: float = 0.0
@@ -145,7 +145,7 @@ class _Reading:
     def _layout(self) -> QuantisedLayout:
         return QuantisedLayout(self._plan.tensors, self._plan.formats, self._plan.packed)
 
-    def _build(self, source: _Source, bar: _Bar) -> Model:
+    def _build(self, source: _Source, bar: _Bar) -> Decoder:
         release_to_system()
         plan = self._plan
         weights = Weights(source, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)

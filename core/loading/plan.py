@@ -18,10 +18,9 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
-from core.layers.mtp import SCOPE
 from core.loading.registry import family_of
 from core.model_files import LookingTime
-from core.models.model import Model
+from core.models.decoder import MTP_SCOPE, Decoder
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from core.weights.plan import Weights, plan_weights
@@ -67,7 +66,7 @@ class _Skeleton:
 
 
 def _of_mtp(name: str) -> bool:
-    return name.startswith(f"{SCOPE}.")
+    return name.startswith(f"{MTP_SCOPE}.")
 
 
 def check_plain(name: str, spec: TensorSpec, entry: StoredTensor | None) -> None:
@@ -118,11 +117,12 @@ class ModelPlan:
 
     @property
     def config(self) -> str:
-        """All that was read from config.json, by the family and about packed weights."""
-        model = f"{self._family.build.__name__} {self._config!r}"
+        """What was read from config.json, by the family and about packed weights, written out."""
+        model = f"{self._family.name} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
-    def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Model:
+    def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Decoder:
+        """The model of these weights, with its MTP head or as if there was none."""
         hidden = frozenset() if with_mtp else self._mtp_names
         weights.stored = lambda name: (
             None if name in hidden else self._stored.get(self.published(name))
@@ -225,7 +225,7 @@ class HeldPlan:
         self.model, self.dtype, self.kernels = model, dtype, kernels
         self.formats, self.packed = kernels.formats, skeleton.packed
         self.has_mtp, self.vocab_size = skeleton.has_mtp, skeleton.vocab_size
-        self.config = f"{model.config} {SCOPE}" if skeleton.has_mtp else model.config
+        self.config = f"{model.config} {MTP_SCOPE}" if skeleton.has_mtp else model.config
         self.smoothed = smoothed_norms(
             (spec.input_norm, self._takes_scales(name, spec))
             for name, spec in skeleton.specs.items()
@@ -264,7 +264,7 @@ class HeldPlan:
         )
         return 3 * widest * PREFILL_ROWS * self.dtype.itemsize
 
-    def build(self, weights: Weights, device: torch.device) -> Model:
+    def build(self, weights: Weights, device: torch.device) -> Decoder:
         return self.model.build(weights, device, self.has_mtp)
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:

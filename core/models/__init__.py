@@ -1,1 +1,1 @@
-"""One file per family, named like the config's model_type."""
+"""The model families, each in one file over the same decoder and block."""

@@ -1,12 +1,9 @@
-"""What the families share: a table of embeddings, blocks, a final norm and a head; perhaps a tower.
-
-Knows the order in which a forward goes through them. What a block computes, how positions rotate
-and what the tensors are called in the files is each family's own.
-"""
+"""The decoder of every family: an embedding table, blocks, a final norm and a head; perhaps a
+vision tower and a head for multi-token prediction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,94 +11,133 @@ import torch
 from torch import Tensor
 
 from core.api.errors import NoVisionError
-from core.layers.memory import LayerMemory, LayerSpec
-from core.layers.mtp import MTPHead
+from core.layers.block import HybridBlock
+from core.layers.linear import Linear
+from core.layers.memory import Forward, LayerMemory, LayerSpec
+from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import Rotation, Rotations
-from core.models.config.settings import Settings
+from core.models.settings import Settings, TextSettings, parse_settings
 from core.weights.plan import Weights
 
+# Scope of the MTP head. A folder that has the tensor MTP_MARK has a head.
+MTP_SCOPE = "mtp"
+MTP_MARK = f"{MTP_SCOPE}.fc.weight"
 # Tokens that an MTP head may draft. The output head is a third of a small model's step, and a
 # vocabulary's first tokens are its most frequent.
 DRAFTED = 65_536
 
 
-class Block(Protocol):
-    """One layer of the text stack."""
+def _as_asked(config: Any, found: Collection[str]) -> Callable[[str], str]:
+    """For families whose folders use the names that the layers ask for."""
+    return lambda name: name
 
-    @property
-    def specs(self) -> tuple[LayerSpec, ...]:
-        """What the block needs remembered: a slot for each mixer, none for a block without any."""
-        ...
 
-    def __call__(
-        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
-    ) -> Tensor:
-        """[n, hidden_size] -> [n, hidden_size]; `layer` is its first slot of the memory.
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How one family reads its config, names its weights and is built.
 
-        `image` says that the rows are one whole picture.
-        """
-        ...
+    `name` is part of the fingerprint of saved contexts and never changes. `published_names` maps
+    the names that the layers ask for to those of a folder, from its config and its tensor names.
+    """
+
+    name: str
+    config: type[Settings]
+    build: Callable[[Any, Weights, torch.device], Decoder]
+    published_names: Callable[[Any, Collection[str]], Callable[[str], str]] = _as_asked
+
+    def parse(self, values: Mapping[str, Any]) -> Settings:
+        """config.json as the family's config; raises BrokenConfigError."""
+        return parse_settings(self.config, values)
 
 
 class Tower(Protocol):
-    """What turns a picture into rows that stand where token embeddings would."""
+    """A vision tower: turns a picture into rows in place of token embeddings."""
 
     @property
     def config(self) -> Settings:
-        """The tower's part of config.json, with what it leaves out."""
+        """`vision_config` of config.json, defaults included."""
         ...
 
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """Patches [rows * columns, patch width] -> [tokens, image_width]; `check` may raise."""
+        """Patches [rows * columns, patch width] -> [tokens, image_width].
+
+        Calls `check`, which may raise, before every block.
+        """
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """The parts that a family builds itself, and the sizes of those that are alike everywhere.
+class MTPHead:
+    """Predicts the token after the next: norm(block(fc([norm embedding; norm hidden]))).
 
-    `tied`: the head is the table of embeddings. The multipliers are of embeddings and logits. `mtp`
-    predicts the token after the next. `image_layers`: after so many of the first blocks further
-    features of a picture are added to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+    It reads a token's hidden row, after the final norm, and the embedding of the next token; its
+    block has keys and values of its own, and the model's output head reads the result. Gloeckle et
+    al. 2024 (arXiv:2404.19737); DeepSeek-V3 (arXiv:2412.19437), section 2.2.
     """
 
-    vocab_size: int
-    hidden_size: int
-    max_positions: int
-    tied: bool
-    blocks: Sequence[Block]
-    norm: Callable[[Tensor], Tensor]
-    ropes: Mapping[str, Callable[[Tensor], Rotation]]
-    tower: Tower | None = None
-    mtp: MTPHead | None = None
-    image_layers: int = 0
-    embedding_multiplier: float = 1.0
-    logits_multiplier: float = 1.0
+    def __init__(self, weights: Weights, width: int, epsilon: float, block: HybridBlock) -> None:
+        """`weights` is the scope of the head."""
+
+        def norm(name: str) -> ZeroCentredRMSNorm:
+            return ZeroCentredRMSNorm(weights.scope(name), width, epsilon)
+
+        self.embedding_norm = norm("pre_fc_norm_embedding")
+        self.hidden_norm = norm("pre_fc_norm_hidden")
+        self.join = Linear(weights, "fc", 2 * width, width)
+        self.block, self.specs = block, block.specs
+        self.norm = norm("norm")
+
+    def inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
+        return torch.cat([self.embedding_norm(embeddings), self.hidden_norm(hidden)], dim=1)
+
+    def __call__(self, inputs: Tensor, forward: Forward, slot: int) -> Tensor:
+        joined = self.join(inputs, forward.memory.is_step)
+        return self.norm(self.block(joined, forward, slot))
 
 
 class Decoder:
-    """A `Model` (core.models.model) over a `Stack`.
+    """A loaded model. The same call on the same machine gives the same bits: every choice of kernel
+    or row block depends on shapes alone.
 
-    The same call on the same machine gives the same bits: every choice of kernel or row block
-    depends on shapes alone.
+    `image_width` is the width of a picture's rows: more than `hidden_size` in families that add
+    features of a picture after further layers. `batch_invariant`: a row's bits don't depend on
+    the other runs of a forward. `batch_invariant_steps`: a step of several tokens has the bits of
+    steps of one.
     """
 
-    def __init__(self, stack: Stack, weights: Weights, text: Weights, device: torch.device) -> None:
-        """`text` is the scope in `weights` of the text stack, where the table lies."""
-        table = (stack.vocab_size, stack.hidden_size)
+    def __init__(
+        self,
+        weights: Weights,
+        text: Weights,
+        device: torch.device,
+        config: TextSettings,
+        *,
+        tied: bool,
+        blocks: Sequence[HybridBlock],
+        norm: Callable[[Tensor], Tensor],
+        ropes: Mapping[str, Callable[[Tensor], Rotation]],
+        tower: Tower | None = None,
+        mtp: MTPHead | None = None,
+        image_layers: int = 0,
+        embedding_multiplier: float = 1.0,
+        logits_multiplier: float = 1.0,
+    ) -> None:
+        """`text` is the scope in `weights` of the text stack, `config` its config. With `tied` the
+        head is the embedding table. After each of the first `image_layers` blocks further features
+        of a picture are added to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334)."""
+        hidden_size, vocab_size = config.hidden_size, config.vocab_size
         self.device, self.dtype = device, weights.dtype
-        self.hidden_size, self.vocab_size = stack.hidden_size, stack.vocab_size
-        self.image_width = stack.hidden_size * (1 + stack.image_layers)
-        self.max_positions = stack.max_positions
-        self.embedding = text.table("embed_tokens.weight", table)
-        scope, name = (text, "embed_tokens") if stack.tied else (weights, "lm_head")
-        self.head = scope.matrix([(name, stack.vocab_size)], stack.hidden_size)
+        self.hidden_size, self.vocab_size = hidden_size, vocab_size
+        self.image_width = hidden_size * (1 + image_layers)
+        self.max_positions = config.max_position_embeddings
+        self.embedding = text.table("embed_tokens.weight", (vocab_size, hidden_size))
+        scope, name = (text, "embed_tokens") if tied else (weights, "lm_head")
+        self.head = scope.matrix([(name, vocab_size)], hidden_size)
         self._draft_head = self.head.first(DRAFTED)
-        self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
-        self.tower, self.mtp = stack.tower, stack.mtp
-        self._multipliers = stack.embedding_multiplier, stack.logits_multiplier
+        self.blocks, self.norm, self.ropes = blocks, norm, ropes
+        self.tower, self.mtp = tower, mtp
+        self._multipliers = embedding_multiplier, logits_multiplier
         self.num_parameters = weights.num_parameters
         self.batch_invariant = weights.batch_invariant
         self.batch_invariant_steps = weights.batch_invariant_steps
@@ -112,7 +148,7 @@ class Decoder:
 
     @property
     def vision_config(self) -> dict[str, Any]:
-        """The tower's part of config.json, with what it leaves out; empty without a tower."""
+        """`vision_config` of config.json, defaults included; empty without a tower."""
         return self.tower.config.model_dump() if self.tower is not None else {}
 
     @property
@@ -121,9 +157,10 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What is remembered: the slots of all blocks, in their order, and the MTP head's."""
+        """What is remembered: the specs of all mixers in the order of the forward, then the MTP
+        head's."""
         specs = tuple(spec for block in self.blocks for spec in block.specs)
-        return specs if self.mtp is None else (*specs, self.mtp.spec)
+        return specs if self.mtp is None else (*specs, *self.mtp.specs)
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
@@ -147,22 +184,20 @@ class Decoder:
     def forward(
         self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
-        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
+        """[n, hidden_size] at `positions` [3, n] -> [n, hidden_size] after the final norm.
 
-        An `image` has to come whole, [n, image_width]: some families let its rows attend to one
-        another both ways.
-        Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
+        `image`: the rows are one whole picture, [n, image_width], which in some families attends
+        both ways. Raises RequestCancelled between layers.
         """
         rotations = self.rotations(positions, memory.runs)
         return self.through(embeddings, rotations, memory, image=image)
 
     @torch.inference_mode()
     def rotations(self, positions: Tensor, runs: tuple[int, ...]) -> Rotations:
-        """How positions [3, n] of `runs` rotate queries and keys, for every kind of layer that
-        asks."""
+        """The rotations at `positions` [3, n] of `runs`, by the name of each RoPE."""
         if len(runs) == 1:
             return {name: rope(positions) for name, rope in self.ropes.items()}
-        # Run by run: torch's cosine rounds otherwise at the end of a tensor than within it.
+        # Run by run: torch's cosine rounds differently at the end of a tensor.
         apart = [self.rotations(each, (each.shape[1],)) for each in positions.split(runs, dim=1)]
         return {name: _joined([run[name] for run in apart]) for name in self.ropes}
 
@@ -172,33 +207,34 @@ class Decoder:
     ) -> Tensor:
         """`forward` for tokens whose `rotations` are known."""
         hidden, *features = hidden.split(self.hidden_size, dim=1)
-        layer = 0
+        forward, slot = Forward(rotations, memory, image), 0
         for index, block in enumerate(self.blocks):
             memory.check_cancelled()
-            hidden = block(hidden, rotations, memory, layer, image)
+            hidden = block(hidden, forward, slot)
             if index < len(features):
                 hidden = hidden + features[index]
-            layer += len(block.specs)
+            slot += len(block.specs)
         return self.norm(hidden)
 
     @torch.inference_mode()
     def head_inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
-        """What the MTP head reads of tokens with `embeddings` [n, hidden_size], given the rows
-        `hidden` [n, hidden_size] of those before them -> [n, 2 hidden_size]."""
+        """The MTP head's inputs [n, 2 hidden_size]: `embeddings` [n, hidden_size] of tokens, and
+        the `hidden` rows [n, hidden_size] of the tokens before them."""
         assert self.mtp is not None
         return self.mtp.inputs(embeddings, hidden)
 
     @torch.inference_mode()
     def predict(self, inputs: Tensor, rotations: Rotations, memory: LayerMemory) -> Tensor:
         """The MTP head's rows [n, hidden_size] of `head_inputs`, at the positions of the tokens
-        before; `logits` are those of the tokens behind."""
+        before; `logits` of them predict the tokens after."""
         assert self.mtp is not None
         memory.check_cancelled()
-        return self.mtp(inputs, rotations, memory, len(self.layer_specs) - 1)
+        slot = len(self.layer_specs) - len(self.mtp.specs)
+        return self.mtp(inputs, Forward(rotations, memory), slot)
 
     @torch.inference_mode()
     def likeliest(self, hidden: Tensor) -> int:
-        """The likeliest token behind a row [hidden_size] of the MTP head, of the first DRAFTED."""
+        """The most likely of the first DRAFTED tokens after a row [hidden_size] of the MTP head."""
         return int(self._draft_head.step(hidden[None])[0].argmax())
 
     @torch.inference_mode()

@@ -1,7 +1,6 @@
-"""Falcon-H1 (text only): config, block with its cache specs, model, weight names.
+"""Falcon-H1 (text only): every block adds Mamba-2 and attention over the same input.
 
-Every block reads the same normalised input twice, with Mamba-2 and with full attention, and adds
-up both: it has two memories. Numbers in config.json multiply what goes in and out of everything.
+Numbers in config.json multiply the inputs and outputs of everything.
 """
 
 from __future__ import annotations
@@ -11,27 +10,33 @@ from typing import Any, Literal
 
 import torch
 from pydantic import model_validator
-from torch import Tensor
 
 from core.layers.attention import Attention
+from core.layers.block import HybridBlock, Norms, ParallelMixers
+from core.layers.feed_forward import SwiGLU
 from core.layers.mamba2 import Mamba2, Mamba2Form
-from core.layers.memory import LayerMemory, LayerSpec
-from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
-from core.layers.rope import RoPE, Rotations
-from core.models.config.attention_settings import AttentionSettings
-from core.models.config.mamba2_settings import Mamba2Settings, mamba2_spelling
-from core.models.config.rope_settings import RopeSettings, one_spelling
-from core.models.config.settings import Count, Depth, Multiplier, Positive, parse_settings
-from core.models.decoder import Decoder, Stack
+from core.layers.rope import RoPE
+from core.models.decoder import Decoder, Family
+from core.models.settings import (
+    Count,
+    Depth,
+    Mamba2Settings,
+    Multiplier,
+    Positive,
+    RopeSettings,
+    TextSettings,
+    head_dim_of,
+    mamba2_spelling,
+    rope_of,
+)
 from core.weights.plan import Weights
-from kernels.common.shapes import SumShape
 
 # ------------------------------------------------------------------ config
 
 
-class FalconH1Config(Mamba2Settings, AttentionSettings):
-    """config.json; what it leaves out has the value that transformers gives it."""
+class FalconH1Config(Mamba2Settings, TextSettings):
+    """config.json, with the defaults of transformers."""
 
     vocab_size: Count
     intermediate_size: Count
@@ -49,7 +54,7 @@ class FalconH1Config(Mamba2Settings, AttentionSettings):
     embedding_multiplier: Multiplier = 1.0
     lm_head_multiplier: Multiplier = 1.0
     attention_in_multiplier: Multiplier = 1.0
-    # Those that others are divided by, and that of the scores.
+    # Positive because others are divided by it, or because it multiplies scores.
     attention_out_multiplier: Positive = 1.0
     key_multiplier: Positive = 1.0
     mlp_multipliers: tuple[Multiplier, Multiplier] = (1.0, 1.0)
@@ -57,20 +62,18 @@ class FalconH1Config(Mamba2Settings, AttentionSettings):
     ssm_out_multiplier: Multiplier = 1.0
     ssm_multipliers: tuple[Multiplier, Multiplier, Multiplier, Multiplier, Multiplier] = (1.0,) * 5
 
-    @model_validator(mode="before")
     @classmethod
-    def _one_spelling(cls, values: Any) -> Any:
-        """Gather RoPE's keys in one place, and fill in what follows from other keys."""
-        if not isinstance(values, dict):
-            return values
-        given = {key: value for key, value in values.items() if value is not None}
-        for key in ("mlp_multipliers", "ssm_multipliers"):
-            if isinstance(given.get(key), list):
-                given[key] = tuple(given[key])
-        left_out = _left_out(values)
-        width = (left_out | given).get("mamba_d_ssm")
-        mamba = mamba2_spelling(given, width, given.get("mamba_n_heads", 128))
-        return left_out | given | mamba | {"rope_parameters": one_spelling(given)}
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        # In transformers some keys mean one thing as null and another where they are missing.
+        heads, hidden = values.get("num_attention_heads"), values.get("hidden_size")
+        key_heads = heads if "num_key_value_heads" in values else 8
+        defaults = head_dim_of(values) | {"num_key_value_heads": key_heads, "mamba_d_ssm": 1024}
+        expand = values.get("mamba_expand", 2)
+        if "mamba_d_ssm" in values and isinstance(hidden, int) and isinstance(expand, int):
+            defaults["mamba_d_ssm"] = expand * hidden
+        given = defaults | given
+        mamba = mamba2_spelling(given, given["mamba_d_ssm"])
+        return given | mamba | {"rope_parameters": rope_of(given)}
 
     @model_validator(mode="after")
     def _fits(self) -> FalconH1Config:
@@ -92,101 +95,63 @@ class FalconH1Config(Mamba2Settings, AttentionSettings):
         )
 
 
-def _left_out(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What transformers takes for keys that config.json may leave out, or say null for."""
-    heads, hidden = values.get("num_attention_heads"), values.get("hidden_size")
-    key_heads = heads if "num_key_value_heads" in values else 8
-    left_out: dict[str, Any] = {"num_key_value_heads": key_heads, "mamba_d_ssm": 1024}
-    if isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
-        left_out["head_dim"] = hidden // heads
-    expand = values.get("mamba_expand", 2)
-    if "mamba_d_ssm" in values and isinstance(hidden, int) and isinstance(expand, int):
-        left_out["mamba_d_ssm"] = expand * hidden
-    return left_out
-
-
-def parse_config(values: Mapping[str, Any]) -> FalconH1Config:
-    """config.json as a FalconH1Config; raises BrokenConfigError naming the keys at fault."""
-    return parse_settings(FalconH1Config, values)
-
-
-# ------------------------------------------------------------------ block
-
-
-class Block:
-    """x + m mamba(norm x) + a attention(norm x), then x + d mlp(norm x).
-
-    Every multiplier goes where it costs no rounding: what both mixers read is normalised once for
-    each, keys' is the scores' scale, those of results are the sums', and Mamba-2 has its own.
-    """
-
-    def __init__(self, weights: Weights, config: FalconH1Config) -> None:
-        width, epsilon = config.hidden_size, config.rms_norm_eps
-        norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
-        self.mlp_norm = RMSNorm(weights.scope("pre_ff_layernorm"), width, epsilon)
-        self.mamba_norm = norm.times(config.ssm_in_multiplier)
-        self.attention_norm = norm.times(config.attention_in_multiplier)
-        input_norm = norm.as_input
-        sizes = config.mamba_sizes_in(width)
-        self.mamba = Mamba2(weights.scope("mamba"), sizes, config.mamba_form, input_norm)
-        self.attention = Attention(
-            weights.scope("self_attn"),
-            config.attention_sizes,
-            None,
-            bias=config.attention_bias,
-            scale=config.head_dim**-0.5 * config.key_multiplier,
-            input_norm=input_norm,
-        )
-        gate_multiplier, self._of_mlp = config.mlp_multipliers
-        self.mlp = SwiGLU(
-            weights.scope("feed_forward"),
-            width,
-            config.intermediate_size,
-            bias=config.mlp_bias,
-            input_norm=self.mlp_norm.as_input,
-            gate_multiplier=gate_multiplier,
-        )
-        self._of_attention = config.attention_out_multiplier
-        self._of_mamba = config.ssm_out_multiplier / config.attention_out_multiplier
-        self._add = weights.ops(SumShape(width)).add
-
-    def __call__(
-        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
-    ) -> Tensor:
-        mixed = self.mamba(self.mamba_norm(hidden), memory, layer)
-        inputs, rotation = self.attention_norm(hidden), rotations["full_attention"]
-        attended = self.attention(inputs, rotation, memory, layer + 1)
-        both = self._add(attended, mixed, self._of_mamba)
-        normed, hidden = self.mlp_norm.of_sum(both, hidden, self._of_attention)
-        return self._add(hidden, self.mlp(normed, memory.is_step), self._of_mlp)
-
-    @property
-    def specs(self) -> tuple[LayerSpec, ...]:
-        return self.mamba.spec, self.attention.spec
-
-
 # ------------------------------------------------------------------ model
 
 
-class FalconH1Model(Decoder):
-    """The text stack and its head."""
+def _block(config: FalconH1Config, weights: Weights) -> HybridBlock:
+    """Applies every multiplier where it isn't rounded: the mixers' inputs are normalised once for
+    each, the keys' is part of the scores' scale, those of outputs belong to the sums, and Mamba-2
+    has its own."""
+    width, epsilon = config.hidden_size, config.rms_norm_eps
+    norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
+    mlp_norm = RMSNorm(weights.scope("pre_ff_layernorm"), width, epsilon)
+    mamba = Mamba2(
+        weights.scope("mamba"), width, config.mamba_shape, config.mamba_form, norm.as_input
+    )
+    attention = Attention(
+        weights.scope("self_attn"),
+        width,
+        config.attention_shape(),
+        bias=config.attention_bias,
+        scale=config.head_dim**-0.5 * config.key_multiplier,
+        input_norm=norm.as_input,
+    )
+    gate_multiplier, mlp_multiplier = config.mlp_multipliers
+    mlp = SwiGLU(
+        weights.scope("feed_forward"),
+        width,
+        config.intermediate_size,
+        bias=config.mlp_bias,
+        input_norm=mlp_norm.as_input,
+        gate_multiplier=gate_multiplier,
+    )
+    mixers = ParallelMixers(
+        weights,
+        width,
+        (norm.times(config.ssm_in_multiplier), mamba),
+        (norm.times(config.attention_in_multiplier), attention),
+        config.ssm_out_multiplier / config.attention_out_multiplier,
+    )
+    multipliers = config.attention_out_multiplier, mlp_multiplier
+    return HybridBlock(weights, width, Norms(None, mlp_norm), mixers, mlp, multipliers)
 
-    def __init__(self, config: FalconH1Config, weights: Weights, device: torch.device) -> None:
-        scope = weights.scope("model")
-        frequencies = config.rope_parameters.frequencies(config.head_dim, device)
-        norm = RMSNorm(scope.scope("final_layernorm"), config.hidden_size, config.rms_norm_eps)
-        stack = Stack(
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            max_positions=config.max_position_embeddings,
-            tied=config.tie_word_embeddings,
-            blocks=[
-                Block(scope.scope(f"layers.{index}"), config)
-                for index in range(config.num_hidden_layers)
-            ],
-            norm=norm,
-            ropes={"full_attention": RoPE(frequencies, weights.dtype)},
-            embedding_multiplier=config.embedding_multiplier,
-            logits_multiplier=config.lm_head_multiplier,
-        )
-        super().__init__(stack, weights, scope, device)
+
+def build(config: FalconH1Config, weights: Weights, device: torch.device) -> Decoder:
+    scope, layers = weights.scope("model"), range(config.num_hidden_layers)
+    frequencies = config.rope_parameters.frequencies(config.head_dim, device)
+    norm = RMSNorm(scope.scope("final_layernorm"), config.hidden_size, config.rms_norm_eps)
+    return Decoder(
+        weights,
+        scope,
+        device,
+        config,
+        tied=config.tie_word_embeddings,
+        blocks=[_block(config, scope.scope(f"layers.{layer}")) for layer in layers],
+        norm=norm,
+        ropes={"full_attention": RoPE(frequencies, weights.dtype)},
+        embedding_multiplier=config.embedding_multiplier,
+        logits_multiplier=config.lm_head_multiplier,
+    )
+
+
+FAMILY = Family("FalconH1Model", FalconH1Config, build)

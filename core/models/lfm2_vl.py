@@ -1,28 +1,28 @@
-"""LFM2-VL: config, vision tower, projector, model, weight names.
+"""LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape.
 
-LFM2's text stack behind a SigLIP 2 tower that sees pictures in their own shape. A large picture is
-cut into tiles, each of which the tower sees alone (core.vision.tiles); its tokens attend as text.
+A large picture is cut into tiles, each of which the tower sees alone (core.vision.tiles); a
+picture's tokens attend as text does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Collection
+from typing import Literal
 
 import torch
 from pydantic import model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.layers.feed_forward import GeluMLP
 from core.layers.linear import Linear
-from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm
 from core.models import lfm2
-from core.models.config.settings import Count, Settings, parse_settings
-from core.models.decoder import Decoder
+from core.models.decoder import Decoder, Family
 from core.models.lfm2 import Lfm2Config
-from core.models.towers.siglip import SiglipConfig, VisionBlock
+from core.models.settings import Count, Settings
+from core.models.siglip import SiglipConfig, VisionBlock
 from core.weights.plan import Weights
 
 _EPSILON = 1e-5  # of the projector's LayerNorm; not in the config
@@ -31,7 +31,7 @@ _EPSILON = 1e-5  # of the projector's LayerNorm; not in the config
 
 
 class VisionConfig(SiglipConfig):
-    """`vision_config` of config.json; the table has `num_patches` positions, a square of them."""
+    """`vision_config` of config.json; `num_patches` positions form a square table."""
 
     model_type: Literal["siglip2_vision_model"] = "siglip2_vision_model"
     num_patches: Count = 256
@@ -44,7 +44,7 @@ class VisionConfig(SiglipConfig):
 
 
 class Lfm2VlConfig(Settings):
-    """What the model needs of config.json."""
+    """config.json."""
 
     text_config: Lfm2Config
     vision_config: VisionConfig | None = None
@@ -59,13 +59,8 @@ class Lfm2VlConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding; the older spelling wins, as in transformers."""
+        """Whether the head is the embedding table; the older key wins, as in transformers."""
         return self.tie_word_embeddings if self.tie_embedding is None else self.tie_embedding
-
-
-def parse_config(values: Mapping[str, Any]) -> Lfm2VlConfig:
-    """config.json as an Lfm2VlConfig; raises BrokenConfigError naming the keys at fault."""
-    return parse_settings(Lfm2VlConfig, values)
 
 
 # ------------------------------------------------------------------ tower
@@ -103,11 +98,7 @@ class VisionTower:
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """[rows * columns, patch width], row by row -> [tokens, hidden_size of the text stack].
-
-        `rows` and `columns` are multiples of `downsample_factor`; `check` is called before every
-        block and may raise.
-        """
+        """Patches row by row; `rows` and `columns` are multiples of `downsample_factor`."""
         hidden = self.patches(pixels.to(self._dtype))
         hidden = hidden + self._position_embedding(rows, columns).to(hidden.dtype)
         for block in self.blocks:
@@ -117,14 +108,14 @@ class VisionTower:
         return self.projector(merged if self.merged_norm is None else self.merged_norm(merged))
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The square table resized to the grid, as a picture is, row by row; float32."""
+        """The square table resized to the grid like a picture, row by row; float32."""
         side = math.isqrt(self.config.num_patches)
         table = self.positions.float().view(1, side, side, -1).permute(0, 3, 1, 2)
         resized = F.interpolate(table, (rows, columns), mode="bilinear", antialias=True)
         return resized.flatten(2)[0].T
 
     def _merged(self, hidden: Tensor, rows: int, columns: int) -> Tensor:
-        """The patches of each square of neighbours side by side: row by row, as the squares."""
+        """The patches of each square of neighbours side by side, squares row by row."""
         side = self._side
         squares = hidden.view(rows // side, side, columns // side, side, -1).transpose(1, 2)
         return squares.reshape(-1, side * side * hidden.shape[1])
@@ -133,24 +124,17 @@ class VisionTower:
 # ------------------------------------------------------------------ model
 
 
-class Lfm2VlModel(Decoder):
-    """The text stack, its head, and the vision tower where the folder has one."""
-
-    def __init__(self, config: Lfm2VlConfig, weights: Weights, device: torch.device) -> None:
-        scope, vision = weights.scope("model.language_model"), config.vision_config
-        tower = VisionTower(weights, config, vision) if vision else None
-        stack = lfm2.stack_of(config.text_config, scope, device, config.tied, tower)
-        super().__init__(stack, weights, scope, device)
+def build(config: Lfm2VlConfig, weights: Weights, device: torch.device) -> Decoder:
+    scope, vision = weights.scope("model.language_model"), config.vision_config
+    tower = VisionTower(weights, config, vision) if vision else None
+    return lfm2.decoder(config.text_config, weights, scope, device, config.tied, tower)
 
 
-# ------------------------------------------------------------------ weight names
-
-# What the tower is called, in files of transformers 5 and of 4.
+# The tower's scope in files of transformers 5, and of 4.
 _TOWER, _OLDER_TOWER = "model.vision_tower.", "model.vision_tower.vision_model."
 
 
 def published_names(config: Lfm2VlConfig, found: Collection[str]) -> Callable[[str], str]:
-    """From the names that layers ask for to the folder's."""
     older = f"{_OLDER_TOWER}post_layernorm.weight" in found
 
     def published(name: str) -> str:
@@ -159,3 +143,6 @@ def published_names(config: Lfm2VlConfig, found: Collection[str]) -> Callable[[s
         return lfm2.published_name(name)
 
     return published
+
+
+FAMILY = Family("Lfm2VlModel", Lfm2VlConfig, build, published_names)

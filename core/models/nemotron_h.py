@@ -1,8 +1,7 @@
-"""Nemotron-H (text only): config, block with its cache spec, model, weight names.
+"""Nemotron-H (text only): each block is Mamba-2, attention without positions, an MLP or experts.
 
-Each block is one thing alone: Mamba-2, full attention without positions, or what remembers nothing:
-an MLP, or sparse experts beside one. Experts are chosen by sigmoids, and may read a projection to
-fewer numbers.
+Experts are chosen by sigmoids, may read a projection to fewer numbers, and every token goes through
+a shared MLP next to them.
 """
 
 from __future__ import annotations
@@ -13,26 +12,21 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from core.layers.attention import Attention
-from core.layers.experts import ExpertSizes, FeedForward, SparseExperts, WithShared
-from core.layers.mamba2 import Mamba2, Mamba2Form, Mamba2Sizes
-from core.layers.memory import LayerMemory, LayerSpec
-from core.layers.mlp import SquaredReluMLP
+from core.layers.block import HybridBlock, Mixer, Norms
+from core.layers.feed_forward import FeedForward, SparseExperts, SquaredReluMLP, WithShared
+from core.layers.mamba2 import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
-from core.layers.rope import Rotations
-from core.models.config.attention_settings import AttentionSettings
-from core.models.config.settings import Count, Positive, Taps, parse_settings
-from core.models.decoder import Decoder, Stack
+from core.models.decoder import Decoder, Family
+from core.models.settings import Count, Positive, Taps, TextSettings
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.shapes import Routing, SumShape
+from kernels.common.shapes import ExpertShape, Mamba2Shape, Routing
 
 BlockType = Literal["linear_attention", "full_attention", "mlp", "moe"]
 _LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 _OLDER_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
-# Keys under the names that older files have for them.
 _OLDER_KEYS = {
     "mamba_n_groups": "n_groups",
     "mamba_d_conv": "conv_kernel",
@@ -45,8 +39,8 @@ _MOST_BLOCKS = 1024
 # ------------------------------------------------------------------ config
 
 
-class NemotronHConfig(AttentionSettings):
-    """config.json; what it leaves out has the value that transformers gives it."""
+class NemotronHConfig(TextSettings):
+    """config.json, with the defaults of transformers."""
 
     vocab_size: Count = 131072
     hidden_size: Count = 4096
@@ -80,13 +74,8 @@ class NemotronHConfig(AttentionSettings):
     n_group: Count = 1
     topk_group: Count = 1
 
-    @model_validator(mode="before")
     @classmethod
-    def _one_spelling(cls, values: Any) -> Any:
-        """The kinds of blocks from whichever key has them, and older keys under newer names."""
-        if not isinstance(values, dict):
-            return values
-        given = {key: value for key, value in values.items() if value is not None}
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         older = {name: given[key] for key, name in _OLDER_KEYS.items() if key in given}
         types = given.get("layers_block_type", given.get("layer_types"))
         if types is None:
@@ -94,7 +83,7 @@ class NemotronHConfig(AttentionSettings):
         if isinstance(types, str):
             types = [_LETTERS.get(letter, letter) for letter in types[: _MOST_BLOCKS + 1]]
         if isinstance(types, list):
-            given["layers_block_type"] = tuple(_OLDER_NAMES.get(str(each), each) for each in types)
+            given["layers_block_type"] = [_OLDER_NAMES.get(str(each), each) for each in types]
         return given | older
 
     @model_validator(mode="after")
@@ -107,7 +96,7 @@ class NemotronHConfig(AttentionSettings):
         return self
 
     def _check_experts(self) -> None:
-        """Raises ValueError where experts can't be chosen as the other keys say."""
+        """Raises ValueError if experts can't be chosen as the other keys say."""
         size, rest = divmod(self.n_routed_experts, self.n_group)
         if rest or (self.n_group > 1 and size < 2):
             raise ValueError('"n_group" does not part "n_routed_experts" into groups')
@@ -119,8 +108,8 @@ class NemotronHConfig(AttentionSettings):
             raise ValueError('"mlp_bias" is not supported beside "moe_latent_size"')
 
     @property
-    def expert_sizes(self) -> ExpertSizes:
-        routing = Routing(
+    def routing(self) -> Routing:
+        return Routing(
             k=self.num_experts_per_tok,
             normalise=self.norm_topk_prob,
             sigmoid=True,
@@ -128,25 +117,11 @@ class NemotronHConfig(AttentionSettings):
             open_groups=self.topk_group,
             scale=self.routed_scaling_factor,
         )
-        return ExpertSizes(
-            hidden=self.hidden_size,
-            inner=self.moe_intermediate_size,
-            count=self.n_routed_experts,
-            routing=routing,
-            gated=False,
-            latent=self.moe_latent_size,
-        )
 
     @property
-    def mamba_sizes(self) -> Mamba2Sizes:
-        return Mamba2Sizes(
-            hidden=self.hidden_size,
-            heads=self.mamba_num_heads,
-            head_dim=self.mamba_head_dim,
-            groups=self.n_groups,
-            state_dim=self.ssm_state_size,
-            kernel=self.conv_kernel,
-        )
+    def mamba_shape(self) -> Mamba2Shape:
+        heads, head_dim = self.mamba_num_heads, self.mamba_head_dim
+        return Mamba2Shape(heads, head_dim, self.n_groups, self.ssm_state_size, self.conv_kernel)
 
     @property
     def mamba_form(self) -> Mamba2Form:
@@ -156,100 +131,78 @@ class NemotronHConfig(AttentionSettings):
             conv_bias=self.use_conv_bias,
             projection_bias=self.use_bias,
             output_bias=self.use_bias,
-            # Of tokens that are generated too, or what a token is would depend on who wrote it.
+            # For generated tokens too, or a token's state would depend on who wrote it.
             limits=(self.time_step_min, math.inf),
         )
-
-
-def parse_config(values: Mapping[str, Any]) -> NemotronHConfig:
-    """config.json as a NemotronHConfig; raises BrokenConfigError naming the keys at fault."""
-    return parse_settings(NemotronHConfig, values)
-
-
-# ------------------------------------------------------------------ block
-
-
-class Block:
-    """x + mixer(norm x)."""
-
-    def __init__(self, weights: Weights, config: NemotronHConfig, kind: BlockType) -> None:
-        width = config.hidden_size
-        self.norm = RMSNorm(weights.scope("norm"), width, config.layer_norm_epsilon)
-        self._add = weights.ops(SumShape(width)).add
-        scope, input_norm = weights.scope("mixer"), self.norm.as_input
-        self.mixer: Mamba2 | Attention | FeedForward
-        if kind == "linear_attention":
-            self.mixer = Mamba2(scope, config.mamba_sizes, config.mamba_form, input_norm)
-        elif kind == "full_attention":
-            sizes = config.attention_sizes
-            self.mixer = Attention(scope, sizes, None, bias=False, input_norm=input_norm)
-        elif kind == "mlp":
-            self.mixer = _mlp(scope, config, config.intermediate_size, input_norm)
-        else:
-            inner, shared = (
-                config.moe_shared_expert_intermediate_size,
-                scope.scope("shared_experts"),
-            )
-            self.mixer = WithShared(
-                scope,
-                width,
-                SparseExperts(scope, config.expert_sizes, input_norm),
-                _mlp(shared, config, inner, input_norm),
-            )
-
-    def __call__(
-        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
-    ) -> Tensor:
-        inputs = self.norm(hidden)
-        if isinstance(self.mixer, Mamba2):
-            mixed = self.mixer(inputs, memory, layer)
-        elif isinstance(self.mixer, Attention):
-            mixed = self.mixer(inputs, None, memory, layer)
-        else:
-            mixed = self.mixer(inputs, memory.is_step)
-        return self._add(hidden, mixed)
-
-    @property
-    def specs(self) -> tuple[LayerSpec, ...]:
-        return (self.mixer.spec,) if isinstance(self.mixer, Mamba2 | Attention) else ()
-
-
-def _mlp(weights: Weights, config: NemotronHConfig, inner: int, norm: InputNorm) -> SquaredReluMLP:
-    width, bias = config.hidden_size, config.mlp_bias
-    return SquaredReluMLP(weights, width, inner, bias=bias, input_norm=norm)
 
 
 # ------------------------------------------------------------------ model
 
 
-class NemotronHModel(Decoder):
-    """The text stack and its head."""
-
-    def __init__(self, config: NemotronHConfig, weights: Weights, device: torch.device) -> None:
-        scope = weights.scope("model")
-        stack = Stack(
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            max_positions=config.max_position_embeddings,
-            tied=config.tie_word_embeddings,
-            blocks=[
-                Block(scope.scope(f"layers.{index}"), config, kind)
-                for index, kind in enumerate(config.layers_block_type)
-            ],
-            norm=RMSNorm(scope.scope("norm_f"), config.hidden_size, config.layer_norm_epsilon),
-            ropes={},
-        )
-        super().__init__(stack, weights, scope, device)
+def _block(config: NemotronHConfig, weights: Weights, kind: BlockType) -> HybridBlock:
+    width = config.hidden_size
+    norm = RMSNorm(weights.scope("norm"), width, config.layer_norm_epsilon)
+    scope, input_norm = weights.scope("mixer"), norm.as_input
+    mixer: Mixer | None = None
+    feed_forward: FeedForward | None = None
+    if kind == "linear_attention":
+        mixer = Mamba2(scope, width, config.mamba_shape, config.mamba_form, input_norm)
+    elif kind == "full_attention":
+        shape = config.attention_shape()
+        mixer = Attention(scope, width, shape, rope=None, input_norm=input_norm)
+    elif kind == "mlp":
+        feed_forward = _mlp(config, scope, config.intermediate_size, input_norm)
+    else:
+        feed_forward = _experts(config, scope, input_norm)
+    return HybridBlock(weights, width, Norms(norm, norm), mixer, feed_forward)
 
 
-# ------------------------------------------------------------------ weight names
+def _experts(config: NemotronHConfig, weights: Weights, norm: InputNorm) -> FeedForward:
+    width, latent = config.hidden_size, config.moe_latent_size
+    shape = ExpertShape(
+        latent or width,
+        config.moe_intermediate_size,
+        config.n_routed_experts,
+        config.routing,
+        shared=False,
+        gated=False,
+    )
+    sparse = SparseExperts(weights, width, shape, input_norm=norm, latent=latent is not None)
+    inner = config.moe_shared_expert_intermediate_size
+    shared = _mlp(config, weights.scope("shared_experts"), inner, norm)
+    return WithShared(weights, width, sparse, shared)
+
+
+def _mlp(config: NemotronHConfig, weights: Weights, inner: int, norm: InputNorm) -> SquaredReluMLP:
+    width, bias = config.hidden_size, config.mlp_bias
+    return SquaredReluMLP(weights, width, inner, bias=bias, input_norm=norm)
+
+
+def build(config: NemotronHConfig, weights: Weights, device: torch.device) -> Decoder:
+    scope = weights.scope("model")
+    return Decoder(
+        weights,
+        scope,
+        device,
+        config,
+        tied=config.tie_word_embeddings,
+        blocks=[
+            _block(config, scope.scope(f"layers.{layer}"), kind)
+            for layer, kind in enumerate(config.layers_block_type)
+        ],
+        norm=RMSNorm(scope.scope("norm_f"), config.hidden_size, config.layer_norm_epsilon),
+        ropes={},
+    )
+
+
+# ------------------------------------------------------------------ names
 
 _TABLE, _OTHER_TABLE = "model.embed_tokens.", "model.embeddings."
 _SPELLINGS = "backbone.", "model."
 
 
 def published_names(config: NemotronHConfig, found: Collection[str]) -> Callable[[str], str]:
-    """From the names the model asks for to the folder's: releases say backbone for model."""
+    """Releases say backbone for model."""
     present = [each for each in _SPELLINGS if f"{each}norm_f.weight" in found]
     spelling = (present or _SPELLINGS)[0]
 
@@ -258,3 +211,6 @@ def published_names(config: NemotronHConfig, found: Collection[str]) -> Callable
         return spelling + name.removeprefix("model.") if name.startswith("model.") else name
 
     return published
+
+
+FAMILY = Family("NemotronHModel", NemotronHConfig, build, published_names)

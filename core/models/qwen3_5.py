@@ -1,61 +1,56 @@
-"""Qwen3.5 and its kin (3.6, 3.8; dense): config, block with its cache spec, model, weight names.
+"""Qwen3.5 and its kin (3.6, 3.8), dense: gated delta nets, every fourth layer gated attention.
 
-Those with sparse experts (qwen3_5_moe) and their elder (qwen3_next) differ in feed-forward layers
-and in how weights lie in the files.
-
-A hybrid: most layers are gated delta nets with a state of fixed size, every fourth is full
-attention with interleaved M-RoPE. Knows the arithmetic of a forward; where its memory lies is the
-cache's business, when it runs the engine's.
+Attention rotates by interleaved M-RoPE; a picture attends as text does. The variants with sparse
+experts are in qwen3_5_moe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
-from torch import Tensor
+from pydantic import Field, model_validator
 
-from core.layers.attention import AttentionSizes, GatedAttention
-from core.layers.experts import FeedForward, MakeFeedForward
-from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
-from core.layers.memory import LayerMemory, LayerSpec
-from core.layers.mlp import SwiGLU
-from core.layers.mtp import MARK, SCOPE, MTPHead
+from core.layers.attention import Attention
+from core.layers.block import HybridBlock, MakeFeedForward, Mixer, Norms
+from core.layers.feed_forward import FeedForward, SwiGLU
+from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import ZeroCentredRMSNorm
-from core.layers.rope import InterleavedMRoPE, Rotations
-from core.models.config.attention_settings import AttentionSettings
-from core.models.config.settings import Count, Depth, Positive, Settings, Taps, parse_settings
-from core.models.decoder import Decoder, Stack
-from core.models.towers.qwen3_5_vision import VisionConfig, VisionTower
+from core.layers.rope import InterleavedMRoPE
+from core.models.decoder import MTP_MARK, MTP_SCOPE, Decoder, Family, MTPHead
+from core.models.qwen3_5_vision import VisionConfig, VisionTower
+from core.models.settings import (
+    Count,
+    Depth,
+    ExpertSettings,
+    Index,
+    Positive,
+    Settings,
+    Taps,
+    TextSettings,
+    rope_of,
+)
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.shapes import SumShape
+from kernels.common.shapes import DeltaShape
 
 LayerType = Literal["linear_attention", "full_attention"]
-Section = Annotated[int, Field(ge=0)]
 
 # ------------------------------------------------------------------ config
 
 
 class RopeConfig(Settings):
-    """`rope_parameters`, or `rope_scaling` with `rope_theta` beside it in older files."""
+    """`rope_parameters`, or `rope_scaling` and keys next to it in older files."""
 
     rope_type: Literal["default", "mrope"] = "default"
     rope_theta: Positive = 10000.0
     partial_rotary_factor: float = Field(default=0.25, gt=0, le=1)
-    mrope_section: tuple[Section, Section, Section] = (11, 11, 10)
+    mrope_section: tuple[Index, Index, Index] = (11, 11, 10)
     mrope_interleaved: Literal[True] = True
 
-    @field_validator("mrope_section", mode="before")
-    @classmethod
-    def _list(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
-
-class TextConfig(AttentionSettings):
+class TextConfig(TextSettings):
     """`text_config` of config.json, or the whole of it in a text-only folder."""
 
     vocab_size: Count
@@ -77,22 +72,15 @@ class TextConfig(AttentionSettings):
     rope_parameters: RopeConfig = RopeConfig()
     tie_word_embeddings: bool | None = None
 
-    @model_validator(mode="before")
+    # Whether the file groups the delta nets' projections by key head (Qwen3-Next).
+    by_key_head: ClassVar[bool] = False
+
     @classmethod
-    def _one_spelling(cls, values: Any) -> Any:
-        """Gather RoPE's keys in one place."""
-        if not isinstance(values, dict):
-            return values
-        values = dict(values)
-        rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-        if not isinstance(rope, dict):
-            raise ValueError('"rope_parameters" is not an object')
-        rope = {"rope_type": rope.get("type", "default")} | rope
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        given = super().respell(given, values)
         beside = ("rope_theta", "partial_rotary_factor")
-        values["rope_parameters"] = {key: values[key] for key in beside if key in values} | rope
-        if isinstance(values.get("layer_types"), list):
-            values["layer_types"] = tuple(values["layer_types"])
-        return values
+        rope = {key: given[key] for key in beside if key in given} | rope_of(given)
+        return given | {"rope_parameters": rope}
 
     @model_validator(mode="after")
     def _fits(self) -> TextConfig:
@@ -119,28 +107,29 @@ class TextConfig(AttentionSettings):
         )
 
     @property
-    def attention_sizes(self) -> AttentionSizes:
-        return replace(super().attention_sizes, rotary_dim=self.rotary_dim)
-
-    @property
-    def delta_net_sizes(self) -> GatedDeltaNetSizes:
-        return GatedDeltaNetSizes(
-            hidden=self.hidden_size,
-            key_heads=self.linear_num_key_heads,
-            key_dim=self.linear_key_head_dim,
-            value_heads=self.linear_num_value_heads,
-            value_dim=self.linear_value_head_dim,
-            kernel=self.linear_conv_kernel_dim,
-        )
+    def delta_shape(self) -> DeltaShape:
+        key_heads, key_dim = self.linear_num_key_heads, self.linear_key_head_dim
+        value_heads, value_dim = self.linear_num_value_heads, self.linear_value_head_dim
+        taps = self.linear_conv_kernel_dim
+        return DeltaShape(key_heads, key_dim, value_heads, value_dim, taps)
 
 
 class Qwen3_5Config(Settings):  # noqa: N801
-    """What the model needs of config.json, whichever way it was written."""
+    """config.json; a text-only folder has the keys of `text_config` at the top."""
 
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     language_model_only: bool = False
     tie_word_embeddings: bool | None = None
+
+    # The `model_type` of text-only folders.
+    text_only: ClassVar[str] = "qwen3_5_text"
+
+    @classmethod
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        if values.get("model_type") == cls.text_only:
+            return {"text_config": values, "language_model_only": True}
+        return given
 
     @model_validator(mode="after")
     def _fits(self) -> Qwen3_5Config:
@@ -155,138 +144,101 @@ class Qwen3_5Config(Settings):  # noqa: N801
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding; the top level wins over `text_config`."""
+        """Whether the head is the embedding table; the top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool(inner if here is None else here)
-
-
-def parse_config(values: Mapping[str, Any]) -> Qwen3_5Config:
-    """config.json as a Qwen3_5Config; raises BrokenConfigError naming the keys at fault."""
-    if values.get("model_type") == "qwen3_5_text":
-        values = {"text_config": values, "language_model_only": True}
-    return parse_settings(Qwen3_5Config, values)
-
-
-# ------------------------------------------------------------------ block
-
-
-def dense(config: TextConfig) -> MakeFeedForward:
-    """One for all tokens."""
-
-    def make(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
-        return SwiGLU(weights, config.hidden_size, config.intermediate_size, input_norm=norm)
-
-    return make
-
-
-class Block:
-    """x + mixer(norm x), then x + mlp(norm x); the mixer is a gated delta net or attention."""
-
-    def __init__(
-        self,
-        weights: Weights,
-        config: TextConfig,
-        layer: int,
-        feed_forward: MakeFeedForward,
-        kind: LayerType,
-    ) -> None:
-        width, epsilon = config.hidden_size, config.rms_norm_eps
-        self.mixer_norm = ZeroCentredRMSNorm(weights.scope("input_layernorm"), width, epsilon)
-        self.mlp_norm = ZeroCentredRMSNorm(
-            weights.scope("post_attention_layernorm"), width, epsilon
-        )
-        self.mlp = feed_forward(weights.scope("mlp"), layer, self.mlp_norm.as_input)
-        self._add = weights.ops(SumShape(width)).add
-        self.mixer: GatedDeltaNet | GatedAttention
-        input_norm = self.mixer_norm.as_input
-        if kind == "linear_attention":
-            scope = weights.scope("linear_attn")
-            self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon, input_norm)
-        else:
-            scope = weights.scope("self_attn")
-            bias = config.attention_bias
-            sizes = config.attention_sizes
-            self.mixer = GatedAttention(scope, sizes, epsilon, bias=bias, input_norm=input_norm)
-
-    def __call__(
-        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
-    ) -> Tensor:
-        inputs = self.mixer_norm(hidden)
-        if isinstance(self.mixer, GatedDeltaNet):
-            mixed = self.mixer(inputs, memory, layer)
-        else:
-            mixed = self.mixer(inputs, rotations["full_attention"], memory, layer)
-        normed, hidden = self.mlp_norm.of_sum(mixed, hidden)
-        return self._add(hidden, self.mlp(normed, memory.is_step))
-
-    @property
-    def specs(self) -> tuple[LayerSpec, ...]:
-        return (self.mixer.spec,)
-
-
-def mtp_head(weights: Weights, text: TextConfig, feed_forward: MakeFeedForward) -> MTPHead | None:
-    """The head, if the folder has one: its layer attends, and feeds forward as the last one does.
-
-    Its rows are made of rows before them, which a checkpoint has: without recurrent layers there
-    are places without one.
-    """
-    if weights.stored(MARK) is None or "linear_attention" not in text.types:
-        return None
-    scope, last = weights.scope(SCOPE), text.num_hidden_layers - 1
-    block = Block(scope.scope("layers.0"), text, last, feed_forward, "full_attention")
-    return MTPHead(scope, text.hidden_size, text.rms_norm_eps, block, block.mixer.spec)
 
 
 # ------------------------------------------------------------------ model
 
 
-class Qwen3_5Model(Decoder):  # noqa: N801
-    """The text stack, its head, and the vision tower where the folder has one.
+def _feed_forward(config: TextConfig) -> MakeFeedForward:
+    """Dense layers, and sparse ones if the config has experts."""
 
-    A picture attends as text does. One token (n == 1) always takes the recurrent path.
+    def dense(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        return SwiGLU(weights, config.hidden_size, config.intermediate_size, input_norm=norm)
+
+    if isinstance(config, ExpertSettings):
+        return config.feed_forward(config.hidden_size, dense)
+    return dense
+
+
+def _block(
+    config: TextConfig, weights: Weights, layer: int, kind: LayerType, make: MakeFeedForward
+) -> HybridBlock:
+    width, epsilon = config.hidden_size, config.rms_norm_eps
+    mixer_norm = ZeroCentredRMSNorm(weights.scope("input_layernorm"), width, epsilon)
+    mlp_norm = ZeroCentredRMSNorm(weights.scope("post_attention_layernorm"), width, epsilon)
+    mlp = make(weights.scope("mlp"), layer, mlp_norm.as_input)
+    mixer: Mixer
+    if kind == "linear_attention":
+        mixer = GatedDeltaNet(
+            weights.scope("linear_attn"),
+            width,
+            config.delta_shape,
+            epsilon,
+            by_key_head=config.by_key_head,
+            input_norm=mixer_norm.as_input,
+        )
+    else:
+        mixer = Attention(
+            weights.scope("self_attn"),
+            width,
+            config.attention_shape(),
+            rotary_dim=config.rotary_dim,
+            norm=ZeroCentredRMSNorm,
+            epsilon=epsilon,
+            bias=config.attention_bias,
+            gated=True,
+            input_norm=mixer_norm.as_input,
+        )
+    return HybridBlock(weights, width, Norms(mixer_norm, mlp_norm), mixer, mlp)
+
+
+def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
+    """The head, if the folder has one: its layer is attention, and feeds forward as the last layer.
+
+    It needs the hidden row before the first new token, which only a checkpoint stores: without
+    recurrent layers a prefix may end where there is none.
     """
-
-    def __init__(
-        self,
-        config: Qwen3_5Config,
-        weights: Weights,
-        device: torch.device,
-        feed_forward: MakeFeedForward | None = None,
-    ) -> None:
-        """`feed_forward` makes those of its blocks; they are dense if it is None."""
-        text, vision = config.text_config, config.vision
-        scope = weights.scope("model.language_model")
-        rope = text.rope_parameters
-        rotate = InterleavedMRoPE(
-            rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
-        )
-        make = feed_forward or dense(text)
-        stack = Stack(
-            vocab_size=text.vocab_size,
-            hidden_size=text.hidden_size,
-            max_positions=text.max_position_embeddings,
-            tied=config.tied,
-            blocks=[
-                Block(scope.scope(f"layers.{index}"), text, index, make, kind)
-                for index, kind in enumerate(text.types)
-            ],
-            norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
-            ropes={"full_attention": rotate},
-            tower=VisionTower(weights.scope("model.visual", exact=True), vision, device)
-            if vision
-            else None,
-            mtp=mtp_head(weights, text, make),
-        )
-        super().__init__(stack, weights, scope, device)
+    if weights.stored(MTP_MARK) is None or "linear_attention" not in text.types:
+        return None
+    scope, last = weights.scope(MTP_SCOPE), text.num_hidden_layers - 1
+    block = _block(text, scope.scope("layers.0"), last, "full_attention", make)
+    return MTPHead(scope, text.hidden_size, text.rms_norm_eps, block)
 
 
-# ------------------------------------------------------------------ weight names
+def build(config: Qwen3_5Config, weights: Weights, device: torch.device) -> Decoder:
+    text, vision = config.text_config, config.vision
+    scope, rope = weights.scope("model.language_model"), text.rope_parameters
+    rotate = InterleavedMRoPE(
+        rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
+    )
+    make, tower = _feed_forward(text), weights.scope("model.visual", exact=True)
+    return Decoder(
+        weights,
+        scope,
+        device,
+        text,
+        tied=config.tied,
+        blocks=[
+            _block(text, scope.scope(f"layers.{layer}"), layer, kind, make)
+            for layer, kind in enumerate(text.types)
+        ],
+        norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
+        ropes={"full_attention": rotate},
+        tower=VisionTower(tower, vision, device) if vision else None,
+        mtp=_mtp_head(text, weights, make),
+    )
+
+
+# ------------------------------------------------------------------ names
 
 _FULL, _TEXT_ONLY = "model.language_model.", "model."
 
 
 def published_names(config: Qwen3_5Config, found: Collection[str]) -> Callable[[str], str]:
-    """From the names the model asks for to the folder's: text-only folders leave out a level."""
+    """Text-only folders leave out a level."""
     spellings = (_FULL, _TEXT_ONLY) if config.vision else (_TEXT_ONLY, _FULL)
     present = [each for each in spellings if f"{each}embed_tokens.weight" in found]
     spelling = (present or spellings)[0]
@@ -295,3 +247,6 @@ def published_names(config: Qwen3_5Config, found: Collection[str]) -> Callable[[
         return spelling + name.removeprefix(_FULL) if name.startswith(_FULL) else name
 
     return published
+
+
+FAMILY = Family("Qwen3_5Model", Qwen3_5Config, build, published_names)

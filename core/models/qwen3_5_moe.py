@@ -1,16 +1,13 @@
-"""Qwen3.5 MoE and its kin (3.6): Qwen3.5 whose feed-forward layers are sparse experts."""
+"""Qwen3.5 MoE and its kin (3.6), and its predecessor Qwen3-Next: Qwen3.5 with sparse experts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
-
-from core.models.config.expert_settings import ExpertSettings
-from core.models.config.settings import Count, Experts, parse_settings
-from core.models.qwen3_5 import Qwen3_5Config, Qwen3_5Model, TextConfig, dense
-from core.weights.plan import Weights
+from core.models.decoder import Family
+from core.models.qwen3_5 import Qwen3_5Config, TextConfig, build, published_names
+from core.models.settings import Count, Experts, ExpertSettings
 
 
 class MoeTextConfig(TextConfig, ExpertSettings):
@@ -24,22 +21,31 @@ class MoeTextConfig(TextConfig, ExpertSettings):
 
 
 class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801 - the family is written so
-    """What the model needs of config.json, whichever way it was written."""
+    """config.json; a text-only folder has the keys of `text_config` at the top."""
 
     text_config: MoeTextConfig
 
-
-def parse_config(values: Mapping[str, Any]) -> Qwen3_5MoeConfig:
-    """config.json as a Qwen3_5MoeConfig; raises BrokenConfigError naming the keys at fault."""
-    if values.get("model_type") == "qwen3_5_moe_text":
-        values = {"text_config": values, "language_model_only": True}
-    return parse_settings(Qwen3_5MoeConfig, values)
+    text_only: ClassVar[str] = "qwen3_5_moe_text"
 
 
-class Qwen3_5MoeModel(Qwen3_5Model):  # noqa: N801 - the family is written so
-    """The text stack, its head, and the vision tower where the folder has one."""
+class NextTextConfig(MoeTextConfig):
+    """The whole of config.json of Qwen3-Next."""
 
-    def __init__(self, config: Qwen3_5MoeConfig, weights: Weights, device: torch.device) -> None:
-        text = config.text_config
-        feed_forward = text.feed_forward(text.hidden_size, dense(text))
-        super().__init__(config, weights, device, feed_forward)
+    num_experts: Experts = 512
+    num_experts_per_tok: Count = 10
+
+    by_key_head: ClassVar[bool] = True
+
+
+class Qwen3NextConfig(Qwen3_5MoeConfig):
+    """config.json of Qwen3-Next, which is always text only."""
+
+    text_config: NextTextConfig
+
+    @classmethod
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"text_config": values, "language_model_only": True}
+
+
+FAMILY = Family("Qwen3_5MoeModel", Qwen3_5MoeConfig, build, published_names)
+NEXT_FAMILY = Family("Qwen3NextModel", Qwen3NextConfig, build, published_names)

@@ -1,8 +1,4 @@
-"""Pictures, decoded in a helper: from a file's bytes to pixels, within limits and cancellable.
-
-What a picture becomes for a model is `processor.py`'s business, formats and their traps are
-`core.helper.pictures`'.
-"""
+"""Decoding pictures in a limited helper process; the formats are in core.helper.pictures."""
 
 from __future__ import annotations
 
@@ -30,9 +26,9 @@ TIME_LIMIT_S = 15.0
 
 
 def read_picture(path: Path, digest: str, name: str = "") -> bytes:
-    """The bytes of a picture's file, which must be those of `digest` (SHA-256 in hex).
+    """The bytes of a picture's file, which must have the SHA-256 `digest` (hex).
 
-    `name` is what errors call it, by default the file's own name.
+    Errors call the picture `name`, by default the file's name.
 
     Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError.
     """
@@ -64,8 +60,8 @@ class Picture(Protocol):
         ...
 
 
-class Decoder:
-    """Decodes one picture at a time, in a process of its own. Calls come from any thread."""
+class PictureDecoder:
+    """Decodes one picture at a time in a process of its own. Thread-safe."""
 
     def __init__(self) -> None:
         self._helper = Helper(MEMORY_BYTES)
@@ -75,10 +71,9 @@ class Decoder:
     def open(
         self, data: bytes, name: str, check: Callable[[], None] | None = None
     ) -> Iterator[DecodedPicture]:
-        """Decode a file's bytes; `name` is the file's, for errors.
+        """Decode a file's bytes; errors call it `name`. `check` is called meanwhile and may raise.
 
-        Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError, and what `check` raises,
-        which is asked meanwhile.
+        Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError.
         """
         with self._lock:
             picture = DecodedPicture(self._helper, name, check)
@@ -90,7 +85,7 @@ class Decoder:
 
 
 class DecodedPicture:
-    """A picture that the helper holds, for as long as no other is opened."""
+    """A picture in the helper's memory, until another one is opened."""
 
     def __init__(self, helper: Helper, name: str, check: Callable[[], None] | None) -> None:
         self._helper = helper
@@ -99,13 +94,13 @@ class DecodedPicture:
         self.size = (0, 0)
 
     def open(self, data: bytes) -> None:
-        """Hand the file over and learn the picture's size."""
+        """Send the file to the helper; sets `size`."""
         fields, _ = self._ask("picture.open", {"name": self._name}, data)
         width, height = fields["size"]
         self.size = (int(width), int(height))
 
     def close(self) -> None:
-        """Let the picture go; a helper that is gone has done so."""
+        """Free the picture in the helper, if it still runs."""
         with contextlib.suppress(HelperFailedError):
             if self._helper.pid is not None:
                 self._helper.ask("picture.close", {}, seconds=TIME_LIMIT_S)
@@ -119,7 +114,7 @@ class DecodedPicture:
         return data
 
     def thumbnail(self, longest: int) -> bytes:
-        """A PNG whose longest edge has at most `longest` pixels; nothing is enlarged."""
+        """A PNG whose longest edge has at most `longest` pixels; small pictures keep their size."""
         return self._ask("picture.thumbnail", {"longest": longest})[1]
 
     def fit(self, width: int, height: int) -> tuple[tuple[int, int], bytes]:

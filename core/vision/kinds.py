@@ -1,4 +1,4 @@
-"""Which way of looking at pictures a model folder asks for."""
+"""The picture processor of a model folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.vision.tiles import TileImageProcessor
 
 
 class PictureProcessor(Protocol):
-    """From RGB pixels to a tower's patches; `config` says by its repr all that decides them."""
+    """From RGB pixels to a tower's patches; the repr of `config` has all that they depend on."""
 
     @property
     def config(self) -> object: ...
@@ -25,11 +25,11 @@ class PictureProcessor(Protocol):
         ...
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """What a picture of `width` x `height` pixels becomes. Raises ImageError."""
+        """Size and tokens of a picture of `width` x `height` pixels. Raises ImageError."""
         ...
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize a picture, and name it by its contents. Raises ImageError."""
+        """Resize a picture and compute its key. Raises ImageError."""
         ...
 
 
@@ -39,10 +39,10 @@ def open_processor(
     max_tokens: int | None,
     token_id: TokenId = lambda spelling: None,
 ) -> PictureProcessor:
-    """The processor of a model with vision; `config` is config.json, its vision part complete.
+    """The processor of a model with vision; `config` is config.json, vision defaults included.
 
-    `max_tokens` lowers what an image may cost where that can be chosen; `token_id` knows the
-    tokenizer's added tokens. Raises MissingFileError, BrokenConfigError.
+    `max_tokens` lowers the tokens of an image where that is possible; `token_id` looks up added
+    tokens. Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor.open(folder, config)

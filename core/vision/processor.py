@@ -1,7 +1,6 @@
 """From RGB pixels to a vision tower's patches: resize, normalise, patchify, and the image's key.
 
-Bit-equal to transformers' Pillow-based Qwen2-VL image processor (`Qwen2VLImageProcessorPil`). Files
-are `decode.py`'s business, what a tower makes of patches is the model's.
+Bit-equal to transformers' Pillow-based Qwen2-VL image processor (`Qwen2VLImageProcessorPil`).
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class ResizePlan:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Patches that the tower sees at once, `rows` x `columns`; `before` are ids of text that stands
-    before what it makes of them."""
+    """`rows` x `columns` patches that the tower sees at once; `before` are ids of the text before
+    their tokens."""
 
     rows: int
     columns: int
@@ -55,9 +54,9 @@ class Grid:
 
 @dataclass(frozen=True)
 class ProcessedImage:
-    """A picture at a model's size: `data` are its RGB bytes, an eighth of what its patches take.
+    """A picture at a model's size: `data` are its RGB bytes, an eighth of the size of its patches.
 
-    The patches are those of its `grids`, most often one, in the order that the tower wants.
+    The patches are those of its `grids`, most often one, in the tower's order.
     """
 
     data: bytes
@@ -67,12 +66,13 @@ class ProcessedImage:
 
     @property
     def pixels(self) -> Tensor:
-        """The tower's input, made anew: float32 [patches, channels x time x patch x patch]."""
+        """The tower's input, computed on each access: float32 [patches, channels x time x patch x
+        patch]."""
         return self.to_patches(self.data)
 
 
 class ImageProcessor:
-    """One model's way of looking at pictures."""
+    """The processor of Qwen2-VL and its kin."""
 
     def __init__(self, config: ProcessorConfig) -> None:
         self.config = config
@@ -114,7 +114,7 @@ class ImageProcessor:
         return ResizePlan(new_width, new_height, new_height // unit, new_width // unit)
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize a picture, and name it by its contents. Raises ImageError."""
+        """Resize a picture and compute its key. Raises ImageError."""
         plan = self.measure(*picture.size)
         data = picture.resized(plan.width, plan.height, self.config.resample)
         merge = self.config.merge_size
@@ -169,7 +169,7 @@ def _smart_size(height: int, width: int, config: ProcessorConfig) -> tuple[int, 
 
 
 class LevelSettings(Protocol):
-    """What becomes of a channel's 256 levels."""
+    """How a channel's 256 levels become floats."""
 
     @property
     def mean(self) -> tuple[float, ...]: ...
@@ -204,7 +204,7 @@ def levels(config: LevelSettings) -> Tensor:
 
 
 def _settings_digest(config: ProcessorConfig) -> bytes:
-    """What turns bytes into patches. Pixel limits are left out: they show in the size alone."""
+    """A digest of the settings that turn bytes into patches; pixel limits only affect the size."""
     shown = (
         config.patch_size,
         config.temporal_patch_size,
@@ -220,7 +220,7 @@ def _settings_digest(config: ProcessorConfig) -> bytes:
 def _check_agreement(
     folder: Path, settings: ProcessorConfig, vision_config: Mapping[str, Any]
 ) -> None:
-    """The tower's weights are shaped for one size of patch."""
+    """Raises BrokenConfigError unless processor and tower have the same patch sizes."""
     pairs = (
         ("patch_size", settings.patch_size),
         ("temporal_patch_size", settings.temporal_patch_size),

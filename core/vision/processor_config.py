@@ -42,7 +42,7 @@ class ProcessorConfig:
         return self.patch_size * self.merge_size
 
     def with_max_tokens(self, max_tokens: int | None) -> ProcessorConfig:
-        """The same with at most `max_tokens` an image; None or 0 keeps the processor's limit."""
+        """The same with at most `max_tokens` an image; None or 0 means the processor's limit."""
         if not max_tokens:
             return self
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -101,7 +101,7 @@ def _from_settings(settings: Mapping[str, Any]) -> ProcessorConfig:
 
 
 def read_settings(folder: Path) -> Mapping[str, Any]:
-    """What either file says, unread. Raises MissingFileError, BrokenConfigError."""
+    """The settings of either file as JSON. Raises MissingFileError, BrokenConfigError."""
     for name, key in (
         ("preprocessor_config.json", None),
         ("processor_config.json", "image_processor"),

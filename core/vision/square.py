@@ -1,8 +1,7 @@
-"""From RGB pixels to the patches of a tower that sees one fixed square, and the image's key.
+"""Gemma 3's picture processor: every picture is resized to the same square.
 
-Bit-equal to transformers' Pillow-based Gemma 3 image processor (`Gemma3ImageProcessorPil`) without
-its crops of long pictures, which the published models leave off. Every picture is squeezed into the
-same square, so each costs the same.
+Bit-equal to transformers' Pillow-based `Gemma3ImageProcessorPil` without its crops of long pictures
+(pan and scan), which the published models disable.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class SquareConfig:
 
 
 class SquareImageProcessor:
-    """One model's way of looking at pictures."""
+    """The processor of Gemma 3."""
 
     def __init__(self, config: SquareConfig) -> None:
         self.config = config
@@ -54,7 +53,7 @@ class SquareImageProcessor:
 
     @classmethod
     def open(cls, folder: Path, config: Mapping[str, Any]) -> SquareImageProcessor:
-        """Read `folder`. `config` is config.json, which names the tower's square and its tokens.
+        """Read `folder`. `config` is config.json, which has the square's size and tokens.
 
         Raises MissingFileError, BrokenConfigError.
         """
@@ -73,18 +72,18 @@ class SquareImageProcessor:
 
     @property
     def max_tokens(self) -> int:
-        """What any picture costs."""
+        """Tokens of any picture."""
         return self.config.tokens_per_side**2
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """The square, whatever the picture measures. Raises ImageEmptyError."""
+        """The square. Raises ImageEmptyError."""
         if min(width, height) < 1:
             raise ImageEmptyError(f"The picture measures {width} x {height} pixels.")
         size, tokens = self.config.size, self.config.tokens_per_side
         return ResizePlan(size, size, tokens, tokens)
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize a picture, and name it by its contents. Raises ImageError."""
+        """Resize a picture and compute its key. Raises ImageError."""
         plan = self.measure(*picture.size)
         data = picture.resized(plan.width, plan.height, self.config.resample)
         digest = hashlib.blake2b(self._settings, digest_size=32, person=b"waymark image")

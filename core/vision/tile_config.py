@@ -22,10 +22,10 @@ TokenId = Callable[[str], int | None]
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """Sizes in pixels; a token is a square of `token_size`, a picture's or a tile's.
+    """Sizes in pixels; a token is a square of `token_size`.
 
     Without tiles `max_tiles` is 0. `tile_marks` are the ids before a tile, by row and column,
-    `whole_mark` that before the whole picture behind its tiles; None where it is left out.
+    `whole_mark` is the id before the whole picture, which follows its tiles, or None without one.
     """
 
     patch_size: int
@@ -45,27 +45,27 @@ class TileConfig:
     do_rescale: bool
     do_normalize: bool
     keeps_most: bool = False
-    """Narrow pictures keep to `max_tokens` as well, which the reference lets pass."""
+    """Narrow pictures respect `max_tokens` too, which the reference doesn't enforce."""
 
     @property
     def tokens_of_tile(self) -> int:
-        """What a tile costs, its mark included."""
+        """Tokens of a tile, its mark included."""
         return (self.tile_size // self.token_size) ** 2 + 1
 
     @property
     def tokens_of_whole(self) -> int:
-        """What the whole picture behind its tiles may cost, its mark included."""
+        """Tokens at most of the whole picture after its tiles, its mark included."""
         return self.max_tokens + 1 if self.whole_mark is not None else 0
 
     @property
     def most_tokens(self) -> int:
-        """What the largest picture may cost."""
+        """Tokens of the largest picture."""
         of_tiles = self.max_tiles * self.tokens_of_tile + self.tokens_of_whole
         return max(self.max_tokens, of_tiles if self.max_tiles else 0)
 
     def with_max_tokens(self, limit: int | None) -> TileConfig:
-        """The same with at most `limit` tokens a picture: with fewer tiles, and with none where
-        they would be too few for a square, which two or three are like in no way."""
+        """The same with at most `limit` tokens a picture: fewer tiles, or none if fewer than four,
+        which can't form a square, would be left."""
         if not limit:
             return self
         tiles = min((limit - self.tokens_of_whole) // self.tokens_of_tile, self.max_tiles)

@@ -1,8 +1,8 @@
-"""From RGB pixels to the patches of LFM2-VL's tower: a picture in its own shape, or in tiles.
+"""LFM2-VL's picture processor: a picture in its own shape, or in tiles.
 
-The sizes, tiles and order of transformers' `Lfm2VlImageProcessor`, resized by Pillow. A picture of
-many pixels is seen tile by tile and then once more as a whole; ids that say which tile follows
-stand between them. All of it is one picture: it is encoded, kept and reused as one.
+The sizes, tiles and order are those of transformers' `Lfm2VlImageProcessor`, resized by Pillow. A
+large picture is seen tile by tile and then as a whole, with ids before each tile that say which it
+is. All of it is one image: it is encoded, cached and reused as one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from core.vision.tile_config import TileConfig, TokenId, read_tile_config
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a picture becomes: `width` x `height` as a whole, `columns` x `rows` tiles or none."""
+    """A picture of `width` x `height` pixels as a whole, and `columns` x `rows` tiles or none."""
 
     width: int
     height: int
@@ -36,7 +36,7 @@ class Layout:
 
 
 class TileImageProcessor:
-    """One model's way of looking at pictures."""
+    """The processor of LFM2-VL."""
 
     def __init__(self, config: TileConfig) -> None:
         self.config = config
@@ -61,7 +61,7 @@ class TileImageProcessor:
         return self.config.most_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """What a picture of `width` x `height` pixels becomes, with its tiles in a line.
+        """Size and tokens of a picture of `width` x `height` pixels, with its tiles in a line.
 
         Raises ImageAspectError, ImageEmptyError.
         """
@@ -77,7 +77,7 @@ class TileImageProcessor:
         return ResizePlan(tile * layout.columns, tile * layout.rows, 1, tokens)
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize a picture, and name it by its contents. Raises ImageError."""
+        """Resize a picture and compute its key. Raises ImageError."""
         layout, plan = self._layout(*picture.size), self.measure(*picture.size)
         resample = self.config.resample
         data = picture.resized(plan.width, plan.height, resample)
@@ -114,7 +114,7 @@ class TileImageProcessor:
         return Layout(new_width, new_height, *_tiles(width, height, config))
 
     def _grids(self, layout: Layout) -> list[Grid]:
-        """What the tower sees, one after the other."""
+        """The grids of patches that the tower sees, in order."""
         config, patch = self.config, self.config.patch_size
         whole = Grid(layout.height // patch, layout.width // patch)
         if not layout.rows:
@@ -156,8 +156,8 @@ class TileImageProcessor:
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
     """Height and width as multiples of a token's edge, near the original, within the limits.
 
-    Python's round (half to even) and the order of operations are those of the reference. It gives
-    narrow pictures more than the most, for no side is shorter than a token's edge.
+    Python's round (half to even) and the order of operations are those of the reference, which
+    exceeds the limit for narrow pictures, because no side is shorter than a token's edge.
     """
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
@@ -184,17 +184,17 @@ def _shrunk(height: int, width: int, config: TileConfig) -> tuple[int, int]:
 
 
 def _is_large(height: int, width: int, config: TileConfig) -> bool:
-    """Whether a picture has more pixels than it is seen with at once."""
+    """Whether a picture has too many pixels to be seen at once."""
     unit, least = config.token_size, config.patch_size
     rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
     return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance
 
 
 def _tiles(width: int, height: int, config: TileConfig) -> tuple[int, int]:
-    """Columns and rows of tiles, as like the picture's shape as there are; none for a single one.
+    """Columns and rows of tiles whose aspect ratio is closest to the picture's; (0, 0) for one.
 
-    Of two that are equally like it the later has more tiles, and is taken if the picture has more
-    than half of its pixels.
+    Of two equally close grids the one with more tiles is used if the picture has more than half of
+    its pixels.
     """
     low, high = config.min_tiles, config.max_tiles
     sides = range(1, high + 1)

@@ -115,7 +115,7 @@ class ChatController(ShownChat):
         sent = False
         try:
             if not draft.complete:
-                self.refused.emit(tr("It is sent as soon as the picture has been looked at."))
+                self.refused.emit(tr("The message is sent once its picture is ready."))
             # The composer shows what was refused; the user decides again.
             if await self._pictures.settled(draft) and self._sendable(draft):
                 self._put_draft(chat, Draft())

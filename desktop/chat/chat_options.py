@@ -112,7 +112,7 @@ class ComposerFormat(QWidget):
                 ("actionFormatJson", tr("JSON"), lambda: chat.ask_for(JSON)),
                 (
                     "actionFormatSchema",
-                    tr("JSON by a schema\N{HORIZONTAL ELLIPSIS}"),
+                    tr("JSON with a schema…"),
                     self.schema_asked.emit,
                 ),
             )
@@ -137,7 +137,6 @@ class ComposerFormat(QWidget):
         self._show()
 
     def menu_shown(self) -> QMenu:
-        """The menu, with the format in force checked."""
         form = self._chat.format
         kind = None if form is None else form.kind
         for name, of in zip(self._entries, (None, "json", "json_schema"), strict=True):
@@ -167,7 +166,7 @@ class ComposerFormat(QWidget):
         form = self._chat.format
         self.setVisible(form is not None)
         if form is not None:
-            said = tr("Replies: JSON") if form.kind == "json" else tr("Replies: JSON by a schema")
+            said = tr("Replies: JSON") if form.kind == "json" else tr("Replies: JSON with a schema")
             self._chip.set_words(said)
             change = tr("Change the format of the replies")
             self._chip.setAccessibleName(f"{said}. {change}")
@@ -200,7 +199,7 @@ class SchemaDialog(QDialog):
     def __init__(self, formats: Formats, schema: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("schemaDialog")
-        self.setWindowTitle(tr("JSON by a schema"))
+        self.setWindowTitle(tr("JSON with a schema"))
         self._formats = formats
         self.text = LongText()
         self.text.setObjectName("schemaText")
@@ -240,7 +239,7 @@ class SchemaDialog(QDialog):
             "From the next message on, replies of this chat are JSON that this JSON Schema allows. "
             "Reasoning before them stays free text."
         )
-        layout.addWidget(Label(tr("JSON by a schema"), style="title"))
+        layout.addWidget(Label(tr("JSON with a schema"), style="title"))
         layout.addWidget(Label(note, style="muted", wraps=True))
         layout.addWidget(self.text, 1)
         layout.addWidget(self.verdict)
@@ -250,7 +249,7 @@ class SchemaDialog(QDialog):
     def _on_typed(self) -> None:
         self._use.setEnabled(False)
         written = not self.text.document().isEmpty()
-        self._say(tr("Checking\N{HORIZONTAL ELLIPSIS}") if written else "")
+        self._say(tr("Checking…") if written else "")
         if written:
             self._later.start()
         else:

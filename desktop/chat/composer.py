@@ -89,7 +89,6 @@ class Composer(QFrame):
         self._take_draft()
 
     def take_data(self, data: QMimeData) -> None:
-        """Add what was dropped or pasted."""
         self.say("")
         refused = take_data(data, self._draft, self._pictures, self.text)
         if refused:
@@ -127,7 +126,6 @@ class Composer(QFrame):
         self.notice.setVisible(bool(said))
 
     def keep(self) -> None:
-        """Store what is typed."""
         self._kept.stop()
         self._draft.text = self.text.toPlainText()
         self._chat.keep_draft(self._draft)

@@ -239,7 +239,6 @@ class DraftSize(QObject):
 
     @property
     def size(self) -> DraftTokens | None:
-        """None while unknown."""
         model = self._engine.model
         text, tokenizer, tokens = self._counted
         if model is None or text != self._wanted or (text and tokenizer != model.tokenizer):

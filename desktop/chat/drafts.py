@@ -151,7 +151,6 @@ class Drafts:
     # All of these.
 
     def digests(self) -> set[str]:
-        """The picture files that are needed."""
         unsent = [each for draft in self._drafts.values() for each in draft.all_pictures()]
         return {each.digest for each in (*unsent, *self.edited_pictures())}
 

@@ -23,8 +23,6 @@ FEW_SAMPLES = 3
 
 
 class EmptyPage(QWidget):
-    """Shown while the chat has no message."""
-
     sample_asked = Signal(object, str)
     model_asked = Signal()
 
@@ -102,7 +100,7 @@ class EmptyPage(QWidget):
     def _make_missing(self) -> QWidget:
         self._missing = QWidget()
         self._reason = self._label("", "emptyReason", "warning")
-        text = tr("Choose a folder\N{HORIZONTAL ELLIPSIS}")
+        text = tr("Choose a folder…")
         choose = Button(text, name="emptyChoose", spoken=tr("Choose a model"))
         choose.clicked.connect(self.model_asked)
         layout = QVBoxLayout(self._missing)

@@ -164,7 +164,6 @@ class FindBar(QFrame):
         return places[at % len(places)]
 
     def _counts(self) -> dict[int, int]:
-        """Matches by the places of their messages."""
         wanted = self._field.text().casefold()
         counts: dict[int, int] = {}
         for at, row in enumerate(self._transcript.rows if wanted else ()):
@@ -174,7 +173,6 @@ class FindBar(QFrame):
         return counts
 
     def _matches(self) -> list[Match]:
-        """The drawn matches of the current message, in order."""
         found: list[Match] = []
         fields = self._view.messages.fields_at(self._place) if self._place is not None else []
         for field in fields:

@@ -210,7 +210,7 @@ class MessageEditor(QWidget):
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:
-            self._say(tr("It can be sent as soon as the picture has been looked at."))
+            self._say(tr("The message can be sent once its picture is ready."))
         elif self.text.toPlainText().strip() or self._draft.pictures:
             self.send_asked.emit(self.text.toPlainText())
 

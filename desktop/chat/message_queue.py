@@ -42,7 +42,6 @@ class MessageQueue(QObject):
         replies.ended.connect(self._on_end)
 
     def add(self, chat: int | None) -> None:
-        """Queue the draft of a chat."""
         draft = self._drafts.of(chat)
         fresh = Draft(queued=[*draft.queued, draft])
         draft.queued = []

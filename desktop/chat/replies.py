@@ -204,7 +204,7 @@ class ReplyRun:
         model = self._engine.model
         if model is None or model.vision or not has_pictures(self._conversation):
             return None
-        text = tr("There are pictures in this chat, and {model} can't look at them.")
+        text = tr("This chat has pictures, and {model} can't see them.")
         return NoVisionError(text.format(model=model.name)).info()
 
     async def _request_reply(self) -> Finished | ErrorInfo:

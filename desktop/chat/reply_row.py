@@ -18,8 +18,6 @@ from desktop.widgets.plain import Button, Label, set_tip
 
 
 class ReplyRow(MessageRow):
-    """One reply, in progress or complete."""
-
     def __init__(self, row: Row, formats: Formats, actions: RowActions) -> None:
         super().__init__(row, "assistant", actions)
         self._formats = formats
@@ -230,7 +228,7 @@ class ReasoningFold(QWidget):
         return body
 
     def _label(self) -> None:
-        thinking = tr("Thinking\N{HORIZONTAL ELLIPSIS}")
+        thinking = tr("Thinking…")
         self._button.set_words(thinking if self._running else tr("Thought"))
         arrow = "chevron_down" if self.is_open() else "chevron_right"
         self._button.setIcon(theme.icon(arrow, "muted"))

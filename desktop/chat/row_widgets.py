@@ -133,7 +133,6 @@ class RowWidgets(RowActions):
                     row.show_formatted(formatted)
 
     def show_words(self, place: int) -> None:
-        """Have a structured reply show its source."""
         row = self._by_place.get(place)
         if isinstance(row, ReplyRow):
             row.show_words()

@@ -64,7 +64,6 @@ class ShownChat(QObject):
 
     @property
     def instructions(self) -> str:
-        """The system prompt."""
         chat = self.transcript.chat
         if chat is None:
             return self._drafts.of(None).system
@@ -96,7 +95,6 @@ class ShownChat(QObject):
             self._tasks.spawn(self.show_again(chat), "Opening a chat")
 
     def open_made(self, made: Fork) -> None:
-        """Show a new fork, with its draft."""
         if made.text or made.pictures:
             self._drafts.begin(made.chat, made.text, made.pictures)
         self.open(made.chat)
@@ -131,7 +129,6 @@ class ShownChat(QObject):
         await self.show_again(chat)
 
     def forget(self, chats: Collection[int]) -> None:
-        """These chats are deleted for good."""
         self._drafts.forget(chats)
         for chat in chats:
             self._schemas.pop(chat, None)

@@ -173,7 +173,6 @@ class Row:
 
     @property
     def place(self) -> int:
-        """Its index among its versions."""
         return self.message.siblings.index(self.id) if self.id in self.message.siblings else 0
 
     @property
@@ -247,7 +246,6 @@ class Transcript(QObject):
         return None if place is None else self.rows[place]
 
     def last_answered(self) -> tuple[Row, RequestStats] | None:
-        """The newest reply with numbers."""
         for row in reversed(self.rows):
             stats = row.live.stats if row.live else row.message.reply and row.message.reply.stats
             if stats:
@@ -271,7 +269,7 @@ def ending_text(reply: Reply) -> str:
         return f"{reply.error.title}. {reply.error.message}"
     match reply.finish_reason:
         case "length":
-            return tr("Cut off: the reply reached the longest length set.")
+            return tr("Cut off: the reply reached the length limit you set.")
         case "context":
             return tr("Cut off: the context is full.")
         case "format_length":

@@ -57,7 +57,7 @@ class TranscriptView(QAbstractScrollArea):
         # drawn yet, leaves the view where it is.
         self._turned = 0
         self._kept_range = 0
-        jump = tr("Jump to the newest")
+        jump = tr("Jump to the end")
         self._jump = Button(jump, self, name="jumpToNewest", spoken=jump)
         self._jump.clicked.connect(self.scroll_to_end)
         self._jump.hide()
@@ -78,7 +78,6 @@ class TranscriptView(QAbstractScrollArea):
 
     @property
     def first_seen(self) -> int:
-        """The place of the first visible message."""
         return self._seen(0).start
 
     def show_message(self, place: int) -> None:
@@ -101,7 +100,6 @@ class TranscriptView(QAbstractScrollArea):
         bar.setValue(bar.value() + middle - self.viewport().height() // 2)
 
     def edit_last(self) -> None:
-        """Edit the last user message."""
         rows = self._transcript.rows
         place = next(
             (at for at in reversed(range(len(rows))) if not rows[at].message.is_reply), None

@@ -22,7 +22,6 @@ _FOLDED_ROWS = 512
 def causal_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `reference.causal_attention`."""
     return _in_blocks(queries, keys, values, scale, window, causal=True)
 
 
@@ -53,12 +52,10 @@ def each_alone(
 def run_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `reference.run_attention`."""
     return _in_blocks(queries, keys, values, scale, window, causal=False)
 
 
 def full_attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
-    """As `reference.full_attention`."""
     queries, keys, values = (each.transpose(0, 1)[None] for each in (queries, keys, values))
     attended = F.scaled_dot_product_attention(queries, keys, values, scale=scale)
     return attended.squeeze(0).transpose(0, 1)

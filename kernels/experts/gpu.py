@@ -122,7 +122,6 @@ def weighted_sum(
     shared: Tensor | None = None,
     gate: Tensor | None = None,
 ) -> Tensor:
-    """As `kernels.experts.reference.weighted_sum`."""
     tokens, k = weights.shape
     width, is_shared = rows.shape[1], shared is not None and gate is not None
     result = torch.empty(tokens, width, dtype=rows.dtype, device=rows.device)
@@ -180,14 +179,12 @@ class GpuExperts(ExpertBank):
     def __init__(
         self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
     ) -> None:
-        """Only of matrices that `fit`."""
         self._up, self._down, self._activation = _Bank(up), _Bank(down), activation
         self._of_steps: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
-        """As `ExpertBank`."""
         if hidden.shape[0] == 1:
             tiles, own = self._tiles_of_one(ids)
             inner = self._inner(self._up.times(hidden, tiles, ids.shape[1]))

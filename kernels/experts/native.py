@@ -40,7 +40,6 @@ class NativeExperts(ExpertBank):
         down: Sequence[NativeMatrix],
         activation: Activation,
     ) -> None:
-        """Only of matrices that are `alike`."""
         self._up, self._down = _Bank(library, up), _Bank(library, down)
         self._activation, self._library = activation, library
         self._one_by_one = LoopedExperts(up, down, activation)
@@ -48,7 +47,6 @@ class NativeExperts(ExpertBank):
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
-        """As `ExpertBank`."""
         share, num_rows = ids.shape[1], ids.numel()
         widest = max(self._up.num_inputs, self._down.num_inputs)
         few = num_rows * widest <= MOST_NUMBERS and num_rows <= MOST_CHOSEN
@@ -82,7 +80,7 @@ class _Bank:
 
     def __del__(self) -> None:
         # As of a matrix: a late thread may still look where a weight lies.
-        self._library.quiet()
+        self._library.wait_idle()
 
     def takes(self, dtype: torch.dtype) -> bool:
         """Whether rows of this type go through the kernels."""

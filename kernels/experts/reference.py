@@ -120,7 +120,6 @@ class LoopedExperts(ExpertBank):
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
-        """As `ExpertBank`."""
         order, places = sorted_pairs(ids)
         given, results = hidden[order // ids.shape[1]], []
         counts = torch.bincount(ids.flatten(), minlength=len(self._down)).tolist()

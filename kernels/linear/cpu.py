@@ -63,7 +63,6 @@ class PackedFormat(PlainFormat):
         self._rows = rows
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat` (kernels.linear.reference)."""
         (weight,) = kept
         return PackedMatrix(weight, bias, self._rows)
 

@@ -49,7 +49,6 @@ class Int8Weight:
         return inputs
 
     def times(self, inputs: Tensor) -> Tensor:
-        """See `int8_linear`."""
         return int8_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
@@ -83,7 +82,6 @@ class Int4Weight:
         return in_whole_groups(inputs)
 
     def times(self, inputs: Tensor) -> Tensor:
-        """See `int4_linear`."""
         return int4_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:

@@ -35,7 +35,6 @@ class GpuMatrix(Matrix):
         self.num_bytes = weight.num_bytes + (bias.nbytes if bias is not None else 0)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         if inputs.shape[0] <= MAX_ROWS:
             result = self.weight.times(self.weight.aligned(inputs))
             return result if self.bias is None else result.add_(self.bias)
@@ -44,7 +43,6 @@ class GpuMatrix(Matrix):
         return result
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
-        """As `Matrix`."""
         if inputs.shape[0] <= MAX_ROWS:
             result.copy_(self(inputs))
         else:
@@ -62,25 +60,19 @@ class GpuMatrix(Matrix):
 
 
 class GpuInt8Format(Int8Format):
-    """Weights as 8-bit integers on the device."""
-
     def __init__(self) -> None:
         super().__init__(None)
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat` (kernels.linear.reference)."""
         values, scales = kept
         return GpuMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
 
 
 class GpuInt4Format(Int4Format):
-    """Weights as 4-bit integers on the device."""
-
     def __init__(self) -> None:
         super().__init__(packed=False)
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat`."""
         halves, scales = kept
         return GpuMatrix(pack_int4(halves, scales), bias)
 

@@ -81,7 +81,6 @@ class PackedInt4Matrix(Matrix):
         )
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         given = in_whole_groups(inputs)
         few = inputs.shape[0] <= FEW_ROWS
         outputs = self._multiply_int4(given) if few else self._multiply_floats(given)
@@ -114,7 +113,6 @@ class DequantisingInt4Matrix(Matrix):
         self.num_bytes = sum(each.nbytes for each in (values, scales, bias) if each is not None)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         given = in_whole_groups(inputs)
         rows = max(1, _FLOATS // given.shape[1])
         blocks = zip(torch.split(self._halves, rows), torch.split(self._scales, rows), strict=True)
@@ -136,7 +134,6 @@ class Int4Format:
         self._packed = packed
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
-        """As `WeightFormat` (kernels.linear.reference)."""
         halves, scales = self.allot(weight)
         rows = max(1, _BLOCK // max(1, weight.shape[1]))
         for start in range(0, weight.shape[0], rows):
@@ -164,14 +161,12 @@ class Int4Format:
         return halve((values + _ZERO_POINT).to(torch.uint8)), pairs.contiguous()
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat`."""
         values, scales = kept
         if self._packed:
             return PackedInt4Matrix(values, scales, bias)
         return DequantisingInt4Matrix(values, scales, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `WeightFormat`."""
         missing = -shape[0] % _LANES[0] if self._packed else 0
         outputs, groups = shape[0] + missing, -(-shape[1] // GROUP)
         return outputs * groups * (GROUP // 2 + 4)

@@ -71,7 +71,6 @@ class IntegerMatrix(Matrix):
         return outputs
 
     def _multiply(self, inputs: Tensor) -> Tensor:
-        """Float32 results [n, outputs]."""
         integers, scales = quantise_inputs(inputs)
         sums = _integer_product(integers, self._packed, self._scales, self._zeros).mul_(scales)
         if self._bias is not None:
@@ -88,7 +87,6 @@ class DequantisedMatrix(Matrix):
         self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         rows = max(1, _BLOCK // max(1, self._values.shape[1]))
         sums = torch.cat(
             [F.linear(inputs, each.to(inputs.dtype)) for each in torch.split(self._values, rows)],
@@ -110,7 +108,6 @@ class Int8Format:
         self._rows = rows
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
-        """As `WeightFormat` (kernels.linear.reference)."""
         return quantise_rows(weight)
 
     def repack(
@@ -120,14 +117,12 @@ class Int8Format:
         return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat`."""
         values, scales = kept
         if self._rows is None:
             return DequantisedMatrix(values, scales, bias)
         return IntegerMatrix(values, scales, bias, self._rows)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `WeightFormat`."""
         return torch.Size(shape).numel() + 4 * shape[0]
 
 

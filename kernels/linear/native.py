@@ -60,22 +60,19 @@ class NativeMatrix(Matrix):
 
     def __del__(self) -> None:
         # A thread that was preempted may still read a weight whose product is long there.
-        self._library.quiet()
+        self._library.wait_idle()
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         result = inputs.new_empty(inputs.shape[0], self.shape[0])
         self.into(result, inputs)
         return result
 
     def step(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         result = inputs.new_empty(inputs.shape[0], self.shape[0])
         self.into(result, inputs, is_step=True)
         return result
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
-        """As `Matrix`."""
         few = inputs.shape[0] <= MOST_STEPS and inputs.shape[0] * self.shape[1] <= MOST_NUMBERS
         if is_step and few and self._takes(inputs):
             self._multiply(self._of_steps, result, inputs)
@@ -154,7 +151,6 @@ class NativeInt4Matrix(NativeMatrix):
     def __init__(
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
     ) -> None:
-        """As `kernels.linear.int4.Int4Format` keeps them."""
         shape = (values.shape[0], 2 * values.shape[1])
         super().__init__(library, "linear_int4", shape, values, scales, bias)
 
@@ -164,13 +160,10 @@ class NativeInt4Matrix(NativeMatrix):
 
 
 class NativeBfloatFormat(PlainFormat):
-    """Weights as published, in bfloat16."""
-
     def __init__(self, library: Library, product: Product = "pairs") -> None:
         self._library, self._arena, self._product = library, Arena(), product
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat` (kernels.linear.reference)."""
         (weight,) = kept
         if weight.dtype != torch.bfloat16:
             return super().prepack(kept, bias)
@@ -178,8 +171,6 @@ class NativeBfloatFormat(PlainFormat):
 
 
 class NativeInt8Format(Int8Format):
-    """Weights as 8-bit integers."""
-
     def __init__(self, library: Library) -> None:
         super().__init__(None)
         self._library, self._arena = library, Arena()
@@ -194,14 +185,11 @@ class NativeInt8Format(Int8Format):
         return values, scales
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat`."""
         values, scales = map(self._arena.place, kept)
         return NativeIntegerMatrix(self._library, values, scales, bias)
 
 
 class NativeInt4Format(Int4Format):
-    """Weights as 4-bit integers in groups."""
-
     def __init__(self, library: Library) -> None:
         super().__init__(packed=False)
         self._library, self._arena = library, Arena()
@@ -215,7 +203,6 @@ class NativeInt4Format(Int4Format):
         return halves, scales
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat`."""
         values, scales = map(self._arena.place, kept)
         return NativeInt4Matrix(self._library, values, scales, bias)
 

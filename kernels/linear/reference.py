@@ -90,18 +90,14 @@ class PlainMatrix(Matrix):
         self.num_bytes = weight.nbytes + (bias.nbytes if bias is not None else 0)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         return F.linear(inputs, self.weight, self.bias)
 
 
 class PlainFormat:
-    """Weights as published."""
-
     is_plain = True
     quantises = False
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
-        """As `WeightFormat`."""
         return (weight,)
 
     def repack(
@@ -111,12 +107,10 @@ class PlainFormat:
         return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """As `WeightFormat`."""
         (weight,) = kept
         return PlainMatrix(weight, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `WeightFormat`."""
         return torch.Size(shape).numel() * dtype.itemsize
 
 
@@ -124,30 +118,25 @@ class StackedMatrix(Matrix):
     """Matrices of the same inputs as one, their outputs one after the other."""
 
     def __init__(self, matrices: list[Matrix], widths: list[int]) -> None:
-        """`widths` are their numbers of outputs."""
         self._matrices, self._widths = matrices, widths
         self.num_bytes = sum(matrix.num_bytes for matrix in matrices)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         result = inputs.new_empty(inputs.shape[0], sum(self._widths))
         self.into(result, inputs)
         return result
 
     def step(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
         result = inputs.new_empty(inputs.shape[0], sum(self._widths))
         self.into(result, inputs, is_step=True)
         return result
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
-        """As `Matrix`."""
         parts = result.split(self._widths, dim=1)
         for matrix, part in zip(self._matrices, parts, strict=True):
             matrix.into(part, inputs, is_step)
 
     def first(self, num_outputs: int) -> Matrix:
-        """As `Matrix`."""
         matrices, widths = list[Matrix](), list[int]()
         for matrix, width in zip(self._matrices, self._widths, strict=True):
             left = num_outputs - sum(widths)

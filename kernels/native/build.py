@@ -52,12 +52,11 @@ class CannotCompileError(Exception):
 
 
 def built(folder: Path, check: Check | None = None) -> Path:
-    """The library for this processor in `folder`, compiled if it isn't there whole.
+    """The library for this processor in `folder`, compiled if it is missing or damaged.
 
-    Its name ends in the digest of its bytes, which are compared before it is loaded: a file that
-    was cut short or zeroed, by a power cut say, would end the process at the first touch. `check`
-    is asked while it compiles and may raise. Raises CannotCompileError without a compiler, where
-    what it makes can't be kept, and where others could change it.
+    Its name ends in the digest of its bytes: loading a truncated file would crash the process.
+    `check` is called while it compiles and may raise. Raises CannotCompileError without a compiler,
+    or if others could change `folder`.
     """
     try:
         keep_to_ourselves(folder)
@@ -68,7 +67,7 @@ def built(folder: Path, check: Check | None = None) -> Path:
 
 
 def keep_to_ourselves(folder: Path) -> None:
-    """Make it if need be; nobody else may put anything there that we would run."""
+    """Create the folder, writable by this user only: libraries in it are run."""
     try:
         private_folder(folder)
     except NotPrivateError as error:
@@ -76,7 +75,7 @@ def keep_to_ourselves(folder: Path) -> None:
 
 
 def _whole(folder: Path) -> Path | None:
-    """The library that is there, if its bytes are those it was kept with; others are deleted."""
+    """The library if its bytes match its name; damaged ones are deleted."""
     for path in folder.glob(f"kernels-{_digest()}-*.so"):
         try:
             if not path.is_symlink() and path.stem.rpartition("-")[2] == _digest_of(path):
@@ -108,7 +107,7 @@ def _made(folder: Path, check: Check | None) -> Path:
 
 @contextlib.contextmanager
 def scratch_in(folder: Path) -> Iterator[Path]:
-    """A folder that goes, and with it what others left that were killed."""
+    """A temporary folder; also removes those that killed builds left behind."""
     _clear_left_behind(folder)
     # Windows keeps a program that has just run from being deleted, now and then.
     with tempfile.TemporaryDirectory(
@@ -129,7 +128,7 @@ def _clear_left_behind(folder: Path) -> None:
 
 
 def _make(target: Path, check: Check | None) -> None:
-    """What a compiler made can still end a process, so it ends another one first."""
+    """Compile, then run every kernel once in a child process, which may crash."""
     deadline = time.monotonic() + _LONGEST_S
     folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
@@ -154,7 +153,7 @@ def _compiler() -> list[str]:
 
 
 def _is_stand_in(compiler: str) -> bool:
-    """On a Mac without the command line tools the compilers only ask whether to install them."""
+    """On a Mac without the command line tools, the compilers only offer to install them."""
     if platform.system() != "Darwin" or Path(compiler).parent != Path("/usr/bin"):
         return False
     asked = subprocess.run(["xcode-select", "-p"], capture_output=True, check=False, timeout=10)

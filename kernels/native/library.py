@@ -62,18 +62,17 @@ def _struct(name: str, body: str) -> type[ctypes.Structure]:
 
 
 class Library:
-    """Calls the kernels of calls.h by their names, with the members of their structs in order.
+    """Calls the kernels of calls.h by name, with the members of their structs in order.
 
-    `digest` differs wherever two compilers made different code. While `noted` is a list, calls are
-    noted there as well as made. `token` is then where kernels that go on with the context find the
-    present token's number (see calls.h); None where they are told how long it is.
+    `digest` identifies the compiled code. While a step is captured, `noted` collects the calls and
+    `token` holds the number of the present token (see calls.h).
     """
 
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
         self.token: ctypes.c_int64 | None = None
-        # A matrix may be freed, which asks for quiet, in the middle of another call of this thread.
+        # A matrix may be freed, which waits, in the middle of another call of this thread.
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
         self._quiet = loaded.pool_quiesce
@@ -91,8 +90,8 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
 
-    def quiet(self) -> None:
-        """To be called before memory goes that a product has read."""
+    def wait_idle(self) -> None:
+        """Wait until no thread reads the weights; call before freeing them."""
         with self._turn:
             self._quiet()
 
@@ -118,11 +117,7 @@ class Library:
 
 
 def _share_threads(library: ctypes.CDLL) -> None:
-    """Have prompts run on torch's threads, by what the OpenMP offers that torch uses here.
-
-    Found through torch's own library, since a process may have loaded several; Windows does not
-    look further than a library itself.
-    """
+    """Run prompts on torch's threads, through the OpenMP that torch itself has loaded."""
     names = {"darwin": "libtorch_cpu.dylib", "win32": "libiomp5md.dll"}
     name = names.get(sys.platform, "libtorch_cpu.so")
     try:
@@ -136,10 +131,10 @@ def _share_threads(library: ctypes.CDLL) -> None:
 
 
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
-    """The kernels for this processor; None where there are none, and the log says once why.
+    """The kernels for this processor; None if there are none, and the log says once why.
 
-    The first call on a machine compiles them, for some seconds, or where it can't tries those that
-    came along; `check` is asked meanwhile, and what it raises leaves everything to the next call.
+    The first call on a machine compiles them, or, without a compiler, validates the shipped ones.
+    `check` is called meanwhile; if it raises, the next call starts anew.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None
@@ -151,7 +146,7 @@ def why_none() -> str:
     return "" if isinstance(found, Library) else found
 
 
-# What was found, once something was; of this process alone.
+# The result of `_found` in this process.
 _FOUND: list[Library | str] = []
 
 
@@ -165,8 +160,8 @@ def _found(check: Callable[[], None] | None = None) -> Library | str:
 
 
 def _chosen(check: Callable[[], None] | None) -> Library | str:
-    """What is compiled here; else what came along for the newest level that this processor runs, or
-    for the one that the user names; else why there is neither."""
+    """What is compiled here; else the shipped library of the newest level that runs here, or of the
+    level that the user names; else why there is neither."""
     try:
         level = wished()
     except NoSuchLevelError as error:

@@ -38,19 +38,19 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
     `widened`: attention of many tokens runs without the processor's bfloat16 instructions.
     """
     bound: dict[str, Any] = {
-        name: _or_plain(partial(native, library), getattr(PLAIN_OPS, name))
+        name: _or_plain(native, getattr(PLAIN_OPS, name), library)
         for name, native in _TABLE.items()
     } | {
-        name: _or_plain(partial(native, library, widened), getattr(PLAIN_OPS, name))
+        name: _or_plain(native, getattr(PLAIN_OPS, name), library, widened)
         for name, native in _ATTENTION_OF_MANY.items()
     }
     return composed(replace(PLAIN_OPS, experts=partial(make_bank, library, widened), **bound))
 
 
-def _or_plain(native: Native, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _or_plain(native: Native, plain: Callable[..., Any], *bound: Any) -> Callable[..., Any]:
     @wraps(plain)
     def operation(*given: Any, **named: Any) -> Any:
-        found = native(*given, **named)
+        found = native(*bound, *given, **named)
         return plain(*given, **named) if found is None else found
 
     return operation
@@ -62,8 +62,8 @@ def _rms_norm(library: Library, inputs: Tensor, scale: Tensor, epsilon: float) -
     given = inputs if inputs.dim() == 3 else inputs.unsqueeze(1)
     result = torch.empty(inputs.shape, dtype=inputs.dtype)
     library.rms_norm(
-        *map(address, (given, scale, result)), *given.shape, given.stride(0), given.stride(1),
-        epsilon, is_bfloat(given), get_num_threads(),
+        given.data_ptr(), scale.data_ptr(), result.data_ptr(), *given.shape,
+        given.stride(0), given.stride(1), epsilon, is_bfloat(given), get_num_threads(),
     )  # fmt: skip
     return result
 

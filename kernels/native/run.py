@@ -24,8 +24,6 @@ class RunError(Exception):
 
 
 class DiedError(RunError):
-    """The program ended, and not well."""
-
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
         self.status = status

@@ -1,8 +1,8 @@
-"""The compiled kernels that Waymark brings along: one library for each level of processors.
+"""The shipped kernels: one compiled library for each processor level.
 
-`packaging/native` builds them into a folder beside this file, with a manifest; a source checkout
-need not have them. One is loaded only if it was made from the very sources that lie here, its bytes
-are those that were made, and a process of its own has run all its kernels on this processor.
+`packaging/native` builds them, with a manifest, into a folder next to this file; a source checkout
+need not have them. A library is loaded only if it was built from the present sources, its bytes
+match the manifest, and a child process has run all its kernels on this processor.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def folder(system: str = "", architecture: str = "") -> Path:
 
 
 def usable(levels: Collection[Level], cache: Path, check: Callable[[], None] | None = None) -> Path:
-    """The library of the newest of `levels`, the last, that passes its self-test.
+    """The library of the newest of `levels` (the last) that passes its self-test.
 
-    What the tests found is kept in `cache`. `check` is asked meanwhile and may raise. Raises
-    NoneShippedError, and CannotCompileError where others could change what lies in `cache`.
+    Results are kept in `cache`. `check` is called meanwhile and may raise. Raises NoneShippedError,
+    and CannotCompileError if others could change `cache`.
     """
     digests = _digests()
     try:
@@ -117,7 +117,7 @@ def _fault(
 def _tried(
     data: dict[str, bytes], program: str, cache: Path, check: Callable[[], None] | None
 ) -> tuple[str, bool]:
-    """What goes wrong when `program` calls all kernels; and whether it will go on to."""
+    """What fails when `program` calls all kernels, and whether to remember it."""
     with scratch_in(cache) as scratch:
         for name, contents in data.items():
             (scratch / name).write_bytes(contents)

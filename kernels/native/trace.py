@@ -42,7 +42,6 @@ class CallTrace:
         self._array: Any = None
 
     def store(self, new: Tensor, rows: Tensor) -> None:
-        """As `Tracer`."""
         alike = new.dtype == rows.dtype and new.shape[1:] == rows.shape[1:]
         if not (has_dense_tokens(new) and rows.is_contiguous() and alike):
             raise NotCapturableError("a row of another kind, or not in one piece")
@@ -53,7 +52,6 @@ class CallTrace:
         self._stored.add(address(rows))
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
-        """As `Tracer`."""
         whole = numbers.is_contiguous() and to.is_contiguous()
         if not (whole and numbers.shape == to.shape and numbers.dtype == to.dtype):
             raise NotCapturableError("a copy of another kind, or not in one piece")
@@ -62,11 +60,9 @@ class CallTrace:
         self._tensors += (numbers, to)
 
     def part(self) -> None:
-        """As `Tracer`."""
         self._ends.append(len(self._calls))
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
-        """As `Trace`."""
         self._token.value, first = token, 0
         for end in self._ends:
             check()
@@ -75,7 +71,6 @@ class CallTrace:
             first = end
 
     def note(self, step: Callable[[Tracer], Tensor]) -> Tensor:
-        """Do `step` and keep its calls."""
         library = self._library
         library.noted, library.token = self._calls, self._token
         try:

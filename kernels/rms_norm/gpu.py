@@ -34,7 +34,6 @@ def add_rms_norm(
 def gated_rms_norm(
     inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
 ) -> Tensor:
-    """As `reference.gated_rms_norm`."""
     outputs = torch.empty(inputs.shape, dtype=dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs, gate=gate)
     return outputs

@@ -21,7 +21,6 @@ from kernels.self_test.rows import FEW, ROWS, Case, Numbers
 def recurrent(
     shape: DeltaShape | Mamba1Shape | Mamba2Shape | ShortConvShape, numbers: Numbers
 ) -> Iterator[Case]:
-    """What one layer with a state calls."""
     match shape:
         case DeltaShape():
             yield from _convolution(shape, numbers)
@@ -191,7 +190,6 @@ _BLOCK = 512  # no kernel takes more inner numbers at once
 
 
 def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
-    """Logits in which several experts are equal."""
     logits = 2 * numbers.rough(9, shape.count + 1)
     logits[0, :] = 0  # of equal experts the first
     # In steps, so that experts that were equal often still are.

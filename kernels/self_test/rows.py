@@ -56,7 +56,6 @@ class Numbers:
         self._generator = torch.Generator().manual_seed(0)
 
     def exact(self, *shape: int) -> Tensor:
-        """Float32."""
         return torch.randn(shape, generator=self._generator).to(self.device)
 
     def rough(self, *shape: int) -> Tensor:
@@ -112,7 +111,6 @@ def group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
-    """Rows that another opens."""
     both = numbers.rough(9, 2 * shape.width)
 
     def call(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
@@ -138,7 +136,6 @@ def _rounded_gate(numbers: Numbers) -> int:
 
 
 def squared_relu(shape: SquaredReluShape, numbers: Numbers) -> Iterator[Case]:
-    """Rows of both signs."""
     rows = numbers.rough(9, shape.width)
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
@@ -159,7 +156,6 @@ def open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
-    """Sums, also of multiples."""
     first, second = numbers.rough(2, 9, shape.width)
 
     def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
@@ -171,7 +167,6 @@ def addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
-    """Queries and keys, also normalised."""
     half = shape.rotary_dim // 2
     heads = numbers.rough(9, shape.heads, 2 * shape.head_dim)
     angles = 7 * numbers.exact(9, half)
@@ -228,7 +223,6 @@ def attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def full_attention(shape: FullAttentionShape, numbers: Numbers) -> Iterator[Case]:
-    """The patches of a picture."""
     scale = shape.head_dim**-0.5
     inputs = tuple(numbers.rough(_KEYS[-1], shape.heads, shape.head_dim) for _ in range(3))
 

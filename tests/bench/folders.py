@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from core.layers.mtp import MARK
 from core.loading.registry import family_of
+from core.models.decoder import MTP_MARK
 from core.weights.plan import Weights, plan_weights
 from core.weights.spec import TensorSpec
 
@@ -141,7 +141,7 @@ def published(
 
     def build(weights: Weights) -> None:
         weights.stored = lambda name: (
-            () if (fused and name.endswith(_FUSED)) or (mtp and name == MARK) else None
+            () if (fused and name.endswith(_FUSED)) or (mtp and name == MTP_MARK) else None
         )
         family.build(parsed, weights, torch.device("cpu"))
 

@@ -13,11 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.bench.folders import RELEASED, TINY, Shape, config_of, numbers_in, published
-from tests.models.test_expert_configs import QWEN3_5_35B_A3B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B
-from tests.models.test_falcon_h1_config import PUBLISHED as FALCON_H1
-from tests.models.test_granite_hybrid_config import PUBLISHED as GRANITE_4_H
-from tests.models.test_jamba_config import PUBLISHED as JAMBA
-from tests.models.test_nemotron_h_config import PUBLISHED as NEMOTRON_NANO
+from tests.models.releases import RELEASED as CONFIGS
 
 _TINY_ATTENTION = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 1024}
 _TINY_DELTA_NET = {
@@ -114,9 +110,9 @@ class Cut:
         }
 
 
-_LISTED_GRANITE = "".join(each[0] for each in GRANITE_4_H["layer_types"])
+_LISTED_GRANITE = "".join(each[0] for each in CONFIGS["Granite-4.0-H-350M"]["layer_types"])
 _NEMOTRON_H = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
-_NEMOTRON_H_8B = NEMOTRON_NANO | {
+_NEMOTRON_H_8B = CONFIGS["Nemotron-Nano-9B-v2"] | {
     "num_hidden_layers": 52, "hidden_size": 4096, "intermediate_size": 21504,
     "num_attention_heads": 32, "mamba_head_dim": 64, "max_position_embeddings": 8192,
     "hybrid_override_pattern": _NEMOTRON_H, "layer_norm_epsilon": 1e-5,
@@ -124,23 +120,23 @@ _NEMOTRON_H_8B = NEMOTRON_NANO | {
 # Text alone: the tower of 35B-A3B is the 9B's.
 RELEASES = {
     "35B-A3B": Release(
-        QWEN3_5_35B_A3B, "LLLF" * 10, fused=True,
+        CONFIGS["Qwen3.5-35B-A3B"], "LLLF" * 10, fused=True,
         tiny=_TINY_ATTENTION | _TINY_DELTA_NET | _TINY_EXPERTS,
     ),
     "Qwen3-Next-80B-A3B": Release(
-        QWEN3_NEXT_80B_A3B, "LLLF" * 12,
+        CONFIGS["Qwen3-Next-80B-A3B"], "LLLF" * 12,
         tiny=_TINY_ATTENTION | _TINY_DELTA_NET | _TINY_EXPERTS,
     ),
     "Qwen3-30B-A3B": Release(
-        QWEN3_30B_A3B, "F" * 48,
+        CONFIGS["Qwen3-30B-A3B"], "F" * 48,
         tiny=_TINY_ATTENTION | _TINY_EXPERTS | {"head_dim": 32},
     ),
     "Falcon-H1-0.5B": Release(
-        FALCON_H1, "B" * 36,
+        CONFIGS["Falcon-H1-0.5B-Instruct"], "B" * 36,
         tiny=_TINY_ATTENTION | _TINY_MAMBA | {"hidden_size": 32, "head_dim": 16},
     ),
     "Granite-4-H-350M": Release(
-        GRANITE_4_H, _LISTED_GRANITE, listed="layer_types",
+        CONFIGS["Granite-4.0-H-350M"], _LISTED_GRANITE, listed="layer_types",
         tiny=_TINY_ATTENTION | _TINY_MAMBA | {"hidden_size": 32},
     ),
     "Nemotron-H-8B": Release(
@@ -151,7 +147,7 @@ RELEASES = {
         },
     ),
     "Jamba-1.5-Mini": Release(
-        JAMBA, "mMmMaMmM" * 4,
+        CONFIGS["Jamba-1.5-Mini"], "mMmMaMmM" * 4,
         tiny=_TINY_ATTENTION | {
             "hidden_size": 32, "intermediate_size": 64, "num_experts": 4, "mamba_dt_rank": 8,
         },

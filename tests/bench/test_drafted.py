@@ -35,6 +35,7 @@ def test_what_pays_is_counted_in_steps_of_one() -> None:
     assert never[2:] == ["never", "never"]
 
 
+@pytest.mark.slow
 @NEEDS_COMPILER
 def test_a_table_has_a_row_for_each_case_and_a_column_for_each_precision(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -101,6 +101,7 @@ def test_libraries_take_the_level(level: Level) -> None:
     assert packs == str(level.torch == "avx512"), "oneDNN's packed bfloat16 begins there"
 
 
+@pytest.mark.slow
 def test_a_quick_run_is_at_the_level_that_it_names() -> None:
     if not here():
         pytest.skip("levels are x86's")

@@ -8,7 +8,7 @@ from math import prod
 
 from torch import Tensor
 
-from core.layers.experts import SparseExperts
+from core.layers.feed_forward import SparseExperts
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from tests.bench.peer import PATCH_NUMBERS
@@ -53,8 +53,8 @@ def _sparse(block: object) -> Iterator[SparseExperts]:
 
 def _idle_bytes(layer: SparseExperts) -> int:
     """Bytes of the experts that a token does not go through."""
-    sizes = layer.sizes
-    return _bytes(layer.bank, set()) * (sizes.count - sizes.routing.k) // sizes.count
+    count, k = layer.shape.count, layer.shape.routing.k
+    return _bytes(layer.bank, set()) * (count - k) // count
 
 
 def _numbers(folder: ModelFolder, scope: str) -> int:

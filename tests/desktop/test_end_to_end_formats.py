@@ -67,7 +67,7 @@ async def is_a_valid_table(row: ReplyRow) -> None:
     validity = row.findChild(QLabel, "replyValidity")
     assert isinstance(validity, QLabel)
     await until(validity.text)
-    assert validity.text() == "Valid by the schema."
+    assert validity.text() == "Valid against the schema."
     assert row.findChild(DataView) is not None
     assert all(set(each) == {"shape", "sides"} for each in json.loads(row.row.text))
 

@@ -11,7 +11,7 @@ import pytest
 from core.api.errors import ImageError
 from core.helper.pictures import FORMATS
 from core.vision import decode
-from core.vision.decode import Decoder
+from core.vision.decode import PictureDecoder
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
 from tests.vision.pictures import noise
@@ -42,7 +42,7 @@ def test_mutants_of_pictures_cost_their_helper_at_most(
 ) -> None:
     monkeypatch.setattr(decode, "TIME_LIMIT_S", 0.5)
     monkeypatch.setattr(decode, "MEMORY_BYTES", 400 * 2**20)
-    decoder, worked = Decoder(), 0
+    decoder, worked = PictureDecoder(), 0
     ended: list[str] = []
     for seed in range(count):
         data = mutated_bytes(picture(kind, seed), seed)

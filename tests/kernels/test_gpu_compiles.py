@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 SHARED_MEMORY = 99 * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # 20 s of compiling, and longer where others compile as well
 def test_kernels_compile_and_fit(tmp_path: Path) -> None:
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}

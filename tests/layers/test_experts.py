@@ -7,20 +7,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.layers import rows as row_blocks
-from core.layers.experts import ExpertSizes, SparseExperts
+from core.layers import runs
+from core.layers.feed_forward import SparseExperts
 from core.weights.plan import Weights, plan_weights
 from core.weights.smoothing import InputNorm
 from core.weights.spec import TensorSpec
-from kernels.common.shapes import Routing
+from kernels.common.shapes import ExpertShape, Routing
 from kernels.dispatch import backend
 from kernels.linear.native import NativeBfloatMatrix
 from kernels.linear.reference import Integers
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.layers.sources import Drawn, Quantising, drawn
 
-SIZES = ExpertSizes(hidden=6, inner=5, count=7, routing=Routing(3))
-SHARED = ExpertSizes(hidden=6, inner=5, count=7, routing=Routing(2, normalise=False), shared=4)
+ALONE = ExpertShape(6, inner=5, count=7, routing=Routing(3), shared=False)
+SHARED = ExpertShape(6, inner=5, count=7, routing=Routing(2, normalise=False), shared=True)
 
 
 def weight(name: str, *shape: int) -> Tensor:
@@ -34,18 +34,18 @@ def feed_forward(scope: str, hidden: Tensor, inner: int) -> Tensor:
     ).T
 
 
-@pytest.mark.parametrize("sizes", [SIZES, SHARED], ids=["alone", "shared"])
-def test_it_is_its_equation(sizes: ExpertSizes) -> None:
-    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), sizes)
+@pytest.mark.parametrize(("shape", "shared"), [(ALONE, 0), (SHARED, 4)], ids=["alone", "shared"])
+def test_it_is_its_equation(shape: ExpertShape, shared: int) -> None:
+    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), 6, shape, shared=shared)
     hidden = torch.randn(20, 6)
     probabilities = (hidden @ weight("gate.weight", 7, 6).T).softmax(1)
-    best, chosen = probabilities.topk(sizes.routing.k)
-    if sizes.routing.normalise:
+    best, chosen = probabilities.topk(shape.routing.k)
+    if shape.routing.normalise:
         best = best / best.sum(1, keepdim=True)
     everything = [feed_forward(f"experts.{index}", hidden, 5) for index in range(7)]
     outputs = torch.stack(everything, 1)
     expected = (outputs.gather(1, chosen[:, :, None].expand(-1, -1, 6)) * best[:, :, None]).sum(1)
-    if sizes.shared:
+    if shared:
         opened = (hidden @ weight("shared_expert_gate.weight", 1, 6).T).sigmoid()
         expected = expected + opened * feed_forward("shared_expert", hidden, 4)
     torch.testing.assert_close(layer(hidden), expected)
@@ -61,8 +61,8 @@ def squared_relu(scope: str, hidden: Tensor, inner: int) -> Tensor:
 @pytest.mark.parametrize("latent", [None, 4])
 def test_experts_without_a_gate_read_what_is_projected_for_them(latent: int | None) -> None:
     routing = Routing(3, sigmoid=True, scale=2.5)
-    sizes = ExpertSizes(6, 5, 7, routing, gated=False, latent=latent)
-    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), sizes)
+    shape = ExpertShape(latent or 6, 5, 7, routing, shared=False, gated=False)
+    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), 6, shape, latent=latent is not None)
     hidden, width = torch.randn(20, 6), latent or 6
     scores = (hidden @ weight("gate.weight", 7, 6).T).sigmoid()
     chosen = (scores + weight("gate.e_score_correction_bias", 7)).topk(3).indices
@@ -79,9 +79,10 @@ def test_experts_without_a_gate_read_what_is_projected_for_them(latent: int | No
 
 
 def test_rows_in_blocks_are_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, hidden = SparseExperts(Weights(Drawn(drawn), torch.float32), SHARED), torch.randn(9, 6)
+    weights, hidden = Weights(Drawn(drawn), torch.float32), torch.randn(9, 6)
+    layer = SparseExperts(weights, 6, SHARED, shared=4)
     expected = layer(hidden)
-    monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 4)
+    monkeypatch.setattr(runs, "ROWS_PER_BLOCK", 4)
     torch.testing.assert_close(layer(hidden), expected)
 
 
@@ -91,7 +92,7 @@ def test_what_decides_is_exact_and_reads_what_the_experts_read(fused: bool) -> N
 
     def build(weights: Weights) -> None:
         weights.stored = lambda name: () if fused else None
-        SparseExperts(weights, SHARED, norm)
+        SparseExperts(weights, 6, SHARED, input_norm=norm, shared=4)
 
     plan = plan_weights(build, torch.bfloat16)
     exact = {name for name, spec in plan.items() if spec.exact}
@@ -120,8 +121,8 @@ def test_a_token_takes_its_way_whatever_is_beside_it(integers: Integers) -> None
     weights = Weights(
         Quantising(drawn, kernels.formats), torch.bfloat16, kernels.formats, kernels.ops
     )
-    sizes = ExpertSizes(hidden=64, inner=32, count=12, routing=Routing(3), shared=32)
-    layer = SparseExperts(weights, sizes)
+    shape = ExpertShape(64, inner=32, count=12, routing=Routing(3), shared=True)
+    layer = SparseExperts(weights, 64, shape, shared=32)
     assert isinstance(layer.router.matrix, NativeBfloatMatrix) and layer.router.matrix.compiled
     hidden = torch.randn(80, 64).bfloat16()
     together = layer(hidden)

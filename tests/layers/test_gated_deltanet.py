@@ -10,35 +10,37 @@ import torch
 from torch import Tensor
 
 from core.layers import runs
-from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
-from core.layers.memory import RecurrentSpec
+from core.layers.gated_deltanet import GatedDeltaNet
+from core.layers.memory import Forward, RecurrentSpec
+from kernels.common.shapes import DeltaShape
 from kernels.ops import PLAIN_OPS, Ops
 from tests.kernels.poison import poisoned_memory
 from tests.layers.sources import random_weights
 from tests.models.memory import ConcatenatingMemory
 
-SIZES = GatedDeltaNetSizes(hidden=12, key_heads=2, key_dim=6, value_heads=4, value_dim=5, kernel=4)
+WIDTH = 12
+SHAPE = DeltaShape(key_heads=2, key_dim=6, value_heads=4, value_dim=5, taps=4)
 
 
 def make_layer(dtype: torch.dtype = torch.float32, ops: Ops = PLAIN_OPS) -> GatedDeltaNet:
-    return GatedDeltaNet(random_weights(dtype, ops=ops), SIZES, 1e-6)
+    return GatedDeltaNet(random_weights(dtype, ops=ops), WIDTH, SHAPE, 1e-6)
 
 
 def run(layer: GatedDeltaNet, *pieces: Tensor) -> tuple[Tensor, ConcatenatingMemory]:
-    memory = ConcatenatingMemory((layer.spec,))
-    return torch.cat([layer(piece, memory, 0) for piece in pieces]), memory
+    memory = ConcatenatingMemory(layer.specs)
+    return torch.cat([layer(piece, Forward({}, memory), 0) for piece in pieces]), memory
 
 
 def rows(count: int) -> Tensor:
-    return torch.randn(count, SIZES.hidden, generator=torch.Generator().manual_seed(count))
+    return torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(count))
 
 
 def test_the_spec_is_the_state_it_stores() -> None:
     layer = make_layer(torch.bfloat16)
-    assert isinstance(layer.spec, RecurrentSpec)
+    assert isinstance(layer.specs[0], RecurrentSpec)
     _, memory = run(layer, rows(5).bfloat16())
     stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
-    assert stored == [(spec.shape, spec.dtype) for spec in layer.spec.tensors]
+    assert stored == [(spec.shape, spec.dtype) for spec in layer.specs[0].tensors]
     assert stored == [((3, 44), torch.bfloat16), ((4, 6, 5), torch.float32)]
 
 
@@ -92,9 +94,9 @@ def test_only_a_token_that_is_generated_is_a_step(monkeypatch: pytest.MonkeyPatc
     # A prompt's last row alone, and one at the end of a long run, are part of a prefill.
     run(layer, rows(1), rows(2), rows(65))
     assert taken == ["chunked_gated_delta_"] * 4
-    memory = ConcatenatingMemory((layer.spec,))
+    memory = ConcatenatingMemory(layer.specs)
     memory.is_step = True
-    layer(rows(1), memory, 0)
+    layer(rows(1), Forward({}, memory), 0)
     assert taken[4:] == ["recurrent_gated_delta_step"]
 
 
@@ -104,7 +106,7 @@ def test_the_state_is_moved_on_in_place(count: int) -> None:
     _, memory = run(layer, rows(9))
     before = memory.state(0)
     copies = [tensor.clone() for tensor in before]
-    layer(rows(count), memory, 0)
+    layer(rows(count), Forward({}, memory), 0)
     for tensor, copy, after in zip(before, copies, memory.state(0), strict=True):
         assert tensor is after
         assert not torch.equal(tensor, copy)

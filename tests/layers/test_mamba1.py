@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.layers.mamba1 import Mamba1, Mamba1Sizes
-from core.layers.memory import RecurrentSpec
+from core.layers.mamba1 import Mamba1
+from core.layers.memory import Forward, RecurrentSpec
 from core.weights.plan import Weights
+from kernels.common.shapes import Mamba1Shape
 from kernels.dispatch import backend
 from kernels.linear.native import NativeBfloatMatrix
 from kernels.linear.reference import Integers, PlainMatrix
@@ -21,7 +22,8 @@ from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.layers.sources import Quantising, bias_of, drawn, random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory
 
-SIZES = Mamba1Sizes(hidden=12, width=20, state_dim=5, rank=3, kernel=4)
+WIDTH = 12
+SHAPE = Mamba1Shape(channels=20, state_dim=5, taps=4)
 
 
 def make_layer(
@@ -32,16 +34,16 @@ def make_layer(
     conv_bias: bool = True,
 ) -> Mamba1:
     weights = random_weights(dtype, ops=ops)
-    return Mamba1(weights, SIZES, 1e-5, bias=bias, conv_bias=conv_bias)
+    return Mamba1(weights, WIDTH, SHAPE, 3, 1e-5, bias=bias, conv_bias=conv_bias)
 
 
 def run(layer: Mamba1, *pieces: Tensor) -> tuple[Tensor, ConcatenatingMemory]:
-    memory = ConcatenatingMemory((layer.spec,))
-    return torch.cat([layer(piece, memory, 0) for piece in pieces]), memory
+    memory = ConcatenatingMemory(layer.specs)
+    return torch.cat([layer(piece, Forward({}, memory), 0) for piece in pieces]), memory
 
 
 def rows(count: int) -> Tensor:
-    return torch.randn(count, SIZES.hidden, generator=torch.Generator().manual_seed(count))
+    return torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(count))
 
 
 def normed(given: Tensor, scale: Tensor) -> Tensor:
@@ -81,19 +83,19 @@ def test_a_layer_is_its_equation(form: dict[str, Any]) -> None:
     expected = by_hand(layer, rows(70)).float()
     found, _ = run(layer, rows(70))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    stepped, memory = [], ConcatenatingMemory((layer.spec,))
+    stepped, memory = [], ConcatenatingMemory(layer.specs)
     memory.is_step = True
     for row in rows(70).split(1):
-        stepped.append(layer(row, memory, 0))
+        stepped.append(layer(row, Forward({}, memory), 0))
     torch.testing.assert_close(torch.cat(stepped), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_spec_is_the_state_it_stores() -> None:
     layer = make_layer(torch.bfloat16)
-    assert isinstance(layer.spec, RecurrentSpec)
+    assert isinstance(layer.specs[0], RecurrentSpec)
     _, memory = run(layer, rows(5).bfloat16())
     stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
-    assert stored == [(spec.shape, spec.dtype) for spec in layer.spec.tensors]
+    assert stored == [(spec.shape, spec.dtype) for spec in layer.specs[0].tensors]
     assert stored == [((3, 20), torch.bfloat16), ((5, 20), torch.float32)]
 
 
@@ -101,10 +103,10 @@ def test_the_spec_is_the_state_it_stores() -> None:
 def test_runs_that_share_a_call_leave_their_own_tails_and_states(lengths: tuple[int, ...]) -> None:
     """Some are shorter than the tail."""
     layer, whole = make_layer(), rows(sum(lengths))
-    memory = ConcatenatingMemory((layer.spec,))
+    memory = ConcatenatingMemory(layer.specs)
     alone, after = [], []
     for piece in whole.split(lengths):
-        alone.append(layer(piece, memory, 0))
+        alone.append(layer(piece, Forward({}, memory), 0))
         after.append([each.clone() for each in memory.state(0)])
     states = [[torch.zeros_like(each) for each in after[0]]]
     states += [[each.clone() for each in state] for state in after[:-1]]
@@ -133,9 +135,9 @@ def test_only_a_token_that_is_generated_is_a_step() -> None:
     # A prompt's last row alone is part of a prefill.
     run(layer, rows(1), rows(2))
     assert taken == ["mamba1_run_"] * 2
-    memory = ConcatenatingMemory((layer.spec,))
+    memory = ConcatenatingMemory(layer.specs)
     memory.is_step = True
-    layer(rows(1), memory, 0)
+    layer(rows(1), Forward({}, memory), 0)
     assert taken[2:] == ["mamba1_step"]
 
 
@@ -148,7 +150,7 @@ def test_what_is_not_quantised_is_batch_invariant_where_towers_are_not(integers:
     weights = Weights(
         Quantising(drawn, kernels.formats), torch.bfloat16, kernels.formats, kernels.ops
     )
-    layer = Mamba1(weights, SIZES, 1e-5, bias=False, conv_bias=True)
+    layer = Mamba1(weights, WIDTH, SHAPE, 3, 1e-5, bias=False, conv_bias=True)
     assert weights.batch_invariant
     for linear in (layer.selection, layer.steps):
         assert isinstance(linear.matrix, NativeBfloatMatrix) and linear.matrix.compiled

@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.layers.mamba2 import Mamba2, Mamba2Form, Mamba2Sizes
-from core.layers.memory import RecurrentSpec
+from core.layers.mamba2 import Mamba2, Mamba2Form
+from core.layers.memory import Forward, RecurrentSpec
+from kernels.common.shapes import Mamba2Shape
 from kernels.ops import PLAIN_OPS, Ops
 from tests.layers.sources import bias_of, random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory
 
-SIZES = Mamba2Sizes(hidden=12, heads=6, head_dim=5, groups=2, state_dim=7, kernel=4)
+WIDTH = 12
+SHAPE = Mamba2Shape(heads=6, head_dim=5, groups=2, state_dim=7, taps=4)
 FORM = Mamba2Form(
     1e-5,
     norm_groups=2,
@@ -30,16 +32,16 @@ FORM = Mamba2Form(
 def make_layer(
     dtype: torch.dtype = torch.float32, ops: Ops = PLAIN_OPS, form: Mamba2Form = FORM
 ) -> Mamba2:
-    return Mamba2(random_weights(dtype, ops=ops), SIZES, form)
+    return Mamba2(random_weights(dtype, ops=ops), WIDTH, SHAPE, form)
 
 
 def run(layer: Mamba2, *pieces: Tensor) -> tuple[Tensor, ConcatenatingMemory]:
-    memory = ConcatenatingMemory((layer.spec,))
-    return torch.cat([layer(piece, memory, 0) for piece in pieces]), memory
+    memory = ConcatenatingMemory(layer.specs)
+    return torch.cat([layer(piece, Forward({}, memory), 0) for piece in pieces]), memory
 
 
 def rows(count: int) -> Tensor:
-    return torch.randn(count, SIZES.hidden, generator=torch.Generator().manual_seed(count))
+    return torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(count))
 
 
 def by_hand(layer: Mamba2, form: Mamba2Form, hidden: Tensor) -> Tensor:
@@ -94,19 +96,19 @@ def test_a_layer_is_its_equation(change: dict[str, Any]) -> None:
     expected = by_hand(layer, form, rows(70)).float()
     found, _ = run(layer, rows(70))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    stepped, memory = [], ConcatenatingMemory((layer.spec,))
+    stepped, memory = [], ConcatenatingMemory(layer.specs)
     memory.is_step = True
     for row in rows(70).split(1):
-        stepped.append(layer(row, memory, 0))
+        stepped.append(layer(row, Forward({}, memory), 0))
     torch.testing.assert_close(torch.cat(stepped), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_spec_is_the_state_it_stores() -> None:
     layer = make_layer(torch.bfloat16)
-    assert isinstance(layer.spec, RecurrentSpec)
+    assert isinstance(layer.specs[0], RecurrentSpec)
     _, memory = run(layer, rows(5).bfloat16())
     stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
-    assert stored == [(spec.shape, spec.dtype) for spec in layer.spec.tensors]
+    assert stored == [(spec.shape, spec.dtype) for spec in layer.specs[0].tensors]
     assert stored == [((3, 58), torch.bfloat16), ((6, 5, 7), torch.float32)]
 
 
@@ -127,7 +129,7 @@ def test_only_a_token_that_is_generated_is_a_step() -> None:
     # A prompt's last row alone is part of a prefill.
     run(layer, rows(1), rows(2))
     assert taken == ["mamba2_run_"] * 2
-    memory = ConcatenatingMemory((layer.spec,))
+    memory = ConcatenatingMemory(layer.specs)
     memory.is_step = True
-    layer(rows(1), memory, 0)
+    layer(rows(1), Forward({}, memory), 0)
     assert taken[2:] == ["mamba2_step"]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from core.layers import rows as row_blocks
-from core.layers.mlp import GeGLU, GeluMLP, SquaredReluMLP, SwiGLU
+from core.layers import runs
+from core.layers.feed_forward import GeluMLP, SquaredReluMLP, SwiGLU
 from tests.layers.sources import bias_of, random_weights, weight_of
 
 
@@ -36,7 +36,7 @@ def test_squared_relu_is_its_equation() -> None:
 
 
 def test_geglu_is_its_equation() -> None:
-    layer, hidden = GeGLU(random_weights(), 6, 10, bias=True), torch.randn(5, 6)
+    layer, hidden = SwiGLU(random_weights(), 6, 10, gelu=True, bias=True), torch.randn(5, 6)
     gate, up = weight_of(layer.gate_and_up).chunk(2)
     gate_bias, up_bias = bias_of(layer.gate_and_up).chunk(2)
     inner = F.gelu(F.linear(hidden, gate, gate_bias), approximate="tanh")
@@ -57,12 +57,12 @@ def test_gelu_mlp_is_its_equation(form: str) -> None:
 def test_rows_in_blocks_are_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, hidden = SwiGLU(random_weights(), 6, 10), torch.randn(9, 6)
     expected = layer(hidden)
-    monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 4)
+    monkeypatch.setattr(runs, "ROWS_PER_BLOCK", 4)
     seen: list[int] = []
 
     def counted(block: torch.Tensor) -> torch.Tensor:
         seen.append(block.shape[0])
         return layer._block(block)
 
-    torch.testing.assert_close(row_blocks.in_row_blocks(counted, hidden), expected)
+    torch.testing.assert_close(runs.in_row_blocks(counted, hidden), expected)
     assert seen == [4, 4, 1]

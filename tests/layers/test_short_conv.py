@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from core.layers import runs
-from core.layers.memory import RecurrentSpec
+from core.layers.memory import Forward, RecurrentSpec
 from core.layers.short_conv import ShortConv
+from kernels.common.shapes import ShortConvShape
 from tests.kernels.poison import poisoned_memory
 from tests.layers.sources import bias_of, random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory
@@ -17,12 +18,12 @@ WIDTH = 12
 
 
 def make_layer(dtype: torch.dtype = torch.float32, bias: bool = True) -> ShortConv:
-    return ShortConv(random_weights(dtype), WIDTH, 3, bias=bias)
+    return ShortConv(random_weights(dtype), ShortConvShape(WIDTH, 3), bias=bias)
 
 
 def run(layer: ShortConv, *pieces: Tensor) -> tuple[Tensor, ConcatenatingMemory]:
-    memory = ConcatenatingMemory((layer.spec,))
-    return torch.cat([layer(piece, memory, 0) for piece in pieces]), memory
+    memory = ConcatenatingMemory(layer.specs)
+    return torch.cat([layer(piece, Forward({}, memory), 0) for piece in pieces]), memory
 
 
 def rows(count: int) -> Tensor:
@@ -31,7 +32,7 @@ def rows(count: int) -> Tensor:
 
 def test_the_spec_is_the_state_it_stores() -> None:
     layer = make_layer(torch.bfloat16)
-    assert isinstance(layer.spec, RecurrentSpec) and layer.spec.num_bytes == 2 * WIDTH * 2
+    assert isinstance(layer.specs[0], RecurrentSpec) and layer.specs[0].num_bytes == 2 * WIDTH * 2
     _, memory = run(layer, rows(5).bfloat16())
     stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
     assert stored == [((2, WIDTH), torch.bfloat16)]
@@ -84,5 +85,5 @@ def test_the_state_is_moved_on_in_place(count: int, is_step: bool) -> None:
     memory.is_step = is_step
     (before,) = memory.state(0)
     copy = before.clone()
-    layer(rows(count), memory, 0)
+    layer(rows(count), Forward({}, memory), 0)
     assert memory.state(0)[0] is before and not torch.equal(before, copy)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.models.qwen3_5 import Qwen3_5Model, parse_config
+from core.models.qwen3_5 import FAMILY
 from core.weights.plan import plan_weights
 from core.weights.spec import SLICE_BYTES, Shape, WeightPlan, planned_bytes
 from kernels.dispatch import BackendName, backend
@@ -82,7 +82,7 @@ def write_big_model(path: Path, vocabulary: int, layers: int, dtype: str) -> Wei
     config = big_config(vocabulary, layers)
     (path / "config.json").write_text(json.dumps(config))
     plan = plan_weights(
-        lambda weights: Qwen3_5Model(parse_config(config), weights, torch.device("cpu")),
+        lambda weights: FAMILY.build(FAMILY.parse(config), weights, torch.device("cpu")),
         torch.bfloat16,
     )
     weight_map: dict[str, str] = {}

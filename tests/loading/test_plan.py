@@ -20,8 +20,7 @@ from kernels.dispatch import backend
 from tests.bench.folders import DEMO
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.tiny_experts import TinyExperts, edit_config, write_experts
-from tests.oracle.tiny_falcon_h1 import write_falcon_h1
-from tests.oracle.tiny_jamba import write_jamba
+from tests.oracle.tiny_text import write_falcon_h1, write_jamba
 
 NEXT = TinyExperts("qwen3_next", Tiny(layers="LF", tied=False))
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from core.api.errors import BrokenConfigError, BrokenWeightsError
-from core.layers import rows as row_blocks
-from core.layers.mlp import SwiGLU
+from core.layers import runs
+from core.layers.feed_forward import SwiGLU
 from core.loading.plan import MATRIX_BYTES, ModelPlan
 from core.weights import safetensors_file
 from core.weights.folder import ModelFolder
@@ -211,14 +211,14 @@ def test_rows_of_a_wide_block_are_cut_by_bytes(monkeypatch: pytest.MonkeyPatch) 
         return block(rows, is_step)
 
     monkeypatch.setattr(layer, "_block", noted)
-    monkeypatch.setattr(row_blocks, "BYTES_PER_BLOCK", 4 * 3 * 10 * 4 + 100)
+    monkeypatch.setattr(runs, "BYTES_PER_BLOCK", 4 * 3 * 10 * 4 + 100)
     torch.testing.assert_close(layer(hidden), expected)
     assert seen == [4, 4, 1]
-    monkeypatch.setattr(row_blocks, "BYTES_PER_BLOCK", 1)
+    monkeypatch.setattr(runs, "BYTES_PER_BLOCK", 1)
     torch.testing.assert_close(layer(hidden), expected)
     assert seen[3:] == [1] * 9
 
 
 @pytest.mark.parametrize("width", [8_192, 17_408, 53_248])
 def test_blocks_of_published_widths_have_the_rows_they_ever_had(width: int) -> None:
-    assert row_blocks.BYTES_PER_BLOCK // (3 * width * 2) >= row_blocks.ROWS_PER_BLOCK
+    assert runs.BYTES_PER_BLOCK // (3 * width * 2) >= runs.ROWS_PER_BLOCK

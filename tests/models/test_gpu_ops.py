@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
@@ -22,14 +22,21 @@ from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_experts import TinyExperts, write_experts
-from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
-from tests.oracle.tiny_jamba import TinyJamba, write_jamba
-from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
-from tests.oracle.tiny_llama import TinyLlama, write_llama
-from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
+from tests.oracle.tiny_text import (
+    TinyFalconH1,
+    TinyJamba,
+    TinyLfm2,
+    TinyLlama,
+    TinyNemotron,
+    write_falcon_h1,
+    write_jamba,
+    write_lfm2,
+    write_llama,
+    write_nemotron,
+)
 
 pytest.importorskip("triton", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
@@ -91,7 +98,7 @@ def load(
     kernels: BackendName,
     dtype: torch.dtype,
     integers: Integers | None = None,
-) -> Model:
+) -> Decoder:
     return load_model(
         ModelFolder.open(folder),
         device,
@@ -100,7 +107,7 @@ def load(
     ).model
 
 
-def logits(model: Model, family: str) -> Tensor:
+def logits(model: Decoder, family: str) -> Tensor:
     """Two runs that follow each other, a picture where there is a tower, and two single tokens."""
     memory, at = ConcatenatingMemory(model.layer_specs, model.device), 0
     rows: list[Tensor] = []
@@ -129,7 +136,11 @@ def logits(model: Model, family: str) -> Tensor:
     return torch.cat(rows)
 
 
-@pytest.mark.parametrize("family", WRITERS)
+# One family is enough of Triton's interpreter for `make test`.
+SLOW = [pytest.param(name, marks=[] if name == "llama" else pytest.mark.slow) for name in WRITERS]
+
+
+@pytest.mark.parametrize("family", SLOW)
 def test_a_model_is_the_same_but_for_rounding(
     folder_of: Callable[[str], Path], family: str, device: torch.device
 ) -> None:
@@ -145,6 +156,7 @@ def test_a_model_is_the_same_but_for_rounding(
     assert rough <= BFLOAT16_SHARE * plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
 @pytest.mark.parametrize("integers", ["int8", "int4"])
 def test_a_model_of_integers_is_the_same_but_for_rounding(

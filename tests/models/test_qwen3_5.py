@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.api.errors import NoVisionError, RequestCancelled
 from core.layers.memory import FullAttentionSpec, RecurrentSpec, StateTensor
-from core.models.model import Model
+from core.models.decoder import Decoder
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import VOCABULARY, Tiny, write_folder
 from tests.oracle.runs import Picture, Pieces, load, our_logits, text
@@ -28,11 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> Model:
+def model(folder: Path) -> Decoder:
     return load(folder)
 
 
-def run(model: Model, count: int, memory: ConcatenatingMemory | None = None) -> Tensor:
+def run(model: Decoder, count: int, memory: ConcatenatingMemory | None = None) -> Tensor:
     memory = memory or ConcatenatingMemory(model.layer_specs)
     places = torch.arange(count).expand(3, -1)
     return model.forward(model.embed(torch.tensor(text(count))), places, memory)
@@ -76,13 +76,13 @@ def test_types_and_shapes_of_what_comes_out(folder: Path, dtype: torch.dtype) ->
     assert (embedding.shape, embedding.dtype) == ((6, 32), dtype)
 
 
-def test_cancel_is_asked_for_before_every_layer(model: Model) -> None:
+def test_cancel_is_asked_for_before_every_layer(model: Decoder) -> None:
     memory = ConcatenatingMemory(model.layer_specs)
     run(model, 3, memory)
     assert memory.num_checks == len(model.layer_specs)
 
 
-def test_cancel_is_asked_for_before_every_block_of_the_tower(model: Model) -> None:
+def test_cancel_is_asked_for_before_every_block_of_the_tower(model: Decoder) -> None:
     asked: list[None] = []
     model.encode_image(Picture(2, 2).pixels, 2, 2, lambda: asked.append(None))
     assert len(asked) == 2
@@ -102,7 +102,7 @@ def test_a_model_without_a_tower_says_so(tmp_path: Path) -> None:
         model.encode_image(Picture(2, 2).pixels, 2, 2, lambda: None)
 
 
-def test_the_tower_can_be_left_out(folder: Path, model: Model, tmp_path: Path) -> None:
+def test_the_tower_can_be_left_out(folder: Path, model: Decoder, tmp_path: Path) -> None:
     rewrite_config(folder, tmp_path, {}, [])
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"language_model_only": True}))
@@ -124,7 +124,7 @@ def rewrite_config(folder: Path, target: Path, change: dict[str, Any], drop: lis
     return target
 
 
-def test_older_spellings_give_the_same_logits(folder: Path, model: Model, tmp_path: Path) -> None:
+def test_older_spellings_give_the_same_logits(folder: Path, model: Decoder, tmp_path: Path) -> None:
     older = {
         "rope_theta": 10000,
         "partial_rotary_factor": 0.5,

@@ -24,7 +24,7 @@ from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, rms_ratio, text
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
-from tests.oracle.tiny_llama import TinyLlama, write_llama
+from tests.oracle.tiny_text import TinyLlama, write_llama
 
 CPU = torch.device("cpu")
 # A token that goes another way would say nothing about rounding: all experts are taken.

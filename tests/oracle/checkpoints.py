@@ -187,6 +187,17 @@ def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
     return model
 
 
+def write_text_folder(
+    path: Path, model: PreTrainedModel, dtype: torch.dtype, max_shard_size: str = "1GB"
+) -> PreTrainedModel:
+    """Write a whole folder of a text-only model; returns the oracle, with the stored weights."""
+    save(model, path, dtype, max_shard_size)
+    tokenizer().save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
+    (path / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    return model
+
+
 def write_beside(path: Path, tiny: Tiny) -> None:
     """Write all that a folder has beside config and weights."""
     if not (tiny.vision or tiny.text_only):

@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from core.api.prompt import Image, Prompt, Segment, TextRun
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from tests.loads import load_model
@@ -55,12 +55,12 @@ class Pair:
     """The oracle and our model with the same weights."""
 
     oracle: PreTrainedModel
-    model: Model
+    model: Decoder
 
 
 def load(
     path: Path, dtype: torch.dtype = torch.float32, kernels: BackendName = "reference"
-) -> Model:
+) -> Decoder:
     """Our model from a folder."""
     folder, chosen = ModelFolder.open(path), backend(kernels, dtype)
     return load_model(folder, CPU, dtype, kernels=chosen).model
@@ -105,7 +105,7 @@ def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
     return logits
 
 
-def inputs(model: Model, pieces: Pieces) -> tuple[Tensor, Tensor]:
+def inputs(model: Decoder, pieces: Pieces) -> tuple[Tensor, Tensor]:
     """Embeddings [tokens, image_width] and positions [3, tokens] of a whole prompt.
 
     A text's rows have zeros where a picture's have what is added after the first layers.
@@ -125,12 +125,12 @@ def positions(pieces: Pieces) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def our_logits(model: Model, pieces: Pieces, cuts: Sequence[int] = ()) -> Tensor:
+def our_logits(model: Decoder, pieces: Pieces, cuts: Sequence[int] = ()) -> Tensor:
     """[tokens, vocabulary], prefilled from cut to cut."""
     return logits_between(model, inputs(model, pieces), cuts)
 
 
-def logits_between(model: Model, given: tuple[Tensor, Tensor], cuts: Sequence[int]) -> Tensor:
+def logits_between(model: Decoder, given: tuple[Tensor, Tensor], cuts: Sequence[int]) -> Tensor:
     """As `our_logits`, from embeddings and positions."""
     embeddings, places = given
     memory = ConcatenatingMemory(model.layer_specs)
@@ -165,7 +165,7 @@ def usual_error(found: Tensor, exact: Tensor) -> float:
     return float((found - exact).square().mean(1).median().sqrt() / exact.std())
 
 
-def greedy(model: Model, pieces: Pieces, forced: Sequence[int]) -> Tensor:
+def greedy(model: Decoder, pieces: Pieces, forced: Sequence[int]) -> Tensor:
     """Logits before each of `forced`, decoded one by one after the prompt: [forced, vocabulary]."""
     embeddings, places = inputs(model, pieces)
     memory = ConcatenatingMemory(model.layer_specs)

@@ -24,7 +24,6 @@ from tests.oracle.runs import (
     rms_ratio,
     text,
 )
-from tests.oracle.tiny_lfm2 import TinyLfm2
 from tests.oracle.tiny_lfm2_vl import (
     Shaped,
     TinyLfm2Vl,
@@ -33,6 +32,7 @@ from tests.oracle.tiny_lfm2_vl import (
     oracle_logits,
     write_lfm2_vl,
 )
+from tests.oracle.tiny_text import TinyLfm2
 
 VARIANTS = {
     "plain": TinyLfm2Vl(),

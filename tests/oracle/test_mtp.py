@@ -16,7 +16,7 @@ from core.engine.passes.mtp import HeadSteps
 from core.engine.passes.prefill import Prefill
 from core.loading.model import read_model
 from core.loading.plan import ModelPlan
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
@@ -60,7 +60,7 @@ def head(
     return Pair(oracle, with_head(path)), tensors
 
 
-def with_head(path: Path) -> Model:
+def with_head(path: Path) -> Decoder:
     """Float32 drafts nothing, so that its head is left out unless one asks for it."""
     plan = ModelPlan(ModelFolder.open(path)).held(torch.float32, with_mtp=True)
     model = read_model(plan, CPU, lambda done, total: None, lambda: None).model
@@ -68,7 +68,7 @@ def with_head(path: Path) -> Model:
     return model
 
 
-def prefilled(model: Model, pieces: Pieces, grid: int) -> tuple[ContextCache, Prefill]:
+def prefilled(model: Decoder, pieces: Pieces, grid: int) -> tuple[ContextCache, Prefill]:
     """A whole prompt, with a cut every `grid` tokens."""
 
     def embedding(image: Image) -> Tensor:
@@ -83,7 +83,7 @@ def prefilled(model: Model, pieces: Pieces, grid: int) -> tuple[ContextCache, Pr
     return cache, prefill
 
 
-def drafting(model: Model, cache: ContextCache, prompt: Prompt) -> HeadDrafter:
+def drafting(model: Decoder, cache: ContextCache, prompt: Prompt) -> HeadDrafter:
     """Behind a prompt that was read."""
     steps = HeadSteps(model, cache.slab, None)
     return HeadDrafter(model, cache.slab, prompt, StepCosts(), lambda: None, steps)
@@ -113,7 +113,7 @@ def test_the_head_predicts_what_its_equations_say(
             assert deviation(drafter.logits(), expected[fed - 1]) <= TOLERANCE
 
 
-def hidden_of(model: Model, pieces: Pieces) -> Tensor:
+def hidden_of(model: Decoder, pieces: Pieces) -> Tensor:
     """Each token's row, behind the final norm."""
     embeddings, places = inputs(model, pieces)
     return model.forward(embeddings, places, ConcatenatingMemory(model.layer_specs))

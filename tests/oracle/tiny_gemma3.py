@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from core.api.prompt import Image, Prompt, Segment, TextRun
-from core.models.model import Model
+from core.models.decoder import Decoder
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import randomise, save
 from tests.oracle.runs import Pair, load
@@ -204,7 +204,7 @@ def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
 
 
 def our_logits(
-    model: Model, pieces: Pieces, cuts: Sequence[int] = (), forced: Sequence[int] = ()
+    model: Decoder, pieces: Pieces, cuts: Sequence[int] = (), forced: Sequence[int] = ()
 ) -> Tensor:
     """[tokens, vocabulary], prefilled from cut to cut and picture to picture, then `forced`."""
     memory = ConcatenatingMemory(model.layer_specs)
@@ -220,7 +220,7 @@ def our_logits(
 
 
 def _chunks(
-    model: Model, pieces: Pieces, cuts: Sequence[int]
+    model: Decoder, pieces: Pieces, cuts: Sequence[int]
 ) -> Iterator[tuple[Tensor, Tensor, bool]]:
     runs = prompt_of(pieces).runs
     for run, piece in zip(runs, pieces, strict=True):

@@ -17,7 +17,7 @@ from core.api.prompt import Image
 from tests.oracle import checkpoints
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, randomise, save
 from tests.oracle.runs import Pair, Picture, Pieces, load, prompt_of
-from tests.oracle.tiny_lfm2 import TinyLfm2, is_norm, text_config
+from tests.oracle.tiny_text import TinyLfm2, is_norm, lfm2_text_config
 
 TEMPLATE = PLAIN_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", "<image>")
 assert TEMPLATE != PLAIN_TEMPLATE
@@ -76,7 +76,7 @@ def make_lfm2_vl(tiny: TinyLfm2Vl) -> PreTrainedModel:
         "vision_use_head": False,
     }
     config = Lfm2VlConfig(
-        text_config={"model_type": "lfm2", **text_config(tiny.text)},
+        text_config={"model_type": "lfm2", **lfm2_text_config(tiny.text)},
         vision_config=vision,
         image_token_id=token_id("<image>"),
         downsample_factor=tiny.side,

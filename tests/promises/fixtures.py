@@ -15,16 +15,24 @@ from core.engine.loaded import LoadedModel
 from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
-from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
-from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
-from tests.oracle.tiny_jamba import TinyJamba, write_jamba
-from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
-from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_mtp import add_head, head_tensors
-from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
+from tests.oracle.tiny_text import (
+    TinyFalconH1,
+    TinyGranite,
+    TinyJamba,
+    TinyLfm2,
+    TinyLlama,
+    TinyNemotron,
+    write_falcon_h1,
+    write_granite,
+    write_jamba,
+    write_lfm2,
+    write_llama,
+    write_nemotron,
+)
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
 

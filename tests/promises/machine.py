@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import torch
@@ -37,7 +37,7 @@ from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.writing.sampler import Sampler
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.storage.files import Files
 from core.storage.store import DiskStore
 from tests.cache.disk.worlds import check_integrity
@@ -60,7 +60,7 @@ class Drafts(DraftSettings):
 class CountingModel:
     """Passes everything on to a model and notes what was finished, prefill apart from decode."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Decoder) -> None:
         self._model = model
         self.forget()
 
@@ -193,7 +193,7 @@ class Machine:
             store = SegmentStore(DiskStore(self.folder, 0, self.files), root, PLENTY)
         self.engine.loaded = replace(
             base,
-            model=self.model,
+            model=cast(Any, self.model),
             catalog=ImageCatalog(base.processor),
             cache=ContextCache(
                 specs,

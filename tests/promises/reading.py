@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ def read(machine: Machine, given: Prompt, settings: CacheSettings = DEFAULT) -> 
     cache.apply(settings)
     machine.model.forget()
     restored = cache.restore(given, Usage(turn=False))
-    prefill = Prefill(machine.model, cache, restored, embedding, lambda: None)
+    prefill = Prefill(cast(Any, machine.model), cache, restored, embedding, lambda: None)
     for _ in prefill.run(given, cache.planned(given, settings)):
         pass
     assert sum(machine.model.fed) == given.num_tokens - restored.cut.token.value

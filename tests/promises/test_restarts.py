@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -367,7 +368,7 @@ def test_I9_I11_models_take_turns_on_one_folder(
         engine.load(LoadModel(request=1, settings=settings), CancelFlag(), lambda event: None)
         assert engine.loaded is not None
         machine = Machine(engine.loaded)
-        machine.engine.loaded = replace(engine.loaded, model=machine.model)
+        machine.engine.loaded = replace(engine.loaded, model=cast(Any, machine.model))
         return machine
 
     chat: list[Message] = [user(picture(1, "wide"), "What?")]

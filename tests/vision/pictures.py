@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from core.vision.decode import Decoder, Picture, read_picture
+from core.vision.decode import Picture, PictureDecoder, read_picture
 
 
 def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Image:
@@ -36,8 +36,8 @@ def held(image: Image.Image) -> Picture:
 
 
 @cache
-def decoder() -> Decoder:
-    return Decoder()
+def decoder() -> PictureDecoder:
+    return PictureDecoder()
 
 
 def decoded(path: Path) -> Image.Image:

@@ -19,7 +19,7 @@ from core.api.errors import (
 )
 from core.helper import pictures
 from core.vision import decode
-from core.vision.decode import Decoder
+from core.vision.decode import PictureDecoder
 from tests.vision.pictures import decoded, decoder, noise, thumbnail_of
 
 ORIENTATION = 0x0112
@@ -207,7 +207,7 @@ def test_H3_a_picture_that_takes_too_much_memory_is_named(
     path = saved(Image.new("RGBA", (7_000, 7_000)), tmp_path / "a.png")
     with (
         pytest.raises(ImageTooLargeError, match=r"not enough memory to open a\.png"),
-        Decoder().open(path.read_bytes(), path.name),
+        PictureDecoder().open(path.read_bytes(), path.name),
     ):
         pass
 

@@ -1,4 +1,4 @@
-"""Drafts of a model's own MTP head (core.layers.mtp). While no draft is wanted, sampled tokens are
+"""Drafts of a model's own MTP head. While no draft is wanted, sampled tokens are
 prefilled in batches, which reads the weights once for all."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.engine.drafting.costs import StepCosts
 from core.engine.drafting.speculation import Offer
 from core.engine.passes.decode import MOST_TOKENS
 from core.engine.passes.mtp import HeadMemory, HeadSteps
-from core.models.model import Model
+from core.models.decoder import Decoder
 
 # Sampled tokens that wait for a draft before they are fed to the head.
 MOST_WAITING = 64
@@ -26,7 +26,7 @@ class HeadDrafter:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         slab: KVSlab,
         prompt: Prompt,
         costs: StepCosts,

@@ -21,7 +21,7 @@ from core.engine.passes.memory import Advances, StepMemory, replay_advances
 from core.engine.passes.mtp import HeadSteps
 from core.layers.memory import Advance
 from core.layers.rope import Rotations, copy_rotations
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
 # Capturing takes as long as this many more steps; each step of several tokens earns this many
@@ -42,7 +42,7 @@ class StepCapture:
         self._steps: CapturedSteps | None = None
         self._head: HeadSteps | None = None
 
-    def head(self, model: Model, slab: KVSlab) -> HeadSteps:
+    def head(self, model: Decoder, slab: KVSlab) -> HeadSteps:
         """Steps of the MTP head over `slab`, computed each time where none can be captured."""
         if self.step(model, slab) is None:
             return HeadSteps(model, slab, None)
@@ -50,7 +50,7 @@ class StepCapture:
             self._head = HeadSteps(model, slab, self._capture)
         return self._head
 
-    def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
+    def step(self, model: Decoder, slab: KVSlab) -> CapturedSteps | None:
         if self._capture is None:
             return None
         if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
@@ -77,7 +77,7 @@ class CapturedSteps:
     Holds two sets of states and the buffers of its traces. `state` is that after the last step.
     """
 
-    def __init__(self, model: Model, slab: KVSlab, capture: Capture) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, capture: Capture) -> None:
         self.model, self.slab, self._capture = model, slab, capture
         self.state = RecurrentState.zeros(model.layer_specs, model.device).copy()
         self._traces: dict[int, StepTrace] = {}
@@ -156,7 +156,7 @@ class StepTrace:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         slab: KVSlab,
         capture: Capture,
         state: RecurrentState,

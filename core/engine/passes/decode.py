@@ -14,7 +14,7 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.passes.captured import CapturedSteps, StepCapture
 from core.engine.passes.memory import Advances, StepMemory, replay_advances
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import NotCapturableError
 
 # The kernels of steps take this many tokens.
@@ -26,7 +26,7 @@ class Decode:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         slab: KVSlab,
         state: RecurrentState,
         start: Cut,
@@ -95,7 +95,7 @@ class Decode:
 class ComputedSteps:
     """Steps that are computed operation by operation, as `CapturedSteps` without a capture."""
 
-    def __init__(self, model: Model, slab: KVSlab, state: RecurrentState) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, state: RecurrentState) -> None:
         self._model, self._slab = model, slab
         self.state = state.copy()
         # That before the last step of several tokens.

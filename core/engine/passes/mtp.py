@@ -15,7 +15,7 @@ from torch import Tensor
 from core.cache.slab import KVSlab
 from core.layers.memory import Advance, LayerState
 from core.layers.rope import Rotations, copy_rotations
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
 _LOG = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class HeadMemory:
 class HeadSteps:
     """Steps of up to eight tokens of one model's head over one slab, for one reply at a time."""
 
-    def __init__(self, model: Model, slab: KVSlab, capture: Capture | None) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, capture: Capture | None) -> None:
         self._model, self._slab, self._capture = model, slab, capture
         self._traces: dict[int, _HeadTrace] = {}
 

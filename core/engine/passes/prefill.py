@@ -18,7 +18,7 @@ from core.cache.side import Branch
 from core.cache.state import RecurrentState, own
 from core.engine.passes.memory import RunMemory
 from core.engine.passes.mtp import HeadMemory
-from core.models.model import Model
+from core.models.decoder import Decoder
 
 # Rows of several runs in one forward; the grid cuts long text into runs of this size.
 MOST_ROWS = 512
@@ -35,7 +35,7 @@ class Prefill:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         cache: ContextCache | Branch,
         restored: Restored,
         pictures: Callable[[Image], Tensor],

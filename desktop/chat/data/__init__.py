@@ -1,1 +1,1 @@
-"""A reply that is JSON, as data: read within bounds, indented to be copied, and as Qt's model."""
+"""Structured replies: JSON text, read within bounds and shown as a table or a tree."""

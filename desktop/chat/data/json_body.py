@@ -139,9 +139,8 @@ class JsonBody(WholeText):
 
 
 def validity_text(reply_format: ReplyFormat, reading: Reading) -> str:
-    """Whether a finished reply has its format."""
     if reading.unchecked:
         return tr("Not checked: {reason}").format(reason=reading.unchecked)
     if reading.fault:
         return tr("Not valid: {reason}").format(reason=reading.fault)
-    return tr("Valid JSON.") if reply_format.kind == "json" else tr("Valid by the schema.")
+    return tr("Valid JSON.") if reply_format.kind == "json" else tr("Valid against the schema.")

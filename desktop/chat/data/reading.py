@@ -137,7 +137,7 @@ def _end(item: Item) -> None:
     """Describe a list that is complete, and what of it is not shown."""
     item.value = count_of(item.count, "field" if item.token == "{" else "item")
     if item.count > len(item.below):
-        more = tr("\N{HORIZONTAL ELLIPSIS} {count} more")
+        more = tr("… {count} more")
         item.take(Item(more.format(count=format_count(item.count - len(item.below)))))
 
 
@@ -170,11 +170,7 @@ def _columns(root: Item) -> tuple[str, ...]:
     more = len(names) - MOST_COLUMNS
     if more <= 0:
         return names
-    text = (
-        tr("\N{HORIZONTAL ELLIPSIS} {count} more columns")
-        if more > 1
-        else tr("\N{HORIZONTAL ELLIPSIS} 1 more column")
-    )
+    text = tr("… {count} more columns") if more > 1 else tr("… 1 more column")
     return *names[:MOST_COLUMNS], text.format(count=format_count(more))
 
 
@@ -185,7 +181,6 @@ def _is_row(item: Item) -> bool:
 
 
 def walk(root: Item) -> Iterator[Item]:
-    """All items below one, level by level."""
     level = root.below
     while level:
         yield from level

@@ -93,7 +93,6 @@ class BlockText(QTextBrowser):
         self._measure()
 
     def fit(self) -> None:
-        """Set the height for the present width."""
         # Being told the width it has, a document lays out everything again.
         if self.document().textWidth() != self.viewport().width():
             self.document().setTextWidth(self.viewport().width())

@@ -57,8 +57,6 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The opening line of a code block."""
-
     indent: int
     closing: re.Pattern[str]
     language: str

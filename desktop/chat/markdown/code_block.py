@@ -115,7 +115,6 @@ class CodeText(LongText):
             self._colours.rehighlight()
 
     def rehighlight(self) -> None:
-        """Apply the theme's present colours and font size."""
         self.setFont(theme.fixed_font())
         if self._colours is not None:
             self._colours.rehighlight()
@@ -173,8 +172,6 @@ class CodeText(LongText):
 
 
 class _Colours(QSyntaxHighlighter):
-    """Colours each line by its spans."""
-
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
         self.spans: list[list[Span]] = []

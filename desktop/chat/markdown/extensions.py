@@ -60,7 +60,6 @@ def _math_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _line_after(state: StateBlock, first: int, end: int, closer: str) -> int:
-    """The line after a formula, closed or not."""
     for line in range(first + 1, end):
         if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
             return line
@@ -83,7 +82,6 @@ def _math_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _math_end(text: str, start: int, limit: int) -> int | None:
-    """The end of the formula at `start`, or None."""
     opener = text[start : start + 2]
     if opener in _CLOSERS:
         end = text.find(_CLOSERS[opener], start + 2, limit)

@@ -104,7 +104,6 @@ class MarkdownBody(WholeText):
             self._trim(self._next)
 
     def finish(self) -> None:
-        """Close the open blocks: the text is complete."""
         self._finished = True
         self._begin()
 
@@ -121,7 +120,6 @@ class MarkdownBody(WholeText):
         self._begin()
 
     def blocks(self) -> list[BlockText | CodeBlock]:
-        """The widgets of the blocks, in order."""
         return list(dict.fromkeys(self._widgets))
 
     def shed(self, count: int) -> bool:
@@ -299,6 +297,5 @@ def _cost(block: Block) -> int:
 
 
 def indent_of(block: QWidget) -> int:
-    """The indentation of a block in pixels."""
     parent = block.parentWidget()
     return parent.indent if isinstance(parent, _Indented) else 0

@@ -13,6 +13,7 @@ from html import escape
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 from PySide6.QtCore import QUrl
@@ -40,7 +41,7 @@ _WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
 
 
 def _image(token: Token, env: EnvType) -> str:
-    alt = _PARSER.renderer.renderInlineAsText(token.children or [], _PARSER.options, env)
+    alt = RendererHTML().renderInlineAsText(token.children or [], _PARSER.options, env)
     return f"<i>{escape(alt or 'picture')}</i> ({escape(str(token.attrGet('src') or ''))})"
 
 

@@ -200,7 +200,6 @@ class TextSelection(QObject):
         return y - height if y > height and top + whole.height() > height else 0
 
     def _page(self) -> QAbstractScrollArea | None:
-        """The scroll area around the text."""
         parent = self._valid_whole()
         around = parent.parentWidget() if parent is not None else None
         while around is not None and not isinstance(around, QAbstractScrollArea):

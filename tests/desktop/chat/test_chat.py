@@ -401,7 +401,7 @@ async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(
     engine.may_load.set()
     reply = await ended(parts)
     assert (reply.state, engine.asked) == (ReplyState.FAILED, [])
-    assert "can't look" in ending_text(reply)
+    assert "can't see them" in ending_text(reply)
 
 
 async def test_a_store_that_fails_gives_the_text_back(

@@ -54,25 +54,19 @@ async def test_continuing_stays_at_the_end_and_follows(
     await says(app, asked, "more\n\n" * 20)
     assert bar.value() == bar.maximum()
     assert min(seen) > 300, "it has never gone to the top"
-    asked.finish()
+    press(app, "sendButton")
     await ended(app)
-
-
-async def test_continuing_from_above_goes_to_the_end(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await stopped_reply(open_app, engine)
-    bar = app.window.page.transcript.verticalScrollBar()
+    await settle()
+    await a_button_leads_back_to_the_end(app)
     bar.setValue(bar.maximum() - 300)
     await settle()
     press(app, "continueReply")
-    await until(lambda: len(engine.asked) == 2)
+    await until(lambda: len(engine.asked) == 3)
     await says(app, engine.asked[-1], "more\n\n" * 20)
     assert bar.value() == bar.maximum()
 
 
-async def test_a_button_leads_back_to_the_end_while_the_reader_is_further_up(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await stopped_reply(open_app, engine)
+async def a_button_leads_back_to_the_end(app: App) -> None:
     bar = app.window.page.transcript.verticalScrollBar()
     button = find(app, QAbstractButton, "jumpToNewest")
     assert not button.isVisible()

@@ -140,7 +140,7 @@ async def test_a_schema_is_checked_as_it_is_typed_and_applied_only_when_it_can_b
     await verdict(dialog, "can be used")
     use.click()
     await until(lambda: app.parts.chat.format == SCHEMA)
-    assert words(app, "formatChip") == "Replies: JSON by a schema"
+    assert words(app, "formatChip") == "Replies: JSON with a schema"
     assert (await send(app, engine, "List them")).command.format == SCHEMA
 
 
@@ -203,7 +203,7 @@ async def test_a_list_of_flat_objects_is_a_table_beside_its_source(
         ["star", "2", ""],
         ["disc", "", "null"],
     ]
-    assert label(row, "replyValidity").text() == "Valid by the schema."
+    assert label(row, "replyValidity").text() == "Valid against the schema."
     assert button(row, "showData").text() == "Table"
     assert view_of(row).isVisible() and not source_of(row).isVisible()
     press(app, "showSource")

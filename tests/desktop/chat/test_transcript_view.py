@@ -1,4 +1,4 @@
-"""Only messages near what is seen have widgets, and what is seen stays where it is."""
+"""Only messages near the visible part have widgets, and what is seen stays where it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import PAGE, MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_widgets import RowWidget
+from desktop.chat.row_widgets import RowPlaces, RowWidget
 from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.chat.user_row import UserRow
@@ -309,3 +309,28 @@ def test_messages_are_in_their_order_for_tab_and_for_screen_readers(
             break
         reached.append(places.get(id(row), -1))
     assert len(set(reached)) > 3 and reached == sorted(reached)
+
+
+@pytest.fixture
+def row_places() -> RowPlaces:
+    made = RowPlaces(gap=4)
+    made.replace_from(0, [10, 20, 30])
+    return made
+
+
+def test_rows_are_one_below_the_other(row_places: RowPlaces) -> None:
+    assert [row_places.top(place) for place in range(3)] == [0, 14, 38]
+    assert (len(row_places), row_places.total()) == (3, 68)
+    at = {-5: 0, 0: 0, 13: 0, 14: 1, 37: 1, 38: 2, 68: 2, 900: 2}
+    assert {y: row_places.at(y) for y in at} == at
+    assert (row_places.between(12, 15), row_places.between(-50, 500)) == (range(2), range(3))
+    assert RowPlaces(4).between(0, 500) == range(0)
+
+
+def test_rows_change(row_places: RowPlaces) -> None:
+    row_places.set_height(1, 100)
+    assert (row_places.height(1), row_places.top(2), row_places.total()) == (100, 118, 148)
+    row_places.replace_from(1, [5])
+    assert (len(row_places), row_places.top(1), row_places.total()) == (2, 14, 19)
+    row_places.replace_from(0, [])
+    assert (len(row_places), row_places.total()) == (0, 0)

@@ -140,7 +140,7 @@ def test_what_cannot_be_recorded_is_computed(
     """The last layer adds with torch: states and rows of the step that failed are not used."""
     loaded = loaded_of("hybrid", "bfloat16")
     place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
-    blocks = loaded.model.blocks  # type: ignore[attr-defined]
+    blocks = loaded.model.blocks
     monkeypatch.setattr(blocks[-1], "_add", PLAIN_OPS.add)
     expected = place.logits(StepCapture(None), 4)
     with caplog.at_level(logging.INFO):
@@ -160,7 +160,7 @@ def test_what_takes_a_row_for_a_constant_is_computed(
     """Something of the first row gets into the trace past torch, as a choice of experts could."""
     loaded = loaded_of("hybrid", "bfloat16")
     place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
-    block = loaded.model.blocks[-1]  # type: ignore[attr-defined]
+    block = loaded.model.blocks[-1]
     given = list[Tensor]()
     compute, add = loaded.model.through, block._add
 

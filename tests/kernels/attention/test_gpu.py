@@ -12,7 +12,7 @@ from tests.kernels.gpu import assert_near, guarded_memory, poison, strided
 gpu = pytest.importorskip("kernels.attention.gpu", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
 
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 SCALE = 0.3
 
 

@@ -170,6 +170,7 @@ def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None
     assert_unit_set_as_before(ATTEND, tmp_path)
 
 
+@pytest.mark.slow
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
     """A part that can't begin leaves rows that nobody wrote."""
     source = """

@@ -12,7 +12,7 @@ from tests.kernels.gpu import assert_near, guarded_memory, poison_around, stride
 gpu = pytest.importorskip("kernels.causal_conv.gpu", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
 
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 # Up to 7 products are added one by one, and a GPU's sigmoid gives away a few ulps.
 ULPS = 24
 

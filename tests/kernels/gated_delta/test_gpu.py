@@ -13,7 +13,7 @@ from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 gpu = pytest.importorskip("kernels.gated_delta.gpu", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
 
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 
 
 def rounded(case: Case, dtype: torch.dtype) -> Case:

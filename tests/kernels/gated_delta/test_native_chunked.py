@@ -87,6 +87,7 @@ def test_what_there_is_no_room_for_is_torchs(heads: tuple[int, int, int, int]) -
         assert torch.equal(mine, other)
 
 
+@pytest.mark.slow
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
     source = """
         void *aligned_alloc(size_t alignment, size_t size) {

@@ -17,7 +17,7 @@ gpu = pytest.importorskip("kernels.linear.gpu", reason="Triton is published for 
 formats = pytest.importorskip("kernels.linear.gpu_formats")
 pytestmark = pytest.mark.gpu
 
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 
 
 def make_rows(

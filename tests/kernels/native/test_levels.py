@@ -75,7 +75,13 @@ SHAPES = (
 )
 
 
-@pytest.fixture(params=(*LEVELS, *SHIPPED), scope="module")
+QUICK = "x86-64-v3"
+COMPILED = [
+    name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEVELS
+]
+
+
+@pytest.fixture(params=(*COMPILED, *SHIPPED), scope="module")
 def older(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Library]:

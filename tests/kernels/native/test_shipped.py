@@ -249,6 +249,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "nothing")
 
 
+@pytest.mark.slow
 @COMPILES
 def test_a_compiler_comes_before_what_came_along(chooses: Along) -> None:
     assert compiled() is not None and why_none() == ""

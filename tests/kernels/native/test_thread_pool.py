@@ -162,7 +162,7 @@ def stepping(heads: int) -> Callable[[int], list[Tensor]]:
 
 
 @pytest.mark.usefixtures("contended")
-@pytest.mark.parametrize("heads", [1, 3, 16])
+@pytest.mark.parametrize("heads", [1, 3, pytest.param(16, marks=pytest.mark.slow)])
 def test_operations_have_the_same_bits_with_any_threads(heads: int) -> None:
     run = stepping(heads)
     expected = run(1)

@@ -13,7 +13,7 @@ gpu = pytest.importorskip("kernels.rms_norm.gpu", reason="Triton is published fo
 pytestmark = pytest.mark.gpu
 
 EPSILON = 1e-6
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 # One row or head, odd ones, a whole block more or less; widths that are no power of two.
 SHAPES = [(1, 1), (1, 2560), (63, 7), (513, 24), (5, 24, 256), (65, 3, 72), (2, 3, 4, 16)]
 

@@ -13,7 +13,7 @@ from tests.kernels.gpu import assert_near, guarded_memory, strided
 gpu = pytest.importorskip("kernels.rope.gpu", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
 
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 # Two products and their sum; with a norm, its squares added in a tree and a GPU's rsqrt as well.
 ULPS, NORM_ULPS = 4, 24
 

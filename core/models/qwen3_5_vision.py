@@ -1,24 +1,23 @@
-"""The vision tower of Qwen3.5 and Qwen3-VL: config, block, tower; under model.visual.
+"""The vision tower of Qwen3.5 and Qwen3-VL: from one picture's patches to rows of tokens.
 
-Knows how one still picture, already cut into patches, becomes rows of the language model's width.
-Decoding, resizing and patch order on the pixel side are core.vision's.
+Decoding, resizing and the order of patches are up to core.vision.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from core.layers.feed_forward import GeluMLP
 from core.layers.linear import Linear
-from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm
 from core.layers.rope import Rotation, inverse_frequencies
-from core.models.config.settings import Count, Depth, Positive, Settings
+from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
 from kernels.common.shapes import FullAttentionShape, RotationShape
 
@@ -26,7 +25,7 @@ _EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
 
 
 class VisionRope(Settings):
-    """Only the base of the frequencies can be set."""
+    """`rope_parameters` of `vision_config`."""
 
     rope_theta: Positive = 10000.0
 
@@ -47,11 +46,6 @@ class VisionConfig(Settings):
     hidden_act: Literal["gelu_pytorch_tanh"] = "gelu_pytorch_tanh"
     deepstack_visual_indexes: tuple[int, ...] = Field(default=(), max_length=0)
     rope_parameters: VisionRope = VisionRope()
-
-    @field_validator("deepstack_visual_indexes", mode="before")
-    @classmethod
-    def _list(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _fits(self) -> VisionConfig:
@@ -97,7 +91,7 @@ class VisionBlock:
 class PatchMerger:
     """Neighbouring patches, side by side, through a norm and an MLP: one token of the text stack.
 
-    The norm is over each patch, or `joined` over those of a token together.
+    The norm is over each patch, or with `joined` over all patches of a token.
     """
 
     def __init__(self, weights: Weights, config: VisionConfig, joined: bool = False) -> None:
@@ -140,11 +134,9 @@ class VisionTower:
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """[rows * columns, patch width] in merge-block order -> [tokens, out_hidden_size], and as
-        much more for each block that the config names beside the last, side by side.
+        """Patches of a token together -> [tokens, out_hidden_size x (1 + DeepStack blocks)].
 
-        `rows` and `columns` count patches and are multiples of `spatial_merge_size`; `check` is
-        called before every block and may raise.
+        `rows` and `columns` count patches and are multiples of `spatial_merge_size`.
         """
         hidden = self.patches(pixels.to(self._dtype))
         hidden = hidden + self._position_embedding(rows, columns).to(hidden.dtype)
@@ -159,7 +151,7 @@ class VisionTower:
         return torch.cat((merged, *features), dim=1) if features else merged
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The square table stretched to the grid, corners on corners, one axis after the other."""
+        """The square table stretched to the grid, corner to corner, one axis after the other."""
         side = math.isqrt(self.positions.shape[0])
         table = self.positions.float().view(side, side, -1)
         table = _stretch(table, rows)
@@ -176,7 +168,7 @@ class VisionTower:
         return angles.cos(), angles.sin()
 
     def _in_merge_blocks(self, grid: Tensor) -> Tensor:
-        """[rows, columns, width] -> [patches, width], those of one merged token together."""
+        """[rows, columns, width] -> [patches, width], the patches of a token together."""
         side = self.config.spatial_merge_size
         rows, columns, width = grid.shape
         blocks = grid.view(rows // side, side, columns // side, side, width)

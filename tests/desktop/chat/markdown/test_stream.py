@@ -1,3 +1,5 @@
+"""How Markdown is split into blocks while it grows."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

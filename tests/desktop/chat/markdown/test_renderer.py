@@ -1,3 +1,5 @@
+"""The HTML of one Markdown block."""
+
 from __future__ import annotations
 
 import re

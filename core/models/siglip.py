@@ -1,8 +1,6 @@
-"""Gemma 3's eye: a SigLIP tower over a square picture, and the projector behind it.
+"""SigLIP vision towers: their config and blocks, and Gemma 3's tower and projector.
 
-Knows how one picture, already cut into patches row by row, becomes rows of the language model's
-width: SigLIP (`siglip`) without its pooling head, then the mean of each square of neighbouring
-patches. Decoding, resizing and patch order are core.vision's.
+SigLIP: Zhai et al. 2023, arXiv:2303.15343; SigLIP 2: Tschannen et al. 2025, arXiv:2502.14786.
 """
 
 from __future__ import annotations
@@ -13,10 +11,62 @@ from typing import Literal
 from pydantic import model_validator
 from torch import Tensor
 
+from core.layers.feed_forward import GeluMLP
+from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import LayerNorm, ZeroCentredRMSNorm
-from core.models.config.settings import Count
-from core.models.towers.siglip import SiglipConfig, VisionBlock
+from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
+from kernels.common.shapes import FullAttentionShape
+
+
+class SiglipConfig(Settings):
+    """The keys of `vision_config` that SigLIP and SigLIP 2 share."""
+
+    hidden_size: Count = 768
+    intermediate_size: Count = 3072
+    num_hidden_layers: Depth = 12
+    num_attention_heads: Count = 12
+    num_channels: Literal[3] = 3
+    patch_size: Count = 16
+    hidden_act: Literal["gelu_pytorch_tanh"] = "gelu_pytorch_tanh"
+    layer_norm_eps: Positive = 1e-6
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> SiglipConfig:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError('"hidden_size" is not a multiple of "num_attention_heads"')
+        return self
+
+
+class VisionBlock:
+    """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
+
+    def __init__(self, weights: Weights, config: SiglipConfig) -> None:
+        width, epsilon = config.hidden_size, config.layer_norm_eps
+        self.head_dim = width // config.num_attention_heads
+        shape = FullAttentionShape(config.num_attention_heads, self.head_dim)
+        self._attention = weights.ops(shape).full_attention
+        self.first_norm = LayerNorm(weights.scope("layer_norm1"), width, epsilon)
+        self.second_norm = LayerNorm(weights.scope("layer_norm2"), width, epsilon)
+        attention = weights.scope("self_attn")
+        parts = [(name, width) for name in ("q_proj", "k_proj", "v_proj")]
+        self.projections = JoinedLinear(attention, parts, width, bias=True)
+        self.output = Linear(attention, "out_proj", width, width, bias=True)
+        inner = config.intermediate_size
+        self.mlp = GeluMLP(weights.scope("mlp"), width, inner, width, "tanh", ("fc1", "fc2"))
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        hidden = hidden + self._attend(self.first_norm(hidden))
+        return hidden + self.mlp(self.second_norm(hidden))
+
+    def _attend(self, hidden: Tensor) -> Tensor:
+        heads = (-1, self.head_dim)
+        queries, keys, values = (each.unflatten(1, heads) for each in self.projections(hidden))
+        attended = self._attention(queries, keys, values, self.head_dim**-0.5)
+        return self.output(attended.flatten(1))
+
+
+# ------------------------------------------------------------------ Gemma 3
 
 
 class VisionConfig(SiglipConfig):
@@ -38,10 +88,8 @@ class VisionConfig(SiglipConfig):
 
 
 class VisionTower:
-    """Patch and position embedding, blocks, a last norm; then pooling and projection.
-
-    `tokens_per_side` squared is what a picture costs; `out_width` is the language model's width.
-    """
+    """SigLIP without its pooling head, then the mean of each square of neighbouring patches, and a
+    projection to `out_width`: `tokens_per_side` squared tokens a picture."""
 
     def __init__(
         self, weights: Weights, config: VisionConfig, tokens_per_side: int, out_width: int
@@ -71,11 +119,7 @@ class VisionTower:
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """[side * side, patch width], row by row -> [tokens, out_width].
-
-        `rows` and `columns` are the one side there is; `check` is called before every block and
-        may raise.
-        """
+        """Patches row by row; `rows` and `columns` are always the config's side."""
         assert rows == columns == self.config.side
         hidden = self.patches(pixels.to(self._dtype))
         hidden = hidden + self.positions
@@ -86,7 +130,7 @@ class VisionTower:
         return self.projection(self.pooled_norm(pooled))
 
     def _pool(self, hidden: Tensor) -> Tensor:
-        """The mean of each square of patches that becomes one token, row by row."""
+        """The mean of the patches of each token, row by row."""
         tokens, each = self.tokens_per_side, self.config.side // self.tokens_per_side
         squares = hidden.view(tokens, each, tokens, each, -1)
         return squares.float().mean((1, 3)).to(hidden.dtype).flatten(0, 1)

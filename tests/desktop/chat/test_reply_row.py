@@ -1,3 +1,5 @@
+"""A reply's numbers and its folded reasoning."""
+
 from __future__ import annotations
 
 from datetime import datetime
@@ -6,11 +8,14 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QToolButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 from core.api.stats import DraftCounts
+from desktop.chat.markdown.block_text import BlockText
+from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.numbers_line import NumbersLine
+from desktop.chat.reply_row import ReasoningFold
 from desktop.numbers import numbers_text
 from tests.desktop.widgets import samples
 
@@ -128,3 +133,46 @@ def test_a_reply_says_which_model_wrote_it_and_when(line: NumbersLine) -> None:
     assert value(line, "numbersTime").text() == "4 March 2025, 15:06"
     line.show_stats(samples.second_turn())
     assert not value(line, "numbersModel").isVisible()
+
+
+@pytest.fixture
+def fold(qtbot: QtBot) -> ReasoningFold:
+    widget = ReasoningFold()
+    qtbot.addWidget(widget)
+    widget.show()
+    return widget
+
+
+def button(fold: ReasoningFold) -> QPushButton:
+    found = fold.findChild(QPushButton)
+    assert isinstance(found, QPushButton)
+    return found
+
+
+def test_the_button_opens_and_closes_it(fold: ReasoningFold, qtbot: QtBot) -> None:
+    fold.set_text("some *words*")
+    QTest.mouseClick(button(fold), Qt.MouseButton.LeftButton)
+    body = fold.findChild(MarkdownBody)
+    assert isinstance(body, MarkdownBody)
+    assert body.isVisible()
+    block = body.findChild(BlockText)
+    assert isinstance(block, BlockText)
+    assert block.toPlainText() == "some words"
+    QTest.keyClick(button(fold), Qt.Key.Key_Space)
+    assert not body.isVisible()
+
+
+def test_what_is_folded_is_not_drawn_until_it_is_opened(fold: ReasoningFold) -> None:
+    fold.set_running(True)
+    assert button(fold).text() == "Thinking…"
+    fold.append("one ")
+    assert fold.findChildren(MarkdownBody) == []
+    fold.set_open(True)
+    fold.append("two")
+    body = fold.findChild(MarkdownBody)
+    assert isinstance(body, MarkdownBody)
+    assert body.text() == fold.text() == "one two"
+    fold.set_text("other")
+    assert body.text() == fold.text() == "other"
+    fold.set_running(False)
+    assert button(fold).text() == "Thought"

@@ -1,1 +1,0 @@
-"""Parts of config.json that several families read."""

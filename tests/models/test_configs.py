@@ -1,0 +1,944 @@
+"""config.json of every family: what is read of it, by a table, and what is refused by its key."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
+
+import pytest
+import torch
+
+from core.api.errors import BrokenConfigError
+from core.layers.rope import inverse_frequencies
+from core.loading.registry import FAMILIES
+from core.weights.spec import planned_bytes
+from kernels.common.shapes import Mamba2Shape, Routing
+from tests.models.releases import FORMATS, RELEASED, WITH_EXPERTS, changed, parse, planned
+
+CPU = torch.device("cpu")
+CONFIGS: dict[str, dict[str, Any]] = RELEASED | {
+    "llama": {
+        "model_type": "llama",
+        "vocab_size": 100,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    },
+    "qwen3_5": {
+        "model_type": "qwen3_5",
+        "text_config": {
+            "vocab_size": 100,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 5e6,
+                "mrope_section": [2, 1, 1],
+            },
+        },
+        "vision_config": {
+            "depth": 2,
+            "hidden_size": 32,
+            "num_heads": 2,
+            "intermediate_size": 64,
+            "out_hidden_size": 32,
+        },
+    },
+    "qwen3_5_text": {
+        "model_type": "qwen3_5_text",
+        "vocab_size": 100,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    },
+    "gemma3_text": RELEASED["Gemma-3-4B"]["text_config"] | {"rope_scaling": None},
+    "nemotron_h": {"model_type": "nemotron_h", "layers_block_type": ["moe"]},
+    "jamba": {"model_type": "jamba", "hidden_size": 72, "num_attention_heads": 8},
+}
+
+
+def few(name: str, *keys: str) -> dict[str, Any]:
+    """What a file that leaves out all but these keys has of them."""
+    return {key: RELEASED[name][key] for key in ("model_type", *keys)}
+
+
+SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+CONFIGS["qwen3_moe"] = few("Qwen3-30B-A3B", *SIZES)
+CONFIGS["falcon_h1"] = few("Falcon-H1-0.5B-Instruct", *SIZES, "intermediate_size") | {
+    "num_attention_heads": 16
+}
+CONFIGS["granite"] = few("Granite-4.0-H-350M", *SIZES) | {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_local_experts": 0,
+}
+CONFIGS["qwen3_vl_moe"] = {
+    "model_type": "qwen3_vl_moe",
+    "text_config": {key: RELEASED["Qwen3-VL-30B-A3B"]["text_config"][key] for key in SIZES}
+    | {"norm_topk_prob": False},
+}
+LLAMA3 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3",
+}
+L, F = "linear_attention", "full_attention"
+FULL_OF_LFM2 = [2, 5, 8, 10, 12, 14]
+NEWER_LFM2: dict[str, Any] = {
+    "block_ff_dim": None,
+    "intermediate_size": 12288,
+    "full_attn_idxs": None,
+    "layer_types": [F if index in FULL_OF_LFM2 else "conv" for index in range(16)],
+    "rope_theta": None,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
+}
+READ_OF_LFM2 = {
+    "head_dim": 64,
+    "mlp_width": 8192,
+    "layer_types": tuple(NEWER_LFM2["layer_types"]),
+    "rope_parameters.rope_theta": 1e6,
+    "tie_word_embeddings": True,
+}
+TEXT = "text_config."
+ROPE = f"{TEXT}rope_parameters"
+# A config, a change to it, and what the family reads: attributes by dotted name.
+READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # Early Llamas, and Qwen3.
+    (
+        "llama",
+        {},
+        {
+            "num_key_value_heads": 4,
+            "head_dim": 16,
+            "max_position_embeddings": 2048,
+            "tie_word_embeddings": False,
+            "rope_parameters.rope_theta": 10_000,
+        },
+    ),
+    (
+        "llama",
+        {"model_type": "qwen3", "sliding_window": None},
+        {"head_dim": 128, "max_position_embeddings": 32_768},
+    ),
+    (
+        "llama",
+        {"rope_theta": 500000, "rope_scaling": LLAMA3},
+        {
+            "rope_parameters.rope_type": "llama3",
+            "rope_parameters.rope_theta": 5e5,
+            "rope_parameters.factor": 8.0,
+        },
+    ),
+    (
+        "qwen3_moe",
+        {},
+        {
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 768,
+            "norm_topk_prob": False,
+            "num_key_value_heads": 4,
+            "head_dim": 64,
+        },
+    ),
+    ("qwen3_moe", {"num_local_experts": 60}, {"num_experts": 60}),
+    # Qwen3.5.
+    (
+        "qwen3_5",
+        {},
+        {
+            "text_config.types": (L, L, L, F),
+            "text_config.rope_parameters.rope_theta": 5e6,
+            "text_config.rotary_dim": 8,
+            "vision.patch_size": 16,
+            "vision.temporal_patch_size": 2,
+        },
+    ),
+    (
+        "qwen3_5_text",
+        {"tie_word_embeddings": True},
+        {"text_config.hidden_size": 32, "vision": None, "tied": True},
+    ),
+    (
+        "qwen3_5",
+        {
+            ROPE: ...,
+            f"{TEXT}rope_theta": 5_000_000,
+            f"{TEXT}partial_rotary_factor": 0.5,
+            f"{TEXT}rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]},
+        },
+        {
+            f"{ROPE}.rope_theta": 5e6,
+            f"{ROPE}.partial_rotary_factor": 0.5,
+            f"{ROPE}.mrope_section": (2, 1, 1),
+        },
+    ),
+    ("qwen3_5", {ROPE: None}, {f"{ROPE}.rope_theta": 10_000}),
+    ("qwen3_5", {ROPE: ..., f"{TEXT}rope_scaling": None}, {f"{ROPE}.rope_theta": 10_000}),
+    ("qwen3_5", {f"{TEXT}full_attention_interval": 2}, {"text_config.types": (L, F) * 2}),
+    ("qwen3_5", {f"{TEXT}layer_types": [F] * 4}, {"text_config.types": (F,) * 4}),
+    *(
+        (
+            "qwen3_5",
+            {"tie_word_embeddings": top, f"{TEXT}tie_word_embeddings": inner},
+            {"tied": tied},
+        )
+        for top, inner, tied in (
+            (None, None, False),
+            (True, False, True),
+            (False, True, False),
+            (None, True, True),
+        )
+    ),
+    ("qwen3_5", {"vision_config": ...}, {"vision": None}),
+    ("qwen3_5", {"vision_config": None}, {"vision": None}),
+    ("qwen3_5", {"language_model_only": True}, {"vision": None}),
+    ("qwen3_5", {"dtype": "bfloat16", "output_gate_type": "swish"}, {"tied": False}),
+    (
+        "Qwen3.5-35B-A3B",
+        {},
+        {
+            "text_config.num_experts": 256,
+            "text_config.num_experts_per_tok": 8,
+            "text_config.moe_intermediate_size": 512,
+            "text_config.shared_expert_intermediate_size": 512,
+            "text_config.norm_topk_prob": True,
+            "text_config.types": (L, L, L, F) * 10,
+            "text_config.rotary_dim": 64,
+            "text_config.by_key_head": False,
+        },
+    ),
+    (
+        "Qwen3-Next-80B-A3B",
+        {},
+        {
+            f"{ROPE}.rope_theta": 1e7,
+            "text_config.rotary_dim": 64,
+            "text_config.by_key_head": True,
+            "vision": None,
+            "tied": False,
+        },
+    ),
+    (
+        "Qwen3-Next-80B-A3B",
+        {key: ... for key in RELEASED["Qwen3-Next-80B-A3B"] if "expert" in key},
+        {
+            "text_config.num_experts": 512,
+            "text_config.num_experts_per_tok": 10,
+            "text_config.shared_expert_intermediate_size": 512,
+        },
+    ),
+    # Qwen3-VL.
+    (
+        "Qwen3-VL-4B",
+        {},
+        {
+            "text_config.head_dim": 128,
+            "text_config.num_key_value_heads": 8,
+            f"{ROPE}.rope_theta": 5e6,
+            f"{ROPE}.mrope_section": (24, 20, 20),
+            "tied": True,
+            "image_layers": 3,
+            "vision_config.deepstack_visual_indexes": (5, 11, 17),
+        },
+    ),
+    ("Qwen3-VL-8B", {}, {"tied": False, "image_layers": 3, "text_config.num_hidden_layers": 36}),
+    ("Qwen3-VL-32B", {}, {"tied": False, "image_layers": 3, "text_config.num_hidden_layers": 64}),
+    (
+        "Qwen3-VL-30B-A3B",
+        {},
+        {
+            "text_config.num_experts": 128,
+            "text_config.num_experts_per_tok": 8,
+            "text_config.norm_topk_prob": True,
+        },
+    ),
+    (
+        "qwen3_vl_moe",
+        {},
+        {
+            "text_config.num_key_value_heads": 16,
+            "text_config.head_dim": 64,
+            "text_config.num_experts": 60,
+            "text_config.num_experts_per_tok": 4,
+            "text_config.moe_intermediate_size": 1408,
+            "text_config.intermediate_size": 5632,
+            "text_config.max_position_embeddings": 128_000,
+            "text_config.norm_topk_prob": True,
+        },
+    ),
+    (
+        "Qwen3-VL-4B",
+        {f"{TEXT}rope_scaling": None, f"{TEXT}rope_theta": None},
+        {f"{ROPE}.rope_theta": 500_000},
+    ),
+    (
+        "Qwen3-VL-4B",
+        {
+            f"{TEXT}rope_scaling": None,
+            f"{TEXT}rope_theta": None,
+            ROPE: {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [8, 4, 4]},
+        },
+        {f"{ROPE}.mrope_section": (8, 4, 4)},
+    ),
+    ("Qwen3-VL-4B", {"vision_config": None}, {"vision_config": None, "image_layers": 0}),
+    # Gemma 3.
+    (
+        "Gemma-3-4B",
+        {},
+        {
+            "text_config.vocab_size": 262_208,
+            "text_config.num_attention_heads": 8,
+            "text_config.head_dim": 256,
+            "text_config.types": (("sliding_attention",) * 5 + (F,)) * 5
+            + ("sliding_attention",) * 4,
+            "tied": True,
+            "vision_config.side": 64,
+        },
+    ),
+    (
+        "Gemma-3-4B",
+        {f"{TEXT}rope_theta": 5e5, f"{TEXT}rope_local_base_freq": 2e4, f"{TEXT}rope_scaling": None},
+        {"text_config.full_rope.rope_theta": 5e5, "text_config.sliding_rope.rope_theta": 2e4},
+    ),
+    (
+        "gemma3_text",
+        {"sliding_window_pattern": 2},
+        {"vision_config": None, "tied": True, "text_config.types": ("sliding_attention", F) * 17},
+    ),
+    ("gemma3_text", {"tie_word_embeddings": False}, {"tied": False}),
+    # Falcon-H1.
+    (
+        "Falcon-H1-0.5B-Instruct",
+        {},
+        {
+            "head_dim": 64,
+            "mamba_d_ssm": 1536,
+            "tie_word_embeddings": False,
+            "rope_parameters.rope_theta": 1e11,
+            "time_step_limit": (0.0, math.inf),
+            "mamba_shape.widths": [1536, 128, 128],
+            "mamba_form.norm_groups": 0,
+            "mamba_form.gate_first": True,
+            "mamba_form.conv_bias": True,
+            "mamba_form.multipliers": tuple(RELEASED["Falcon-H1-0.5B-Instruct"]["ssm_multipliers"]),
+        },
+    ),
+    (
+        "falcon_h1",
+        {},
+        {
+            "num_key_value_heads": 8,
+            "head_dim": 64,
+            "mamba_d_ssm": 1024,
+            "mamba_n_heads": 128,
+            "mamba_d_head": 8,
+            "mamba_d_state": 256,
+            "mamba_n_groups": 1,
+            "mamba_d_conv": 4,
+            "mamba_form.norm_groups": 0,
+            "mamba_form.gate_first": False,
+            "mlp_multipliers": (1.0, 1.0),
+            "max_position_embeddings": 8192,
+            "rope_parameters.rope_theta": 1e4,
+        },
+    ),
+    (
+        "Falcon-H1-0.5B-Instruct",
+        {"mamba_d_ssm": None, "mamba_d_head": "auto", "mamba_n_heads": 32},
+        {"mamba_d_ssm": 2048, "mamba_d_head": 64},
+    ),
+    ("Falcon-H1-0.5B-Instruct", {"num_key_value_heads": None}, {"num_key_value_heads": 8}),
+    *(
+        (
+            "Falcon-H1-0.5B-Instruct",
+            {"time_step_limit": written},
+            {"time_step_limit": (0.0, math.inf)},
+        )
+        for written in (
+            [0.0, math.inf],
+            [0.0, {"__float__": "Infinity"}],
+            (0.0, math.inf),
+            None,
+            [0.0, 1e300],
+        )
+    ),
+    # Granite 4.
+    (
+        "Granite-4.0-H-350M",
+        {},
+        {
+            "layer_types": tuple(F if index in (10, 13, 17, 27) else L for index in range(32)),
+            "head_dim": 64,
+            "tie_word_embeddings": True,
+            "mamba_shape": Mamba2Shape(48, 32, 1, 128, 4),
+            "mamba_form.norm_groups": 1,
+            "mamba_form.gate_first": True,
+            "mamba_form.limits": (0.0, math.inf),
+            "embedding_multiplier": 12,
+            "logits_scaling": 3,
+        },
+    ),
+    (
+        "granite",
+        {},
+        {
+            "layer_types": (L, L),
+            "num_key_value_heads": 4,
+            "head_dim": 16,
+            "mamba_d_head": 1,
+            "mamba_n_heads": 128,
+            "mamba_d_state": 256,
+            "rms_norm_eps": 1e-6,
+            "position_embedding_type": "nope",
+            "shared_intermediate_size": 1024,
+        },
+    ),
+    # Nemotron-H.
+    (
+        "Nemotron-Nano-9B-v2",
+        {},
+        {
+            "mamba_shape": Mamba2Shape(128, 80, 8, 128, 4),
+            "mamba_form.norm_groups": 8,
+            "mamba_form.gate_first": True,
+            "mamba_form.limits": (0.001, math.inf),
+        },
+    ),
+    (
+        "Nemotron-3-Nano-30B-A3B",
+        {},
+        {
+            "n_routed_experts": 128,
+            "moe_intermediate_size": 1856,
+            "moe_latent_size": None,
+            "routing": Routing(6, normalise=True, sigmoid=True, scale=2.5),
+        },
+    ),
+    (
+        "nemotron_h",
+        {},
+        {
+            "n_routed_experts": 8,
+            "moe_intermediate_size": 7688,
+            "moe_shared_expert_intermediate_size": 7688,
+            "routing": Routing(2, sigmoid=True),
+        },
+    ),
+    ("nemotron_h", {"num_local_experts": 5}, {"n_routed_experts": 5}),
+    # Older keys win over newer ones, as in transformers.
+    (
+        "Nemotron-Nano-9B-v2",
+        {"mamba_n_groups": 4, "mamba_d_conv": 3, "mamba_dt_min": 0.01, "mamba_conv_bias": False},
+        {"n_groups": 4, "conv_kernel": 3, "time_step_min": 0.01, "use_conv_bias": False},
+    ),
+    # Jamba.
+    (
+        "Jamba-1.5-Mini",
+        {},
+        {
+            "mamba_expand": 2,
+            "mamba_d_state": 16,
+            "mamba_dt_rank": 256,
+            "mamba_d_conv": 4,
+            "num_experts": 16,
+            "num_experts_per_tok": 2,
+            "head_dim": 128,
+        },
+    ),
+    (
+        "jamba",
+        {},
+        {
+            "head_dim": 9,
+            "mamba_dt_rank": 5,
+            "num_key_value_heads": 8,
+            "num_hidden_layers": 32,
+            "num_experts": 16,
+            "rms_norm_eps": 1e-6,
+        },
+    ),
+    ("Jamba-1.5-Mini", {"num_key_value_heads": None}, {"num_key_value_heads": 32}),
+    # LFM2.
+    ("LFM2-1.2B", {}, READ_OF_LFM2),
+    ("LFM2-1.2B", NEWER_LFM2, READ_OF_LFM2),
+    ("LFM2-1.2B", {"block_ff_dim": 6656}, {"mlp_width": 4608}),  # of LFM2-350M
+    ("LFM2-1.2B", {"block_ff_dim": 10240}, {"mlp_width": 6912}),  # of LFM2-700M
+    ("LFM2-1.2B", {"block_ff_dim": 10752}, {"mlp_width": 7168}),  # of LFM2-2.6B
+    ("LFM2-1.2B", {"block_auto_adjust_ff_dim": False}, {"mlp_width": 12288}),
+    ("LFM2-1.2B", {"block_ffn_dim_multiplier": 1.3}, {"mlp_width": 10752}),
+    ("LFM2-1.2B", {"tie_embedding": False}, {"tie_word_embeddings": False}),
+    ("LFM2-1.2B", {"tie_word_embeddings": False}, {"tie_word_embeddings": False}),
+    *(
+        (
+            name,
+            {},
+            {
+                "text_config.head_dim": 64,
+                "tied": True,
+                "projector_use_layernorm": True,
+                "downsample_factor": 2,
+                "vision_config.num_hidden_layers": layers,
+            },
+        )
+        for name, layers in (("LFM2-VL-1.6B", 26), ("LFM2-VL-450M", 12))
+    ),
+    ("LFM2-VL-1.6B", {"tie_word_embeddings": False}, {"tied": False}),
+    ("LFM2-VL-1.6B", {"tie_embedding": False}, {"tied": False}),
+    ("LFM2-VL-1.6B", {f"{TEXT}tie_word_embeddings": False}, {"tied": True}),
+    ("LFM2-VL-1.6B", {"vision_config": None}, {"vision_config": None}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"), READ, ids=[f"{name}-{list(c)}"[:60] for name, c, _ in READ]
+)
+def test_a_config_is_read_as_it_was_meant(
+    name: str, change: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    config = parse(changed(CONFIGS[name], change))
+    found = {path: reduce(getattr, path.split("."), config) for path in expected}
+    assert found == expected
+
+
+NEWER_KINDS = {"attention": F, "mamba": L}
+NEWER_TYPES = [NEWER_KINDS[each] for each in RELEASED["Granite-4.0-H-350M"]["layer_types"]]
+PATTERN = RELEASED["Nemotron-Nano-9B-v2"]["hybrid_override_pattern"]
+LETTERS = {"M": "mamba", "*": "attention", "-": "mlp"}
+OLDER_BLOCKS = [LETTERS[letter] for letter in PATTERN]
+NEWER_BLOCKS = [NEWER_KINDS.get(each, each) for each in OLDER_BLOCKS]
+NEWER_ROPE = {"rope_parameters": {"rope_theta": 1e11, "rope_type": "default"}}
+SAME: list[tuple[str, dict[str, Any]]] = [
+    ("Falcon-H1-0.5B-Instruct", {"rope_theta": ...} | NEWER_ROPE),
+    ("Granite-4.0-H-350M", {"layer_types": NEWER_TYPES}),
+    ("Granite-4.0-H-350M", {"layer_types": ..., "layers_block_type": NEWER_TYPES}),
+    ("Jamba-1.5-Mini", {"num_experts": ..., "num_local_experts": 16}),
+    ("Jamba-1.5-Mini", {"mamba_dt_rank": "auto"}),
+    ("Jamba-1.5-Mini", {"mamba_inner_layernorms": True}),
+    *(
+        ("Nemotron-Nano-9B-v2", {"hybrid_override_pattern": ..., key: blocks})
+        for key in ("layers_block_type", "layer_types")
+        for blocks in (OLDER_BLOCKS, NEWER_BLOCKS)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), SAME)
+def test_two_spellings_are_one_config(name: str, change: dict[str, Any]) -> None:
+    assert parse(changed(CONFIGS[name], change)) == parse(CONFIGS[name])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parsing_what_was_parsed_changes_nothing(name: str) -> None:
+    config = parse(CONFIGS[name])
+    dumped = config.model_dump()
+    if name.startswith(("Gemma", "gemma")):  # whose two sets of RoPE have other names in the file
+        both = {F: dumped["text_config"]["full_rope"]}
+        both["sliding_attention"] = dumped["text_config"]["sliding_rope"]
+        dumped["text_config"]["rope_parameters"] = both
+    if name.startswith("Qwen3-Next"):
+        dumped = dumped["text_config"]
+    assert type(config).model_validate(dumped) == config
+
+
+OF_EXPERTS: list[tuple[dict[str, Any], str]] = [
+    ({"num_experts_per_tok": 1000}, "num_experts_per_tok"),
+    ({"num_experts": 0}, "num_experts"),
+    ({"num_experts": 2**16 + 1}, "num_experts"),
+    ({"num_experts": "many"}, "num_experts"),
+    ({"moe_intermediate_size": -1}, "moe_intermediate_size"),
+    ({"mlp_only_layers": ["first"]}, "mlp_only_layers"),
+    ({"decoder_sparse_step": 0}, "decoder_sparse_step"),
+    ({"hidden_act": "gelu"}, "hidden_act"),
+]
+# Values of keys of Qwen3.5's text config that are refused.
+BAD_TEXT: dict[str, list[Any]] = {
+    "vocab_size": [...],
+    "hidden_size": [..., "32", -32, True, 32.5],
+    "num_attention_heads": [..., 0],
+    "num_key_value_heads": [3],
+    "num_hidden_layers": [10**9],
+    "linear_num_value_heads": [17],
+    "layer_types": [[F], ["mamba"] * 4, F],
+    "rms_norm_eps": [0, float("nan")],
+    "hidden_act": ["relu"],
+    "attn_output_gate": [False],
+    "head_dim": [5],
+    "rope_parameters": ["default"],
+}
+# Changes by config, and what the error has to name.
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "llama": [
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "dynamic"),
+        ({"rope_parameters": "none"}, "rope_parameters"),
+        ({"rope_scaling": LLAMA3 | {"high_freq_factor": 1.0}}, "high_freq_factor"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "part"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"layer_types": [F, "sliding_attention"]}, "layer_types"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads"),
+        ({"head_dim": 15}, "head_dim"),
+        ({"vocab_size": None}, "vocab_size"),
+        ({"num_attention_heads": None}, "num_attention_heads"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+    ],
+    **dict.fromkeys(WITH_EXPERTS, OF_EXPERTS),
+    "qwen3_5": [
+        ({"text_config": ...}, "text_config"),
+        ({"text_config": 3}, "text_config"),
+        *(({f"{TEXT}{key}": value}, key) for key, values in BAD_TEXT.items() for value in values),
+        *(
+            ({f"{ROPE}.{key}": value}, key)
+            for key, value in (
+                ("rope_type", "yarn"),
+                ("rope_theta", "large"),
+                ("mrope_section", [1, 2]),
+                ("mrope_interleaved", False),
+                ("mrope_section", [-1, 3, 2]),
+                ("rope_type", [["default"]]),
+            )
+        ),
+        *(
+            ({f"vision_config.{key}": value}, named or key)
+            for key, value, named in (
+                ("in_channels", 4, ""),
+                ("num_heads", 3, "hidden_size"),
+                ("depth", None, ""),
+                ("out_hidden_size", 48, ""),
+                ("num_position_embeddings", 35, ""),
+                ("deepstack_visual_indexes", [1, 2], ""),
+            )
+        ),
+        ({f"{TEXT}hidden_size": 0, f"{TEXT}vocab_size": "many"}, r"hidden_size.*vocab_size"),
+    ],
+    "Qwen3-VL-4B": [
+        ({f"{TEXT}rope_scaling": {"rope_type": "yarn", "factor": 3.0}}, "yarn"),
+        ({f"{TEXT}rope_scaling": {"mrope_interleaved": False}}, "mrope_interleaved"),
+        ({f"{TEXT}rope_scaling": {"mrope_section": [24, 20]}}, "mrope_section"),
+        ({f"{TEXT}num_key_value_heads": 3}, "num_key_value_heads"),
+        ({f"{TEXT}hidden_size": 2048}, "out_hidden_size"),
+        ({f"{TEXT}num_hidden_layers": 2}, "deepstack_visual_indexes"),
+        *(
+            ({"vision_config.deepstack_visual_indexes": indexes}, "deepstack_visual_indexes")
+            for indexes in ([5, 5], [11, 5], [24], [-1], 5)
+        ),
+        ({"vision_config.num_heads": 5}, "hidden_size"),
+        *(({"text_config": text}, "text_config") for text in (None, 3, "text")),
+    ],
+    "Qwen3-VL-30B-A3B": [({f"{TEXT}num_experts": 4}, "num_experts_per_tok")],
+    "Gemma-3-4B": [
+        ({f"{TEXT}final_logit_softcapping": 30.0}, "final_logit_softcapping"),
+        ({f"{TEXT}attn_logit_softcapping": 50.0}, "attn_logit_softcapping"),
+        ({f"{TEXT}use_bidirectional_attention": True}, "use_bidirectional"),
+        ({f"{TEXT}hidden_activation": "silu"}, "hidden_activation"),
+        ({f"{TEXT}rope_scaling": {"rope_type": "yarn"}}, "yarn"),
+        ({ROPE: "x"}, "rope_parameters"),
+        ({ROPE: {"full_attention": 3}}, "rope_parameters"),
+        ({f"{TEXT}layer_types": [F]}, "layer_types"),
+        ({f"{TEXT}layer_types": ["mamba"] * 34}, "layer_types"),
+        ({f"{TEXT}num_key_value_heads": 3}, "num_key_value_heads"),
+        ({f"{TEXT}head_dim": 7}, "head_dim"),
+        ({"vision_config.model_type": "clip_vision_model"}, "vision_config.model_type"),
+        ({"vision_config.num_attention_heads": 7}, "num_attention_heads"),
+        ({"vision_config.image_size": 7}, "image_size"),
+        ({"vision_config.patch_size": 13}, "mm_tokens_per_image"),
+        ({"mm_tokens_per_image": 255}, "mm_tokens_per_image"),
+        ({"text_config": None}, "text_config"),
+    ],
+    "Falcon-H1-0.5B-Instruct": [
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"mamba_d_head": 32}, "mamba_d_head"),
+        ({"mamba_d_head": "auto", "mamba_n_heads": 7}, "mamba_n_heads"),
+        ({"mamba_n_groups": 5}, "mamba_n_groups"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads"),
+        ({"head_dim": 15}, "head_dim"),
+        ({"key_multiplier": 0.0}, "key_multiplier"),
+        ({"attention_out_multiplier": 0}, "attention_out_multiplier"),
+        ({"ssm_multipliers": [1.0, 2.0]}, "ssm_multipliers"),
+        ({"mlp_multipliers": "none"}, "mlp_multipliers"),
+        ({"lm_head_multiplier": math.inf}, "lm_head_multiplier"),
+        ({"ssm_multipliers": [1e300] * 5}, "ssm_multipliers"),
+        ({"rms_norm_eps": 1e300}, "rms_norm_eps"),
+        ({"time_step_limit": [1.0, 0.5]}, "time_step_limit"),
+        ({"time_step_limit": [0.0]}, "time_step_limit"),
+        ({"mamba_d_conv": 1}, "mamba_d_conv"),
+        ({"vocab_size": None}, "vocab_size"),
+        ({"num_attention_heads": None}, "num_attention_heads"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+    ],
+    "Granite-4.0-H-350M": [
+        ({"num_local_experts": 62}, "num_experts_per_tok"),
+        ({"num_local_experts": 2, "num_experts_per_tok": 3}, "num_experts_per_tok"),
+        ({"num_local_experts": None}, "num_experts_per_tok"),
+        ({"num_local_experts": -1}, "num_local_experts"),
+        ({"num_local_experts": 2**16 + 1}, "num_local_experts"),
+        ({"num_local_experts": 2, "intermediate_size": 0}, "intermediate_size"),
+        ({"layer_types": ["mamba"]}, "layer_types"),
+        ({"layer_types": ["sliding_attention"] * 32}, "layer_types"),
+        ({"layer_types": "mamba"}, "layer_types"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type"),
+        ({"mamba_n_heads": 47}, "mamba_n_heads"),
+        ({"mamba_n_groups": 5}, "mamba_n_groups"),
+        ({"num_key_value_heads": 5}, "num_key_value_heads"),
+        ({"attention_multiplier": 0.0}, "attention_multiplier"),
+        ({"logits_scaling": 0}, "logits_scaling"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+        ({"vocab_size": None}, "vocab_size"),
+    ],
+    "Nemotron-Nano-9B-v2": [
+        *(
+            ({"hybrid_override_pattern": pattern}, "layers_block_type")
+            for pattern in ("MX", "", "M" * 5000, None)
+        ),
+        ({"layers_block_type": ["sliding"]}, "layers_block_type"),
+        ({"layers_block_type": [3]}, "layers_block_type"),
+        ({"num_key_value_heads": 7}, "num_key_value_heads"),
+        ({"n_groups": 7}, "n_groups"),
+        ({"mlp_hidden_act": "gelu"}, "mlp_hidden_act"),
+        ({"tie_word_embeddings": True}, "tie_word_embeddings"),
+        ({"time_step_min": -1.0}, "time_step_min"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+    ],
+    "Nemotron-3-Nano-30B-A3B": [
+        ({"n_routed_experts": 0}, "n_routed_experts"),
+        ({"num_experts_per_tok": 129}, "num_experts_per_tok"),
+        ({"n_group": 5}, "n_group"),
+        ({"n_group": 128}, "n_group"),
+        ({"n_group": 4, "topk_group": 5}, "topk_group"),
+        ({"n_group": 64, "topk_group": 2}, "num_experts_per_tok"),
+        ({"n_shared_experts": 2}, "n_shared_experts"),
+        ({"moe_latent_size": 0}, "moe_latent_size"),
+        ({"moe_latent_size": 64, "mlp_bias": True}, "mlp_bias"),
+        ({"routed_scaling_factor": 0.0}, "routed_scaling_factor"),
+    ],
+    "Jamba-1.5-Mini": [
+        ({"attn_layer_offset": 8}, "attn_layer_offset"),
+        ({"attn_layer_period": 0}, "attn_layer_period"),
+        ({"expert_layer_offset": 2}, "expert_layer_offset"),
+        ({"num_experts_per_tok": 17}, "num_experts_per_tok"),
+        ({"num_experts": 0}, "num_experts"),
+        ({"num_experts": 2**16 + 1}, "num_experts"),
+        ({"num_key_value_heads": 5}, "num_key_value_heads"),
+        ({"mamba_d_conv": 1}, "mamba_d_conv"),
+        ({"mamba_dt_rank": "much"}, "mamba_dt_rank"),
+        ({"mamba_inner_layernorms": False}, "mamba_inner_layernorms"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+        ({"num_attention_heads": 0}, "num_attention_heads"),
+    ],
+    "LFM2-1.2B": [
+        ({"num_key_value_heads": 5}, "num_key_value_heads"),
+        ({"num_hidden_layers": 12} | NEWER_LFM2, "layer_types"),
+        ({"layer_types": ["mamba"] * 16}, "layer_types"),
+        ({"layer_types": "conv"}, "layer_types"),
+        ({"full_attn_idxs": 2}, "full_attn_idxs"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
+        ({"num_hidden_layers": "16"}, "num_hidden_layers"),
+        ({"conv_L_cache": 1}, "conv_L_cache"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+        ({"num_attention_heads": 0}, "num_attention_heads"),
+        ({"head_dim": 63}, "head_dim"),
+        *(
+            ({"block_ffn_dim_multiplier": factor}, "block_ffn_dim_multiplier")
+            for factor in (-1.0, 1e308, 1e-9)
+        ),
+        ({"rope_parameters": {"rope_type": "\ud800"}}, "not supported"),
+        ({"block_ff_dim": "many"}, "intermediate_size"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "yarn"),
+    ],
+    "LFM2-VL-1.6B": [
+        ({"projector_hidden_act": "relu"}, "projector_hidden_act"),
+        ({"vision_feature_layer": -2}, "vision_feature_layer"),
+        ({"downsample_factor": 0}, "downsample_factor"),
+        ({"text_config": None}, "text_config"),
+        ({f"{TEXT}num_key_value_heads": 5}, "num_key_value_heads"),
+        ({"vision_config.num_patches": 255}, "num_patches"),
+        ({"vision_config.num_attention_heads": 7}, "hidden_size"),
+        ({"vision_config.model_type": "siglip_vision_model"}, "model_type"),
+        ({"vision_config.num_channels": 1}, "num_channels"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_named(name: str) -> None:
+    for change, words in REFUSED[name]:
+        with pytest.raises(BrokenConfigError, match=words) as caught:
+            parse(changed(CONFIGS[name], change))
+        assert caught.value.message.startswith("config.json does not describe a model"), change
+
+
+def test_rope_of_older_files_and_of_long_contexts() -> None:
+    older = parse(CONFIGS["llama"], rope_scaling={"type": "linear", "factor": 2})
+    frequencies = older.rope_parameters.frequencies(16, CPU)
+    assert torch.equal(frequencies, inverse_frequencies(1e4, 16, CPU) / 2)
+    stretched = parse(CONFIGS["llama"], rope_theta=500000, rope_scaling=LLAMA3).rope_parameters
+    ratio = stretched.frequencies(128, CPU) / inverse_frequencies(5e5, 128, CPU)
+    assert ratio[0] == 1 and ratio[-1] == 1 / 8 and bool((ratio.diff() <= 0).all())
+    # Gemma's older files scale the full layers' alone.
+    text = parse(RELEASED["Gemma-3-4B"]).text_config
+    full, sliding = (each.frequencies(256, CPU) for each in (text.full_rope, text.sliding_rope))
+    assert torch.equal(full, inverse_frequencies(1e6, 256, CPU) / 8)
+    assert torch.equal(sliding, inverse_frequencies(1e4, 256, CPU))
+    # In float32 the slowest pair of Falcon-H1 still turns.
+    falcon = parse(RELEASED["Falcon-H1-0.5B-Instruct"]).rope_parameters.frequencies(64, CPU)
+    assert falcon.dtype == torch.float32 and 0 < float(falcon[-1]) < 1e-10
+
+
+KINDS = {
+    "Nemotron-Nano-9B-v2": {"M": 27, "*": 4, "-": 25},
+    "Nemotron-3-Nano-30B-A3B": {"M": 23, "*": 6, "E": 23},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_nemotron_h_has_the_blocks_of_its_pattern(name: str) -> None:
+    kinds = parse(RELEASED[name]).layers_block_type
+    letters = {"M": L, "*": F, "-": "mlp", "E": "moe"}
+    assert {letter: kinds.count(letters[letter]) for letter in KINDS[name]} == KINDS[name]
+
+
+# ------------------------------------------------------------------ sparse experts
+
+# All parameters but those of vision towers and of heads that predict several tokens.
+BILLIONS = {"Qwen3.5-35B-A3B": 34.66, "Qwen3-Next-80B-A3B": 79.67, "Qwen3-30B-A3B": 30.53}
+
+
+def matrix_numbers(config: dict[str, Any]) -> tuple[int, int]:
+    """Numbers of what is quantised, and of routers, by arithmetic."""
+    width, count = config["hidden_size"], config["num_experts"]
+    layers, dim = config["num_hidden_layers"], config["head_dim"]
+    experts = count * 3 * config["moe_intermediate_size"] * width
+    shared = 3 * config.get("shared_expert_intermediate_size", 0) * width
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    if config["model_type"] == "qwen3_moe":
+        mixers = layers * (2 * heads + 2 * kv_heads) * dim * width
+    else:
+        keys, values = 16 * 128, 32 * 128
+        linear = (2 * keys + 3 * values + 2 * 32) * width
+        full = (3 * heads + 2 * kv_heads) * dim * width
+        mixers = layers // 4 * (3 * linear + full)
+    head = config["vocab_size"] * width
+    routers = layers * width * (count + (1 if shared else 0))
+    return layers * (experts + shared) + mixers + head, routers
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("name", BILLIONS)
+def test_the_estimate_is_right_within_three_percent(name: str, fused: bool) -> None:
+    plan, _ = planned(RELEASED[name], {"": ()} if fused else {})
+    total = sum(spec.num_elements for spec in plan.values())
+    assert total / 1e9 == pytest.approx(BILLIONS[name], rel=0.005)
+    numbers, routers = matrix_numbers(RELEASED[name])
+    # In a row with one scale; or in a group of 32 with a scale and an offset.
+    for formats, bytes_a_number in zip(FORMATS, (2, 1, 0.5 + 4 / 32), strict=True):
+        expected = numbers * bytes_a_number + 2 * routers
+        assert planned_bytes(plan, formats) == pytest.approx(expected, rel=0.03)
+
+
+def sparse(config: dict[str, Any]) -> list[int]:
+    """The layers that have experts."""
+    plan, _ = planned(config)
+    names = [name for name in plan if ".experts.0." in name and name.endswith("down_proj.weight")]
+    return [int(name.split("layers.")[1].split(".")[0]) for name in names]
+
+
+def test_some_layers_may_be_dense() -> None:
+    small = {"num_hidden_layers": 8, "hidden_size": 64, "num_experts": 8}
+    change = small | {"decoder_sparse_step": 2, "mlp_only_layers": [3]}
+    assert sparse(RELEASED["Qwen3-30B-A3B"] | change) == [1, 5, 7]
+    assert sparse(RELEASED["Qwen3.5-35B-A3B"] | small) == list(range(8))
+    jamba = RELEASED["Jamba-1.5-Mini"] | {"hidden_size": 64, "intermediate_size": 64}
+    assert sparse(jamba) == list(range(1, 32, 2))
+    assert sparse(jamba | {"num_experts": 1}) == []
+    plan, _ = planned(jamba)
+    attention = [name for name in plan if name.endswith("q_proj.weight")]
+    assert [int(name.split(".")[2]) for name in attention] == [4, 12, 20, 28]
+
+
+def test_a_qwen3_vl_moe_whose_matrices_have_inputs_first() -> None:
+    shapes = {"gate_up_proj": (128, 2048, 1536), "down_proj": (128, 768, 2048)}
+    plan, _ = planned(RELEASED["Qwen3-VL-30B-A3B"], shapes)
+    for part, shape in shapes.items():
+        spec = plan[f"model.language_model.layers.47.mlp.experts.{part}"]
+        assert spec.transposed and spec.stored_shape == shape
+    assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(31.07e9, rel=1e-3)
+
+
+def test_a_granite_with_experts_is_planned_as_published() -> None:
+    plan, _ = planned(RELEASED["Granite-4.0-H-Tiny"], {"_proj": ()})
+    assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(6.94e9, rel=2e-3)
+    exact = {name.rpartition(".layers.")[2].partition(".")[2] for name in plan if plan[name].exact}
+    assert exact == {"block_sparse_moe.router.weight"}
+    family = FAMILIES["granitemoehybrid"]
+    config = parse(RELEASED["Granite-4.0-H-Tiny"])
+    assert {family.published_names(config, ())(name) for name in plan} == set(plan)
+    released = "model.layers.3.block_sparse_moe.input_linear.weight"
+    asked = "model.layers.3.block_sparse_moe.experts.gate_up_proj"
+    assert plan[asked].stored_shape == (64, 1024, 1536)
+    assert family.published_names(config, {released})(asked) == released
+
+
+def test_a_nemotron_h_with_experts_is_planned_as_published() -> None:
+    plan, _ = planned(RELEASED["Nemotron-3-Nano-30B-A3B"], {"_proj": ()})
+    assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(31.58e9, rel=1e-3)
+    scope = "model.layers.1.mixer."
+    correction = plan[f"{scope}gate.e_score_correction_bias"]
+    assert (correction.shape, correction.dtype) == ((128,), torch.float32)
+    assert plan[f"{scope}gate.weight"].exact and plan[f"{scope}gate.weight"].shape == (128, 2688)
+    assert plan[f"{scope}experts.up_proj"].stored_shape == (128, 1856, 2688)
+    assert plan[f"{scope}shared_experts.up_proj.weight"].shape == (3712, 2688)
+
+
+# ------------------------------------------------------------------ names
+
+LAYER, TOWER = "model.layers.2.", "model.vision_tower."
+OLDER_TOWER = f"{TOWER}vision_model."
+# A config, names that its folder has, and a published name of what is asked for.
+PUBLISHED_NAMES = [
+    ("LFM2-1.2B", (), f"{LAYER}self_attn.o_proj.weight", f"{LAYER}self_attn.out_proj.weight"),
+    ("LFM2-1.2B", (), f"{LAYER}self_attn.k_norm.weight", f"{LAYER}self_attn.k_layernorm.weight"),
+    (
+        "LFM2-1.2B",
+        (),
+        "model.layers.11.feed_forward.up_proj.weight",
+        "model.layers.11.feed_forward.w3.weight",
+    ),
+    ("LFM2-1.2B", (), f"{LAYER}conv.out_proj.weight", f"{LAYER}conv.out_proj.weight"),
+    ("LFM2-1.2B", (), "model.embedding_norm.weight", "model.embedding_norm.weight"),
+    (
+        "LFM2-VL-1.6B",
+        (f"{OLDER_TOWER}post_layernorm.weight",),
+        f"{TOWER}encoder.a",
+        f"{OLDER_TOWER}encoder.a",
+    ),
+    ("LFM2-VL-1.6B", (), f"{TOWER}encoder.a", f"{TOWER}encoder.a"),
+    (
+        "LFM2-VL-1.6B",
+        (f"{OLDER_TOWER}post_layernorm.weight",),
+        "model.language_model.layers.3.self_attn.o_proj.weight",
+        "model.language_model.layers.3.self_attn.out_proj.weight",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "found", "asked", "published"), PUBLISHED_NAMES)
+def test_tensors_have_their_published_names(
+    name: str, found: tuple[str, ...], asked: str, published: str
+) -> None:
+    family = FAMILIES[RELEASED[name]["model_type"]]
+    assert family.published_names(parse(RELEASED[name]), found)(asked) == published

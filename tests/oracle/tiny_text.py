@@ -1,0 +1,432 @@
+"""Tiny folders of the text-only families, made with transformers' own classes.
+
+Each family has a dataclass of what to make, a function that makes the oracle in float32, and one
+that writes a whole folder and returns the oracle with its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    FalconH1Config,
+    FalconH1ForCausalLM,
+    GraniteMoeHybridConfig,
+    GraniteMoeHybridForCausalLM,
+    JambaConfig,
+    JambaForCausalLM,
+    Lfm2Config,
+    Lfm2ForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    NemotronHConfig,
+    NemotronHForCausalLM,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from tests.oracle.checkpoints import VOCABULARY, randomise, token_id, write_text_folder
+
+_NO_TOKENS: dict[str, Any] = {"bos_token_id": None, "pad_token_id": None}
+
+
+def _spread(model: PreTrainedModel, seed: int, *plain: str) -> PreTrainedModel:
+    """With random weights; `plain` are the ends of names of norms that multiply by their weight."""
+    randomise(model, seed, lambda name: name.endswith(plain))
+    model.train(False)
+    return model
+
+
+# ------------------------------------------------------------------ Llama and Qwen3
+
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+
+
+@dataclass(frozen=True)
+class TinyLlama:
+    """What to make."""
+
+    kind: str = "llama"
+    layers: int = 3
+    hidden: int = 32
+    mlp: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 16
+    tied: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    rope: Mapping[str, Any] = field(default_factory=lambda: {"rope_type": "default"})
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    max_shard_size: str = "1GB"
+    seed: int = 0
+
+
+def make_llama(tiny: TinyLlama) -> PreTrainedModel:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "num_hidden_layers": tiny.layers,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "head_dim": tiny.head_dim,
+        "max_position_embeddings": tiny.max_positions,
+        "attention_bias": tiny.attention_bias,
+        "tie_word_embeddings": tiny.tied,
+        "bos_token_id": None,
+        "eos_token_id": token_id("<|im_end|>"),
+        "rope_parameters": {"rope_theta": 10000.0} | dict(tiny.rope),
+    }
+    model: PreTrainedModel
+    if tiny.kind == "qwen3":
+        model = Qwen3ForCausalLM(Qwen3Config(**settings))
+    else:
+        model = LlamaForCausalLM(LlamaConfig(**settings, mlp_bias=tiny.mlp_bias))
+    return _spread(model, tiny.seed, "norm.weight")
+
+
+def write_llama(path: Path, tiny: TinyLlama = TinyLlama()) -> PreTrainedModel:
+    return write_text_folder(path, make_llama(tiny), tiny.dtype, tiny.max_shard_size)
+
+
+# ------------------------------------------------------------------ Falcon-H1
+
+# Each one another number, so that none can stand in for another.
+MULTIPLIERS = {
+    "embedding_multiplier": 5.656854249492381,
+    "lm_head_multiplier": 0.390625,
+    "attention_in_multiplier": 1.375,
+    "attention_out_multiplier": 0.9375,
+    "key_multiplier": 0.7,
+    "mlp_multipliers": [0.8838834764831844, 0.5859375],
+    "ssm_in_multiplier": 1.25,
+    "ssm_out_multiplier": 0.23570226039551587,
+    "ssm_multipliers": [0.85, 0.75, 0.95, 1.5, 0.65],
+}
+
+
+@dataclass(frozen=True)
+class TinyFalconH1:
+    """What to make. `others` are more keys of config.json."""
+
+    layers: int = 3
+    hidden: int = 32
+    mlp: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 8
+    mamba_heads: int = 4
+    mamba_dim: int = 12
+    groups: int = 1
+    state_dim: int = 16
+    kernel: int = 4
+    tied: bool = False
+    theta: float = 1e11
+    multipliers: Mapping[str, Any] = field(default_factory=lambda: MULTIPLIERS)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    seed: int = 0
+
+
+def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "num_hidden_layers": tiny.layers,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "mamba_d_ssm": tiny.mamba_heads * tiny.mamba_dim,
+        "mamba_n_heads": tiny.mamba_heads,
+        "mamba_d_head": tiny.mamba_dim,
+        "mamba_n_groups": tiny.groups,
+        "mamba_d_state": tiny.state_dim,
+        "mamba_d_conv": tiny.kernel,
+        "mamba_chunk_size": 32,
+        "max_position_embeddings": tiny.max_positions,
+        "tie_word_embeddings": tiny.tied,
+        "rope_parameters": {"rope_type": "default", "rope_theta": tiny.theta},
+        **_NO_TOKENS,
+        "eos_token_id": token_id("<|im_end|>"),
+        "head_dim": tiny.head_dim,
+        **tiny.multipliers,
+        **tiny.others,
+    }
+    return _spread(FalconH1ForCausalLM(FalconH1Config(**settings)), tiny.seed, "norm.weight", ".D")
+
+
+def write_falcon_h1(path: Path, tiny: TinyFalconH1 = TinyFalconH1()) -> PreTrainedModel:
+    return write_text_folder(path, make_falcon_h1(tiny), tiny.dtype)
+
+
+# ------------------------------------------------------------------ Granite 4
+
+_GRANITE_KINDS = {"M": "linear_attention", "F": "full_attention"}
+
+
+@dataclass(frozen=True)
+class TinyGranite:
+    """What to make. `layers` spells the kinds: M for Mamba-2, F for full attention; `others` are
+    more keys of config.json. `experts` and how many of them a token takes; none if 0."""
+
+    layers: str = "MFM"
+    hidden: int = 32
+    mlp: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    mamba_heads: int = 4
+    groups: int = 1
+    state_dim: int = 16
+    kernel: int = 4
+    experts: int = 0
+    top_k: int = 0
+    inner: int = 24
+    tied: bool = True
+    positions: str | None = "nope"
+    others: Mapping[str, Any] = field(default_factory=dict)
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    seed: int = 0
+
+
+def make_granite(tiny: TinyGranite) -> PreTrainedModel:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.inner,
+        "shared_intermediate_size": tiny.mlp,
+        "num_hidden_layers": len(tiny.layers),
+        "layer_types": [_GRANITE_KINDS[letter] for letter in tiny.layers],
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "num_local_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
+        "position_embedding_type": tiny.positions,
+        "mamba_n_heads": tiny.mamba_heads,
+        "mamba_n_groups": tiny.groups,
+        "mamba_d_state": tiny.state_dim,
+        "mamba_d_conv": tiny.kernel,
+        "mamba_chunk_size": 32,
+        "max_position_embeddings": tiny.max_positions,
+        "tie_word_embeddings": tiny.tied,
+        **_NO_TOKENS,
+        "eos_token_id": token_id("<|im_end|>"),
+        "embedding_multiplier": 5.0,
+        "residual_multiplier": 0.22,
+        "attention_multiplier": 0.3,
+        "logits_scaling": 0.75,
+    }
+    config = GraniteMoeHybridConfig(**settings, **tiny.others)
+    return _spread(GraniteMoeHybridForCausalLM(config), tiny.seed, "norm.weight", ".D")
+
+
+def write_granite(path: Path, tiny: TinyGranite = TinyGranite()) -> PreTrainedModel:
+    return write_text_folder(path, make_granite(tiny), tiny.dtype)
+
+
+# ------------------------------------------------------------------ Jamba
+
+
+@dataclass(frozen=True)
+class TinyJamba:
+    """What to make. `attention` and `sparse` are (period, offset) of those blocks; `others` are
+    more keys of config.json."""
+
+    layers: int = 4
+    attention: tuple[int, int] = (3, 1)
+    sparse: tuple[int, int] = (2, 1)
+    experts: int = 6
+    top_k: int = 2
+    hidden: int = 32
+    mlp: int = 40
+    heads: int = 4
+    kv_heads: int = 2
+    state_dim: int = 16
+    rank: int | str = "auto"
+    kernel: int = 4
+    tied: bool = False
+    others: Mapping[str, Any] = field(default_factory=dict)
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    seed: int = 0
+
+
+def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "num_hidden_layers": tiny.layers,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "attn_layer_period": tiny.attention[0],
+        "attn_layer_offset": tiny.attention[1],
+        "expert_layer_period": tiny.sparse[0],
+        "expert_layer_offset": tiny.sparse[1],
+        "num_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
+        "mamba_d_state": tiny.state_dim,
+        "mamba_d_conv": tiny.kernel,
+        "mamba_dt_rank": tiny.rank,
+        "max_position_embeddings": tiny.max_positions,
+        "tie_word_embeddings": tiny.tied,
+        **_NO_TOKENS,
+        "eos_token_id": token_id("<|im_end|>"),
+    }
+    model = _spread(
+        JambaForCausalLM(JambaConfig(**settings, **tiny.others)), tiny.seed, "norm.weight", ".D"
+    )
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            # Time steps as in released models, with which states last for many tokens.
+            if name.endswith("dt_proj.bias"):
+                parameter.sub_(4.0)
+    model.train(False)
+    return model
+
+
+def write_jamba(path: Path, tiny: TinyJamba = TinyJamba()) -> PreTrainedModel:
+    return write_text_folder(path, make_jamba(tiny), tiny.dtype)
+
+
+# ------------------------------------------------------------------ Nemotron-H
+
+_NEMOTRON_KINDS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+
+
+@dataclass(frozen=True)
+class TinyNemotron:
+    """What to make. `layers` spells the kinds as releases do: M for Mamba-2, * for attention, - for
+    an MLP, E for `experts`, of which a token takes `top_k`; `others` are more keys of config.json.
+    """
+
+    layers: str = "M-*-M"
+    hidden: int = 32
+    mlp: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 16
+    mamba_heads: int = 4
+    mamba_dim: int = 12
+    groups: int = 2
+    state_dim: int = 16
+    experts: int = 8
+    top_k: int = 3
+    others: Mapping[str, Any] = field(default_factory=dict)
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    seed: int = 0
+
+
+def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "layers_block_type": [_NEMOTRON_KINDS[letter] for letter in tiny.layers],
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "head_dim": tiny.head_dim,
+        "mamba_num_heads": tiny.mamba_heads,
+        "mamba_head_dim": tiny.mamba_dim,
+        "n_groups": tiny.groups,
+        "ssm_state_size": tiny.state_dim,
+        "chunk_size": 32,
+        "n_routed_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
+        "moe_intermediate_size": 24,
+        "moe_shared_expert_intermediate_size": 40,
+        "routed_scaling_factor": 2.5,
+        "max_position_embeddings": tiny.max_positions,
+        "tie_word_embeddings": False,
+        **_NO_TOKENS,
+        "eos_token_id": token_id("<|im_end|>"),
+    }
+    config = NemotronHConfig(**settings | dict(tiny.others))
+    model = _spread(NemotronHForCausalLM(config), tiny.seed, "norm.weight", "norm_f.weight", ".D")
+    generator = torch.Generator().manual_seed(tiny.seed)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):  # about as far apart as scores are
+            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+    model.train(False)
+    return model
+
+
+def write_nemotron(path: Path, tiny: TinyNemotron = TinyNemotron()) -> PreTrainedModel:
+    return write_text_folder(path, make_nemotron(tiny), tiny.dtype)
+
+
+# ------------------------------------------------------------------ LFM2
+
+
+@dataclass(frozen=True)
+class TinyLfm2:
+    """What to make. `layers` spells the kinds: C for a convolution, F for full attention."""
+
+    layers: str = "CCFC"
+    hidden: int = 32
+    mlp: int = 48
+    adjusted: bool = True
+    heads: int = 4
+    kv_heads: int = 2
+    taps: int = 3
+    bias: bool = False
+    tied: bool = True
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    max_shard_size: str = "1GB"
+    seed: int = 0
+
+
+def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
+    kinds = {"C": "conv", "F": "full_attention"}
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "block_auto_adjust_ff_dim": tiny.adjusted,
+        "block_multiple_of": 8,
+        "block_ffn_dim_multiplier": 1.1,
+        "num_hidden_layers": len(tiny.layers),
+        "layer_types": [kinds[letter] for letter in tiny.layers],
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "conv_L_cache": tiny.taps,
+        "conv_bias": tiny.bias,
+        "max_position_embeddings": tiny.max_positions,
+        "tie_word_embeddings": tiny.tied,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        **_NO_TOKENS,
+        "eos_token_id": token_id("<|im_end|>"),
+    }
+
+
+def is_norm(name: str) -> bool:
+    """Whether a norm multiplies by this weight."""
+    return "norm" in name.split(".")[-2] and name.endswith("weight")
+
+
+def make_lfm2(tiny: TinyLfm2) -> PreTrainedModel:
+    model: PreTrainedModel = Lfm2ForCausalLM(Lfm2Config(**lfm2_text_config(tiny)))
+    randomise(model, tiny.seed, is_norm)
+    model.train(False)
+    return model
+
+
+def write_lfm2(path: Path, tiny: TinyLfm2 = TinyLfm2()) -> PreTrainedModel:
+    return write_text_folder(path, make_lfm2(tiny), tiny.dtype, tiny.max_shard_size)
