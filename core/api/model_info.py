@@ -54,7 +54,7 @@ class ModelInfo(Frozen):
     `spliced_replies` is False where the template forces replies to be tokenised again;
     `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
     `choice` is None where the user chose the precision. `batch_invariant_steps`: drafts can be
-    checked here; `mtp`: the model has an MTP head for them; `mtp_refused`: why its head is not used.
+    checked here; `mtp`: the model has an MTP head; `mtp_refused`: why its head is not used.
     """
 
     name: str
