@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from core.engine.loaded import LoadedModel
 from core.weights.memory import HEADROOM_BYTES
 from core.worker.inbox import Entry
 from core.worker.worker import Outbox, Worker
+from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import Machine
 
 
@@ -32,10 +32,7 @@ def no_memory(*_: object) -> LoadedModel:
     ids=["not even alone", "in its place", "beside"],
 )
 def test_the_present_model_goes_only_where_the_new_one_fits_alone(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    free: int,
-    kept: bool,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
 ) -> None:
     machine = Machine(loaded_of("hybrid"))
     monkeypatch.setattr(engine_module, "load", no_memory)

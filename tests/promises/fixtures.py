@@ -38,6 +38,11 @@ from tests.promises.pictures import SIZES, draw
 
 __all__ = ["folder_of", "loaded_of", "machine", "one_thread", "picture"]
 
+# Types of the fixtures of the same names.
+FolderOf = Callable[[str], Path]
+LoadedOf = Callable[..., LoadedModel]
+PictureOf = Callable[..., ImagePart]
+
 
 def with_head(path: Path, tiny: Tiny, *, experts: bool = False) -> None:
     """A folder of Qwen3.5, perhaps with sparse experts, and an MTP head in it."""

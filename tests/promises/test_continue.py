@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
-from core.engine.loaded import LoadedModel
-from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED
+from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED, LoadedOf, PictureOf
 from tests.promises.machine import Answer, Machine, num_common, system, user, words
 
-Loads = Callable[..., LoadedModel]
-Draw = Callable[..., ImagePart]
+Loads = LoadedOf
 FAMILIES = ("hybrid", "thinking", "keeps_thoughts", *RECURRENT, *HEADED, *TILED, *PURE)
 SEEN = ("hybrid", "lfm2_vl", "qwen3_vl", "gemma3")
 # Random weights end a reply at any token; a penalty makes them say something else each time.
@@ -96,7 +93,7 @@ def test_T3_idle_work_reads_a_stopped_reply_once_where_the_template_shows_it_as_
 
 @pytest.mark.parametrize("family", SEEN)
 def test_T3_a_reply_about_pictures_is_continued(
-    loaded_of: Loads, picture: Draw, family: str
+    loaded_of: Loads, picture: PictureOf, family: str
 ) -> None:
     machine = Machine(loaded_of(family))
     chat: list[Message] = [user(picture(1), "What is it?", picture(2, "wide"))]

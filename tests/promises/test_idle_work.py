@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.commands import PrefillDraft, PrefillReply
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Prepared
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.cancel import CancelFlag
-from core.engine.loaded import LoadedModel
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import DEFAULT, CountdownFlag, Machine, last_end, user, words
 
 FIVE = SamplingParams(temperature=0, max_tokens=5)
@@ -39,7 +39,7 @@ def prepare(
 
 
 def test_S1_after_settling_only_the_new_message_is_read(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
     asked: list[Message] = [user(picture(1), "what is it?")]
     first = machine.ask(asked)
@@ -145,7 +145,7 @@ def test_T3_a_stopped_reply_settles_and_goes_on(machine: Machine) -> None:
 
 
 def test_T3_a_reply_stopped_while_thinking_settles_with_an_empty_answer(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
 ) -> None:
     machine = Machine(loaded_of("thinking"))
     asked: list[Message] = [user("hi")]
@@ -157,7 +157,7 @@ def test_T3_a_reply_stopped_while_thinking_settles_with_an_empty_answer(
 
 
 def test_I1_a_picture_read_ahead_is_neither_encoded_nor_read_on_send(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
     done = prepare(machine, [user(picture(1))], PrefillDraft)
     assert done.encoded == 1 and done.tokens > 0
@@ -166,7 +166,7 @@ def test_I1_a_picture_read_ahead_is_neither_encoded_nor_read_on_send(
 
 
 def test_I3_a_picture_taken_out_again_leaves_nothing_behind(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
     asked: list[Message] = [user("hi")]
     settled = [*asked, machine.ask(asked).reply]

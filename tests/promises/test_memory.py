@@ -3,28 +3,24 @@ costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.errors import BudgetTooSmallError, NoRoomBesideError, PromptTooLongError
 from core.api.params import CacheSettings, SamplingParams
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held
-from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
+from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import DEFAULT, Machine, last_end, load, same, system, user, words
 
-Draw = Callable[..., ImagePart]
 EIGHT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
 @pytest.fixture
-def kept(
-    request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel], tmp_path: Path
-) -> Machine:
+def kept(request: pytest.FixtureRequest, loaded_of: LoadedOf, tmp_path: Path) -> Machine:
     return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
 
 
@@ -61,7 +57,7 @@ def test_S10_ten_short_turns_never_push_out_the_anchor_of_a_long_text(
     assert back.reused >= end
 
 
-def test_M1_a_budget_of_the_smallest_still_answers(machine: Machine, picture: Draw) -> None:
+def test_M1_a_budget_of_the_smallest_still_answers(machine: Machine, picture: PictureOf) -> None:
     smallest = beside(machine, 0)
     chat: list[Message] = [user(words(60), picture(1))]
     for _ in range(3):
@@ -88,7 +84,7 @@ def test_M1_less_than_a_kv_buffer_is_refused_with_numbers_and_changes_nothing(
 
 
 def test_M1_room_is_made_before_anything_is_taken(
-    machine: Machine, picture: Draw, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, picture: PictureOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = machine.base.info.checkpoint_bytes + 128
     ledger, log = machine.cache.ledger, []
@@ -107,7 +103,7 @@ def test_M1_room_is_made_before_anything_is_taken(
 
 
 @pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
-def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> None:
+def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: PictureOf) -> None:
     kept.ask([user(words(60), picture(1))])
     chat: list[Message] = [user(words(80, "other"), picture(2, "wide"))]
     kept.ask(chat)
@@ -126,7 +122,7 @@ def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> 
 
 @pytest.mark.parametrize("with_picture", [False, True])
 def test_M5_a_side_request_leaves_everything_as_it_was(
-    kept: Machine, picture: Draw, with_picture: bool
+    kept: Machine, picture: PictureOf, with_picture: bool
 ) -> None:
     chat: list[Message] = [system(words(20)), user(picture(1), "What is it?")]
     first = kept.ask(chat, chat="a")
@@ -146,7 +142,9 @@ def test_M5_a_side_request_leaves_everything_as_it_was(
     assert goes_on.reused == last_end(first.finished.prompt_ids)
 
 
-def test_M5_a_stopped_side_request_leaves_everything_too(machine: Machine, picture: Draw) -> None:
+def test_M5_a_stopped_side_request_leaves_everything_too(
+    machine: Machine, picture: PictureOf
+) -> None:
     chat: list[Message] = [user("Hi")]
     machine.ask(chat)
     before = traces(machine.cache)
@@ -169,10 +167,7 @@ def test_M5_without_room_beside_it_says_so_and_evicts_nothing(machine: Machine) 
 
 
 def test_M7_the_cache_costs_a_cold_request_nothing_but_its_states(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Draw,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat: list[Message] = [system(words(30)), user(words(90), picture(1, "wide"), "What?")]
     copied: list[int] = []
@@ -197,9 +192,7 @@ def test_M7_the_cache_costs_a_cold_request_nothing_but_its_states(
     assert on.stats.bytes.kv == on.stats.bytes.slab == off.stats.bytes.slab
 
 
-def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(
-    folder_of: Callable[[str], Path],
-) -> None:
+def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(folder_of: FolderOf) -> None:
     machine = Machine(load(folder_of("hybrid"), context_length=768))
     rules = system(words(20))
     chat: list[Message] = [rules]
@@ -230,7 +223,7 @@ def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(
 
 
 def test_I11_a_vision_tower_costs_a_text_chat_nothing(
-    loaded_of: Callable[..., LoadedModel], picture: Draw
+    loaded_of: LoadedOf, picture: PictureOf
 ) -> None:
     told = []
     for name in ("hybrid", "text"):
@@ -252,7 +245,7 @@ def test_I11_a_vision_tower_costs_a_text_chat_nothing(
 @pytest.mark.parametrize("states", [None, 12, 2, 0])
 @pytest.mark.parametrize("disk", [None, 30_000, 0])
 def test_X3_budgets_and_disk_never_change_an_output(
-    kept: Machine, picture: Draw, states: int | None, disk: int | None
+    kept: Machine, picture: PictureOf, states: int | None, disk: int | None
 ) -> None:
     state = kept.base.info.checkpoint_bytes + 128
     host = None if states is None else kv_buffer_bytes(kept) + states * state

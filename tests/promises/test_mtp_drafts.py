@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine import debug
@@ -26,7 +25,7 @@ from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import MOST_TOKENS
 from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import HEADED
+from tests.promises.fixtures import HEADED, FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import (
     Answer,
     CountdownFlag,
@@ -88,9 +87,9 @@ def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
 
 @pytest.mark.parametrize(("family", "precision"), sweep(HEADED, ("bfloat16", "int8", "int4")))
 def test_P1_drafts_of_the_head_change_no_token(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
     monkeypatch: pytest.MonkeyPatch,
-    picture: Callable[..., ImagePart],
+    picture: PictureOf,
     family: str,
     precision: str,
 ) -> None:
@@ -119,10 +118,7 @@ def test_P1_drafts_of_the_head_change_no_token(
 
 @pytest.mark.parametrize("family", HEADED)
 def test_P2_rows_of_the_head_survive_turns_edits_and_restarts(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Callable[..., ImagePart],
-    tmp_path: Path,
-    family: str,
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, family: str
 ) -> None:
     """The first rows that it drafts from are to the bit those of a model that read all anew."""
     loaded = loaded_of(family, "int8")
@@ -143,9 +139,7 @@ def test_P2_rows_of_the_head_survive_turns_edits_and_restarts(
             chat = [*chat[:4], user("Another question.")]
 
 
-def test_P2_a_cancel_between_drafts_of_the_head_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_P2_a_cancel_between_drafts_of_the_head_leaves_nothing(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("headed", "int8")
     chat: list[Message] = [user(words(30))]
     plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF)
@@ -157,9 +151,7 @@ def test_P2_a_cancel_between_drafts_of_the_head_leaves_nothing(
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 7])
-def test_P2_drafts_that_a_format_refuses_leave_nothing(
-    loaded_of: Callable[..., LoadedModel], tokens: int
-) -> None:
+def test_P2_drafts_that_a_format_refuses_leave_nothing(loaded_of: LoadedOf, tokens: int) -> None:
     loaded = loaded_of("headed", "int8")
     chat: list[Message] = [user(words(20))]
     for text in ("[0-9]{30,40}", "(red|blue|green)( (red|blue|green)){5}"):
@@ -172,7 +164,7 @@ def test_P2_drafts_that_a_format_refuses_leave_nothing(
 
 
 def test_P5_drafts_that_a_format_refuses_are_given_up(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = replace(loaded_of("headed", "int8"), step_costs=StepCosts())
     for tokens in range(1, 9):
@@ -194,7 +186,7 @@ def test_P5_drafts_that_a_format_refuses_are_given_up(
 
 
 def test_P2_a_cancel_while_the_head_drafts_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = loaded_of("headed", "int8")
     chat: list[Message] = [user(words(30))]
@@ -218,7 +210,7 @@ def test_P2_a_cancel_while_the_head_drafts_leaves_nothing(
 
 
 def test_steps_stay_captured_beside_rows_of_the_head(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a draft, and of a longer prompt that was read before."""
     monkeypatch.delenv("WAYMARK_DEBUG")
@@ -234,7 +226,7 @@ def test_steps_stay_captured_beside_rows_of_the_head(
 
 
 def test_rows_that_nobody_drafts_from_are_not_piled_up(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, offer = 0, HeadDrafter.offer
 
@@ -254,7 +246,7 @@ def test_rows_that_nobody_drafts_from_are_not_piled_up(
 
 @pytest.mark.parametrize("late", [8, 40])
 def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, late: int
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
     """Drafts by the same head, whether it followed token by token or was asked at last: to the bit
     as long as a step takes what waits, else but for what a prompt's products round otherwise."""
@@ -290,9 +282,7 @@ def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
         torch.testing.assert_close(*rows, rtol=0, atol=2.0**-6 * float(rows[0].abs().max()))
 
 
-def test_a_model_without_a_head_drafts_nothing_by_one(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_model_without_a_head_drafts_nothing_by_one(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid", "int8")
     assert not loaded.info.mtp and not loaded.info.mtp_refused
     answer = Machine(loaded).ask([user(words(9))], sampling=GREEDY, draft=drafts(tokens=3))
@@ -304,7 +294,7 @@ def test_a_model_without_a_head_drafts_nothing_by_one(
 
 @pytest.mark.slow
 def test_the_heads_first_logits_are_written_for_a_script(
-    folder_of: Callable[[str], Path], tmp_path: Path
+    folder_of: FolderOf, tmp_path: Path
 ) -> None:
     steps = [{"op": "send", "chat": "a", "content": [{"text": "Hi there"}]}]
     options = ("--model", folder_of("headed"), "--dtype", "int8")

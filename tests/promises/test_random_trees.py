@@ -17,7 +17,7 @@ import contextlib
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -34,12 +34,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from core.api.chat import AssistantMessage, ImagePart, Message
+from core.api.chat import AssistantMessage, Message
 from core.api.errors import NoRoomBesideError, PromptTooLongError, RequestCancelled
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import CountdownFlag, Drafts, Machine, same, system, user, words
 
 HOT = SamplingParams(temperature=1.5, max_tokens=5)
@@ -83,7 +84,7 @@ class RandomTrees(RuleBasedStateMachine):
     """Some chats on one engine and one cache folder."""
 
     models: tuple[LoadedModel, LoadedModel]
-    draw: Callable[..., ImagePart]
+    draw: PictureOf
     played: ClassVar[Counter[str]]
 
     def __init__(self) -> None:
@@ -366,11 +367,7 @@ class RandomTrees(RuleBasedStateMachine):
     ],
 )
 def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Callable[..., ImagePart],
-    one: str,
-    other: str,
-    precision: str,
+    loaded_of: LoadedOf, picture: PictureOf, one: str, other: str, precision: str
 ) -> None:
     class Trees(RandomTrees):
         models = (loaded_of(one, precision), loaded_of(other, precision))

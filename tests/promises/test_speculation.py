@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import DraftSettings, SamplingParams
 from core.engine import debug
 from core.engine.drafting import lookup
 from core.engine.drafting.costs import StepCosts
-from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT, LoadedOf, PictureOf
 from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
 
 pytestmark = NEEDS_COMPILER
@@ -86,10 +84,7 @@ def alike(answer: Answer, plain: Answer) -> None:
 
 @pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, PRECISIONS))
 def test_P1_drafts_change_no_token(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    family: str,
-    precision: str,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, family: str, precision: str
 ) -> None:
     loaded = loaded_of(family, precision)
     drafted = accepted = 0
@@ -108,7 +103,7 @@ def test_P1_drafts_change_no_token(
 
 
 def test_P1_a_small_context_and_many_requests_change_no_token(
-    loaded_of: Callable[..., LoadedModel], picture: Callable[..., ImagePart], tmp_path: Path
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path
 ) -> None:
     """Twenty in a row, ten times the same, swipes and a restart in between."""
     loaded = loaded_of("hybrid", "int8")
@@ -129,7 +124,7 @@ def test_P1_a_small_context_and_many_requests_change_no_token(
 
 
 def test_P2_what_is_not_rolled_back_is_found(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
@@ -144,7 +139,7 @@ def test_P2_what_is_not_rolled_back_is_found(
 
 @pytest.mark.parametrize("fault", ["rows", "states", "places"])
 def test_P2_a_rollback_that_leaves_something_shows(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, fault: str
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
@@ -174,7 +169,7 @@ def test_P2_a_rollback_that_leaves_something_shows(
 
 @pytest.mark.parametrize("looks", [30, 33, 36, 40, 47, 60])
 def test_P2_a_cancel_inside_a_draft_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, looks: int
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, looks: int
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
@@ -186,7 +181,7 @@ def test_P2_a_cancel_inside_a_draft_leaves_nothing(
 
 
 def test_P2_a_step_that_fails_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
@@ -209,7 +204,7 @@ def test_P2_a_step_that_fails_leaves_nothing(
 
 
 def test_P4_a_context_that_ends_inside_a_draft_ends_the_reply(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     unbound = GREEDY.model_copy(update={"max_tokens": None})
@@ -226,7 +221,7 @@ def test_P4_a_context_that_ends_inside_a_draft_ends_the_reply(
 
 
 def test_P4_a_stop_string_inside_a_draft_ends_the_reply(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
@@ -240,7 +235,7 @@ def test_P4_a_stop_string_inside_a_draft_ends_the_reply(
 
 
 def test_P5_drafts_that_are_wrong_are_given_up(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = replace(loaded_of("hybrid", "int8"), step_costs=StepCosts())
     for tokens in range(1, 9):
@@ -257,7 +252,7 @@ def test_P5_drafts_that_are_wrong_are_given_up(
 
 
 def test_P6_counters_are_in_the_stats_and_nowhere_without_drafts(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     knows(monkeypatch, Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF))

@@ -13,9 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.api.chat import ImagePart
 from core.replay.player import EMPTY_LINE, chat_key
-from tests.promises.fixtures import folder_of, picture
+from tests.promises.fixtures import FolderOf, PictureOf, folder_of, picture
 from tests.promises.machine import last_end, words
 from tests.replays import Run, play
 
@@ -41,7 +40,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def hybrid(tmp_path: Path, folder_of: Callable[[str], Path]) -> Callable[..., Run]:
+def hybrid(tmp_path: Path, folder_of: FolderOf) -> Callable[..., Run]:
     """Plays steps on the hybrid model, beside a picture, in one data folder."""
 
     def played(steps: list[Step], *options: object) -> Run:
@@ -60,7 +59,7 @@ def one_before_last_end(line: dict[str, Any]) -> int:
 
 
 def test_D1_replay_restart_reads_only_the_new_message(
-    tmp_path: Path, hybrid: Callable[..., Run], picture: Callable[..., ImagePart]
+    tmp_path: Path, hybrid: Callable[..., Run], picture: PictureOf
 ) -> None:
     shutil.copy(picture(3, "wide").path, tmp_path / "one.png")
     talk = [send([{"image": "one.png"}, {"text": words(60)}]), settle(), send("And then?")]
@@ -217,7 +216,7 @@ def test_X1_replay_logits_of_every_answering_step(
 
 
 def test_replay_loads_another_model_and_comes_back(
-    tmp_path: Path, hybrid: Callable[..., Run], folder_of: Callable[[str], Path]
+    tmp_path: Path, hybrid: Callable[..., Run], folder_of: FolderOf
 ) -> None:
     text, same = (os.path.relpath(folder_of(name), tmp_path) for name in ("text", "hybrid"))
     steps = [

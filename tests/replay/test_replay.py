@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from core.api.chat import ImagePart
 from core.client.lock import DataFolderLock
 from core.replay.player import EMPTY_LINE
 from tests.oracle.checkpoints import VOCABULARY
-from tests.promises.fixtures import folder_of, picture
+from tests.promises.fixtures import FolderOf, PictureOf, folder_of, picture
 from tests.promises.machine import last_end, words
 from tests.replays import Run, run
 
@@ -50,7 +49,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory, picture: Callable[..., ImagePart]) -> Path:
+def script(tmp_path_factory: pytest.TempPathFactory, picture: PictureOf) -> Path:
     folder = tmp_path_factory.mktemp("script")
     for seed, name in enumerate(("one.png", "two.png")):
         shutil.copy(picture(seed, "wide").path, folder / name)
@@ -59,7 +58,7 @@ def script(tmp_path_factory: pytest.TempPathFactory, picture: Callable[..., Imag
 
 
 @pytest.fixture(scope="module")
-def played(script: Path, folder_of: Callable[[str], Path]) -> Callable[..., Run]:
+def played(script: Path, folder_of: FolderOf) -> Callable[..., Run]:
     """The script with some options, played once for all tests that ask for them."""
     fixed = ("--model", folder_of("hybrid"), "--device", "cpu", "--dtype", "float32")
 
@@ -167,7 +166,7 @@ def test_the_data_folder_is_kept_and_locked(
 
 
 def test_a_step_that_fails_is_a_line_and_the_next_steps_go_on(
-    tmp_path: Path, folder_of: Callable[[str], Path]
+    tmp_path: Path, folder_of: FolderOf
 ) -> None:
     (tmp_path / "broken.png").write_bytes(b"no picture")
     sampling = {"temperature": 0, "max_tokens": 2}

@@ -43,7 +43,7 @@ from core.client.requests import EngineError, Request
 from core.client.transport import default_command, worker_environment
 from core.watchdog import Watchdog
 from tests.noisy_worker import NOISE
-from tests.promises.fixtures import folder_of, picture
+from tests.promises.fixtures import FolderOf, PictureOf, folder_of, picture
 from tests.promises.machine import user, words
 
 __all__ = ["folder_of", "picture"]
@@ -121,7 +121,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def shared(folder_of: Callable[[str], Path], picture: Callable[..., ImagePart]) -> Iterator[Scene]:
+def shared(folder_of: FolderOf, picture: PictureOf) -> Iterator[Scene]:
     """One worker for the tests that leave it alive; it describes a picture before any model."""
     scene = Scene()
     described = scene.play(scene.look_at(picture(1, "wide")))
@@ -189,9 +189,7 @@ def test_M9_a_queued_request_is_stopped_before_it_began(shared: Scene) -> None:
     shared.play(scene())
 
 
-def test_pictures_are_described_while_a_reply_is_running(
-    shared: Scene, picture: Callable[..., ImagePart]
-) -> None:
+def test_pictures_are_described_while_a_reply_is_running(shared: Scene, picture: PictureOf) -> None:
     client = shared.client
 
     async def scene() -> None:
@@ -271,7 +269,7 @@ class TestNoisyWorker:
     """Deaths and noise, in one worker and its successors."""
 
     def test_noise_deaths_and_stopped_loads(
-        self, folder_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, folder_of: FolderOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
         log = tmp_path / "worker.log"
@@ -338,7 +336,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_the_worker_ends_with_its_input_even_while_it_computes(
-    process: subprocess.Popen[bytes], folder_of: Callable[[str], Path]
+    process: subprocess.Popen[bytes], folder_of: FolderOf
 ) -> None:
     assert process.stdin is not None and process.stdout is not None
     output = cast(BinaryIO, process.stdout)
@@ -374,7 +372,7 @@ def test_nonsense_on_its_input_ends_the_worker(
 @pytest.mark.parametrize("kind", ["lock", pytest.param("free", marks=pytest.mark.slow)])
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in calls the C library")
 def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
-    kind: str, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    kind: str, folder_of: FolderOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a call that holds Python's lock nothing of the process answers; in one without it all
     but the work does."""
@@ -422,12 +420,10 @@ def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the end of its input has to do")
 def test_H6_an_engine_that_hangs_with_pythons_lock_ends_with_the_window(
-    folder_of: Callable[[str], Path],
+    folder_of: FolderOf,
 ) -> None:
     window = subprocess.Popen(
-        [sys.executable, "-c", WINDOW, str(folder_of("hybrid"))],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", WINDOW, str(folder_of("hybrid"))], stdout=subprocess.PIPE, text=True
     )
     assert window.stdout is not None
     engine = psutil.Process(int(window.stdout.readline()))

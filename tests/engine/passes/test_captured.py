@@ -6,7 +6,6 @@ import ctypes
 import gc
 import logging
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,12 +14,11 @@ from torch import Tensor
 
 from core.api.errors import RequestCancelled
 from core.cache.kv_buffer import GROWTH, KVBuffer
-from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import LIMIT, Place, sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT, LoadedOf
 from tests.promises.machine import Machine, user
 
 FAMILIES = ("hybrid", "text", *PURE, *RECURRENT)
@@ -30,7 +28,7 @@ COMPILED = ("bfloat16", "int8", "int4")
 @NEEDS_COMPILER
 @pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, COMPILED))
 def test_replies_have_the_bits_of_forwards(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     """Over the end of a stretch of attention, and where the KV buffer grows."""
     loaded = loaded_of(family, precision)
@@ -46,7 +44,7 @@ def test_replies_have_the_bits_of_forwards(
 @NEEDS_COMPILER
 @pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, COMPILED))
 def test_steps_of_several_tokens_have_the_bits_of_single_ones(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     """Whether they are captured or not, and what is kept of them: logits, rows and states."""
     loaded = loaded_of(family, precision)
@@ -71,7 +69,7 @@ def test_steps_of_several_tokens_have_the_bits_of_single_ones(
 
 @NEEDS_COMPILER
 def test_a_slow_models_steps_of_several_tokens_are_captured_once_they_pay(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
 ) -> None:
     """Until then they are computed, over the same states and to the same bits."""
     loaded = loaded_of("hybrid", "int8")
@@ -92,9 +90,7 @@ def test_a_slow_models_steps_of_several_tokens_are_captured_once_they_pay(
 
 
 @NEEDS_COMPILER
-def test_a_recording_serves_other_replies_and_leaves_their_states(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_recording_serves_other_replies_and_leaves_their_states(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid", "int8")
     place, tracer = Place(loaded, 60), StepCapture(loaded.steps._capture)
     place.logits(tracer, 5)
@@ -111,7 +107,7 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
 
 
 @NEEDS_COMPILER
-def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_it_can_be_cancelled_between_layers(loaded_of: LoadedOf) -> None:
     place = Place(loaded_of("hybrid", "bfloat16"), 10)
     tracer = StepCapture(loaded_of("hybrid", "bfloat16").steps._capture)
     expected = place.logits(tracer, 3)
@@ -133,9 +129,7 @@ def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel
 
 @NEEDS_COMPILER
 def test_what_cannot_be_recorded_is_computed(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The last layer adds with torch: states and rows of the step that failed are not used."""
     loaded = loaded_of("hybrid", "bfloat16")
@@ -153,9 +147,7 @@ def test_what_cannot_be_recorded_is_computed(
 
 @NEEDS_COMPILER
 def test_what_takes_a_row_for_a_constant_is_computed(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Something of the first row gets into the trace past torch, as a choice of experts could."""
     loaded = loaded_of("hybrid", "bfloat16")
@@ -184,7 +176,7 @@ def test_what_takes_a_row_for_a_constant_is_computed(
 
 
 @NEEDS_COMPILER
-def test_a_side_request_leaves_nothing_behind(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_a_side_request_leaves_nothing_behind(loaded_of: LoadedOf) -> None:
     """Its KV buffer goes, and the chat's trace stays the chat's."""
     loaded = loaded_of("hybrid", "int8")
     machine = Machine(loaded)
@@ -202,9 +194,7 @@ def living(kind: type) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
-def test_kernels_that_record_nothing_compute_every_step(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_kernels_that_record_nothing_compute_every_step(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid")
     place = Place(loaded, 10)
     assert loaded.steps.step(place.model, place.kv_buffer) is None

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from core.cache.kv_buffer import GROWTH
-from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.mtp import HeadSteps
 from kernels.common.trace import NotCapturableError, Trace, Tracer
 from tests.engine.place import Place, go_on, sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import HEADED
+from tests.promises.fixtures import HEADED, LoadedOf
 
 pytestmark = NEEDS_COMPILER
 
@@ -39,9 +38,7 @@ def rows(place: Place, steps: HeadSteps, sizes: list[int]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize(("family", "precision"), sweep(HEADED, ("bfloat16", "int8", "int4")))
-def test_drafts_have_the_bits_of_forwards(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
-) -> None:
+def test_drafts_have_the_bits_of_forwards(loaded_of: LoadedOf, family: str, precision: str) -> None:
     """Over the end of a stretch of attention, and where the KV buffer grows."""
     loaded, sizes = loaded_of(family, precision), [5, 1, 8, 2, 7, 3, 6, 4]
     for tokens in (1, 250, GROWTH - 3):
@@ -57,7 +54,7 @@ def test_drafts_have_the_bits_of_forwards(
 
 
 def test_what_cannot_be_captured_is_computed(
-    loaded_of: Callable[..., LoadedModel], caplog: pytest.LogCaptureFixture
+    loaded_of: LoadedOf, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(token: int, step: Callable[[Tracer], Tensor]) -> tuple[Trace, Tensor]:
         raise NotCapturableError("a pump")
