@@ -18,7 +18,6 @@ from core.engine.loaded import LoadedModel
 from core.weights.memory import HEADROOM_BYTES
 from core.worker.inbox import Entry
 from core.worker.worker import Outbox, Worker
-from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import Machine
 
 
@@ -32,9 +31,8 @@ def no_memory(*_: object) -> LoadedModel:
     ids=["not even alone", "in its place", "beside"],
 )
 def test_the_present_model_goes_only_where_the_new_one_fits_alone(
-    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     monkeypatch.setattr(engine_module, "load", no_memory)
     monkeypatch.setattr(loaded_module, "available_bytes", lambda device: free)
     events = io.BytesIO()

@@ -90,9 +90,8 @@ def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
 
 @pytest.mark.parametrize(("schema", "keyword"), REFUSED)
 def test_P3_a_refused_schema_is_refused_by_name_before_anything_is_read(
-    loaded_of: LoadedOf, schema: Any, keyword: str
+    machine: Machine, schema: Any, keyword: str
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     with pytest.raises(ReplyFormatError) as raised:
         machine.ask(CHAT, format=of_schema(schema))
     assert keyword in raised.value.message
@@ -192,8 +191,7 @@ def test_P3_a_limit_or_a_stop_string_cuts_a_reply_and_it_is_not_valid(loaded_of:
     assert "key" not in stopped.reply.text
 
 
-def test_P3_a_reply_that_is_gone_on_with_keeps_its_form(loaded_of: LoadedOf) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_P3_a_reply_that_is_gone_on_with_keeps_its_form(machine: Machine) -> None:
     form = of_schema(
         {"type": "array", "items": {"enum": ["one", "two"]}, "minItems": 9, "maxItems": 9}
     )

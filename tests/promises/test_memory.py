@@ -19,11 +19,6 @@ from tests.promises.machine import DEFAULT, Machine, last_end, load, same, syste
 EIGHT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
-@pytest.fixture
-def kept(request: pytest.FixtureRequest, loaded_of: LoadedOf, tmp_path: Path) -> Machine:
-    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
-
-
 def kv_buffer_bytes(machine: Machine) -> int:
     return machine.base.info.kv_bytes_per_token * machine.base.info.context_length
 

@@ -32,13 +32,6 @@ from tests.promises.machine import (
 )
 from tests.storage.disks import PLENTY
 
-
-@pytest.fixture
-def kept(request: pytest.FixtureRequest, loaded_of: LoadedOf, tmp_path: Path) -> Machine:
-    """A model on a cache folder: the hybrid, unless a test names others."""
-    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
-
-
 # Families that see, and whose pictures come back from disk.
 seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
 
@@ -306,8 +299,7 @@ def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
     assert both.same_as_cold(other).stats.restored_from == "disk"
 
 
-def test_M2_the_engine_forgets_what_it_remembers_of_texts(loaded_of: LoadedOf) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_M2_the_engine_forgets_what_it_remembers_of_texts(machine: Machine) -> None:
     machine.ask([user(words(30))])
     assert machine.engine.loaded is not None
     text = machine.engine.loaded.text

@@ -196,8 +196,7 @@ def test_the_users_own_limit_wins(loaded_of: LoadedOf, most: int) -> None:
 
 
 @pytest.mark.usefixtures("low")
-def test_a_reply_cut_off_at_its_default_length_is_continued(loaded_of: LoadedOf) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_a_reply_cut_off_at_its_default_length_is_continued(machine: Machine) -> None:
     asked: dict[str, Any] = {"sampling": UNBOUND, "format": LETTERS, "thinking": False}
     chat = [user("Hi")]
     begun = machine.ask(chat, say=letters(60), **asked)
