@@ -8,26 +8,17 @@ import pytest
 
 from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
-from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.api.prompt import Image, Prompt, TextRun
 from core.cache.context import Usage
 from core.cache.ledger import Held
 from core.cache.policy import PRECIOUS
 from core.layers.memory import LayerSpec
-from tests.api.prompts import END
-from tests.cache.worlds import HYBRID, PURE, World, roles, traces
+from tests.cache.worlds import HYBRID, PURE, World, prompt, roles, traces, turn
 
 CONTEXT = 64
 ROW = 16  # bytes of keys and values a token
 STATE = 28  # bytes of a hybrid's checkpoint
 MANY = CacheSettings(count=32, interval=1)
-
-
-def prompt(*parts: Segment) -> Prompt:
-    return Prompt(parts, frozenset({END}), 8)
-
-
-def turn(*ids: int) -> TextRun:
-    return TextRun((*ids, END))
 
 
 def room_for(num_bytes: int, count: int = 32) -> CacheSettings:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
-from core.api.prompt import CutKind, Image, Prompt, Run
+from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
 from core.cache.context import Budgets, ContextCache, Usage
 from core.cache.disk.store import SegmentStore
 from core.cache.kv_buffer import KVBuffer
@@ -28,6 +28,7 @@ from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.storage.files import Files
 from core.storage.store import DiskStore
+from tests.api.prompts import END
 from tests.cache.disk.worlds import check_integrity
 from tests.storage.disks import PLENTY, RoomyFiles
 
@@ -38,6 +39,14 @@ HYBRID: tuple[LayerSpec, ...] = (
 )
 PURE: tuple[LayerSpec, ...] = (FullAttentionSpec(1, 2, torch.float32),)
 ROOT = b"\1" * 32
+
+
+def prompt(*parts: Segment) -> Prompt:
+    return Prompt(parts, frozenset({END}), 8)
+
+
+def turn(*ids: int) -> TextRun:
+    return TextRun((*ids, END))
 
 
 def numbers(key: bytes, count: int) -> Tensor:
@@ -82,10 +91,6 @@ class World:
         self._folder = folder
         self._growth = growth
         self.restart(files)
-
-    @classmethod
-    def new(cls, specs: tuple[LayerSpec, ...] = HYBRID) -> World:
-        return cls(specs)
 
     def restart(self, files: Files | None = None) -> None:
         """A process that knows what is on disk, and nothing else."""

@@ -85,6 +85,11 @@ def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     monkeypatch.setattr(HeadDrafter, "_take", foreseen)
 
 
+@pytest.fixture
+def headed(loaded_of: LoadedOf) -> LoadedModel:
+    return loaded_of("headed", "int8")
+
+
 @pytest.mark.parametrize(("family", "precision"), sweep(HEADED, ("bfloat16", "int8", "int4")))
 def test_P1_drafts_of_the_head_change_no_token(
     loaded_of: LoadedOf,
@@ -139,26 +144,40 @@ def test_P2_rows_of_the_head_survive_turns_edits_and_restarts(
             chat = [*chat[:4], user("Another question.")]
 
 
-def test_P2_a_cancel_between_drafts_of_the_head_leaves_nothing(loaded_of: LoadedOf) -> None:
-    loaded = loaded_of("headed", "int8")
+def test_P2_a_cancel_between_or_during_drafts_of_the_head_leaves_nothing(
+    headed: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chat: list[Message] = [user(words(30))]
-    plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF)
-    for looks in (30, 31, 33, 37, 44, 60):
-        machine = Machine(loaded)
-        cut = machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4), flag=CountdownFlag(looks))
+    settings: dict[str, Any] = {"sampling": GREEDY, "draft": drafts(tokens=4)}
+    plain = Machine(headed).ask(chat, sampling=GREEDY, draft=OFF)
+    take, taken, during = HeadDrafter._take, 0, CancelFlag()
+
+    def cancelled(drafter: HeadDrafter, depth: int) -> list[int]:
+        nonlocal taken
+        taken += 1
+        if taken == 3:
+            during.set()
+        return take(drafter, depth)
+
+    for flag in (*map(CountdownFlag, (30, 31, 33, 37, 44, 60)), during):
+        machine = Machine(headed)
+        with monkeypatch.context() as context:
+            if flag is during:
+                context.setattr(HeadDrafter, "_take", cancelled)
+            cut = machine.ask(chat, flag=flag, **settings)
         assert cut.finished.reason == "cancelled" and cut.ids == plain.ids[: len(cut.ids)]
-        same(machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4)), plain)
+        same(machine.ask(chat, **settings), plain)
+    assert taken == 3
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 7])
-def test_P2_drafts_that_a_format_refuses_leave_nothing(loaded_of: LoadedOf, tokens: int) -> None:
-    loaded = loaded_of("headed", "int8")
+def test_P2_drafts_that_a_format_refuses_leave_nothing(headed: LoadedModel, tokens: int) -> None:
     chat: list[Message] = [user(words(20))]
     for text in ("[0-9]{30,40}", "(red|blue|green)( (red|blue|green)){5}"):
         form = ReplyFormat(kind="regex", text=text)
-        plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF, format=form)
+        plain = Machine(headed).ask(chat, sampling=GREEDY, draft=OFF, format=form)
         same(
-            Machine(loaded).ask(chat, sampling=GREEDY, draft=drafts(tokens=tokens), format=form),
+            Machine(headed).ask(chat, sampling=GREEDY, draft=drafts(tokens=tokens), format=form),
             plain,
         )
 
@@ -185,39 +204,14 @@ def test_P5_drafts_that_a_format_refuses_are_given_up(
     assert len(answer.ids) == 100 and 0 < len(takes) < 10
 
 
-def test_P2_a_cancel_while_the_head_drafts_leaves_nothing(
-    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = loaded_of("headed", "int8")
-    chat: list[Message] = [user(words(30))]
-    plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF)
-    take, taken = HeadDrafter._take, 0
-    flag = CancelFlag()
-
-    def cancelled(drafter: HeadDrafter, depth: int) -> list[int]:
-        nonlocal taken
-        taken += 1
-        if taken == 3:
-            flag.set()
-        return take(drafter, depth)
-
-    machine = Machine(loaded)
-    with monkeypatch.context() as context:
-        context.setattr(HeadDrafter, "_take", cancelled)
-        cut = machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4), flag=flag)
-    assert cut.finished.reason == "cancelled" and taken == 3
-    same(machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4)), plain)
-
-
 def test_steps_stay_captured_beside_rows_of_the_head(
-    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
+    headed: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a draft, and of a longer prompt that was read before."""
     monkeypatch.delenv("WAYMARK_DEBUG")
-    loaded = loaded_of("headed", "int8")
-    assert loaded.model.batch_invariant_steps
+    assert headed.model.batch_invariant_steps
     for first, second in ((9, 9), (90, 9)):
-        machine = Machine(replace(loaded, steps=StepCapture(loaded.steps._capture)))
+        machine = Machine(replace(headed, steps=StepCapture(headed.steps._capture)))
         machine.ask([user(words(first))], sampling=GREEDY, draft=drafts(tokens=4))
         machine.ask([user(words(second, "q"))], sampling=GREEDY, draft=drafts("lookup", 2))
         machine.ask([user(words(second, "r"))], sampling=GREEDY, draft=drafts("both", 7))
@@ -246,11 +240,10 @@ def test_rows_that_nobody_drafts_from_are_not_piled_up(
 
 @pytest.mark.parametrize("late", [8, 40])
 def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
-    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, late: int
+    headed: LoadedModel, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
     """Drafts by the same head, whether it followed token by token or was asked at last: to the bit
     as long as a step takes what waits, else but for what a prompt's products round otherwise."""
-    loaded = loaded_of("headed", "int8")
     take, offer = HeadDrafter._take, HeadDrafter.offer
     found: list[list[list[int]]] = []
     rows: list[torch.Tensor] = []
@@ -272,7 +265,7 @@ def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
 
         monkeypatch.setattr(HeadDrafter, "offer", asked)
         settings = drafts(tokens=3, noise=1.0)
-        answer = Machine(loaded).ask([user(words(30))], sampling=GREEDY, draft=settings)
+        answer = Machine(headed).ask([user(words(30))], sampling=GREEDY, draft=settings)
         assert answer.stats.draft is not None and len(answer.ids) == LENGTH
     assert len(found[0]) > len(found[1]) > 5
     assert rows[0].shape == rows[1].shape and len(rows[0]) > 40
