@@ -20,8 +20,7 @@ from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.lookup import LookupDrafter
-from core.engine.drafting.speculation import Drafter, Speculation
+from core.engine.drafting.speculation import Drafter, LookupDrafter, Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
@@ -76,10 +75,7 @@ class Session:
             loaded.model, loaded.catalog, parts, self._context.embeddings, self._flag.check
         )
         self._rendered = loaded.text.render(
-            command.conversation,
-            self._pictures.segments,
-            command.thinking,
-            loaded.settings.grid,
+            command.conversation, self._pictures.segments, command.thinking, loaded.settings.grid
         )
         self._prompt = self._rendered.prompt
         length, limit = self._prompt.num_tokens, loaded.info.context_length
@@ -194,11 +190,7 @@ class Session:
         return Speculation(settings, drafters, model.vocab_size, costs, noise), head
 
     def _generate(
-        self,
-        hidden: Tensor,
-        decode: Decode,
-        speculation: Speculation,
-        head: HeadDrafter | None,
+        self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
         """Sample from `hidden` [1, hidden_size], then after step upon step.
 

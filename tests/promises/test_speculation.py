@@ -12,7 +12,7 @@ import pytest
 from core.api.chat import Message
 from core.api.params import DraftSettings, SamplingParams
 from core.engine import debug
-from core.engine.drafting import lookup
+from core.engine.drafting import speculation
 from core.engine.drafting.costs import StepCosts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
@@ -67,7 +67,7 @@ class Knowing:
 
 def knows(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     """From now on drafts are right, but for what noise there is."""
-    monkeypatch.setattr(lookup, "PromptLookup", lambda _: Knowing(plain.ids))
+    monkeypatch.setattr(speculation, "PromptLookup", lambda _: Knowing(plain.ids))
 
 
 def alike(answer: Answer, plain: Answer) -> None:
