@@ -17,7 +17,7 @@ from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tier import DiskTier
-from core.cache.tree import PrefixTree
+from core.cache.tree import PrefixTree, num_common
 from core.layers.memory import LayerSpec
 
 MemoryTier = Literal["slab", "memory", "disk"]
@@ -191,7 +191,7 @@ class LivePath:
         """Make the KV buffer hold exactly the runs down to `target`; returns the slowest tier used.
         Raises RestoreFailedError, with the path cut to its complete runs."""
         wanted = target.path() if target is not None else []
-        shared = _num_shared(self._nodes, wanted)
+        shared = num_common(self._nodes, wanted)
         self._copy_out(shared)
         return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
 
@@ -257,12 +257,3 @@ class LivePath:
         node.in_kv_buffer = True
         self._nodes.append(node)
         return tier
-
-
-def _num_shared(one: Sequence[Node], other: Sequence[Node]) -> int:
-    shared = 0
-    for left, right in zip(one, other, strict=False):
-        if left is not right:
-            break
-        shared += 1
-    return shared

@@ -88,7 +88,7 @@ class PrefixTree:
             return 0
         return max(
             (
-                _num_common(run.content.ids, child.run.content.ids)
+                num_common(run.content.ids, child.run.content.ids)
                 for child in parent.children.values()
                 if child.run is not None and isinstance(child.run.content, TextRun)
             ),
@@ -233,7 +233,7 @@ class PrefixTree:
         node.in_kv_buffer = False
 
 
-def _num_common(one: Sequence[int], other: Sequence[int]) -> int:
+def num_common(one: Sequence[object], other: Sequence[object]) -> int:
     common = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
