@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from desktop.app import App
 from desktop.store.tables import chats
-from desktop.widgets.link_dialog import LinkDialog
+from desktop.widgets.dialogs import LinkDialog
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words
