@@ -42,11 +42,11 @@ from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load
 from core.engine.passes.decode import Decode
 from core.engine.passes.memory import RunMemory
-from core.vision.decode import Decoder
+from core.vision.decode import PictureDecoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")
 CHANNELS = 4
-DECODER = Decoder()
+DECODER = PictureDecoder()
 # The matrices behind each norm of a block.
 READERS = {
     "input_layernorm": (
@@ -146,12 +146,7 @@ def answer_logits(loaded: LoadedModel, sample: Sample) -> Tensor:
     """Logits [tokens of the last answer, vocabulary]: the prompt's, then each right token's."""
     first, state = read_prompt(loaded, sample)
     decode = Decode(
-        loaded.model,
-        loaded.cache.slab,
-        state,
-        sample.prompt_end,
-        lambda: None,
-        loaded.steps,
+        loaded.model, loaded.cache.slab, state, sample.prompt_end, lambda: None, loaded.steps
     )
     # What the end of the answer predicts is no part of it.
     return torch.stack([first, *(decode.step([token])[0] for token in sample.answer[:-1])])

@@ -107,11 +107,7 @@ def by_place(rng: random.Random, scene: Scene) -> tuple[str, str, Thing]:
     """A thing named by its place: as asked, as answered."""
     thing = rng.choice(scene.things)
     noun = rng.choice(("shape", "shape", "thing", "object"))
-    return (
-        f"{noun} {asked_place(rng, thing.cell)}",
-        f"the shape {at_place(thing.cell)}",
-        thing,
-    )
+    return (f"{noun} {asked_place(rng, thing.cell)}", f"the shape {at_place(thing.cell)}", thing)
 
 
 def colour(rng: random.Random, scene: Scene) -> Question:

@@ -177,10 +177,7 @@ FILLER = (
         ("What can you do?", "How can you help me?", "What do you know?", "Help", "Help me."),
         WHAT_I_DO,
     ),
-    (
-        ("Who are you?", "What are you?", "What is your name?", "What model are you?"),
-        WHO_I_AM,
-    ),
+    (("Who are you?", "What are you?", "What is your name?", "What model are you?"), WHO_I_AM),
     (("Goodbye!", "Bye!", "See you later!", "Bye bye."), "Goodbye!"),
     (("Good.", "Nice!", "Great!", "Well done!", "That is right.", "Very good."), "I am glad."),
     (("Okay.", "OK", "I see.", "All right.", "Fine."), "What else would you like to know?"),

@@ -74,9 +74,7 @@ def turns(picture: Path | None) -> list[dict[str, Any]]:
     ]
 
 
-def test_every_family_is_among_those_that_are_tried(
-    folder_of: Callable[[str], Path],
-) -> None:
+def test_every_family_is_among_those_that_are_tried(folder_of: Callable[[str], Path]) -> None:
     tried = {
         json.loads((folder_of(name) / "config.json").read_text("utf-8"))["model_type"]
         for name in (*MODELS, *RECURRENT, *TILED, *PURE)
