@@ -29,7 +29,6 @@ KIND_LENGTH = 3.0
 
 
 def first_embedding(vocabulary: int, width: int, seed: int) -> torch.Tensor:
-    """The embedding table the language part starts from."""
     generator = torch.Generator().manual_seed(seed)
     return EMBEDDING_SPREAD * torch.randn(vocabulary, width, generator=generator)
 

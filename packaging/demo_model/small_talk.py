@@ -1,4 +1,4 @@
-"""What is said beside pictures: facts told and asked back, greetings, and what lies outside."""
+"""Talk without pictures: facts told and asked back, greetings, and questions outside the world."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ FACTS = ("name", "animal", "number")
 
 
 def tell(rng: random.Random, fact: Fact) -> tuple[str, str]:
-    """What the user says to tell a fact, and the answer."""
     value = fact.value
     if fact.name == "name":
         forms: tuple[str, ...] = (

@@ -57,7 +57,6 @@ class CellReader(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(width, size) for size in sizes)
 
     def losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The mean cross entropy over labels and place, for tokens [N, 9, width]."""
         places = torch.arange(CELLS).expand(tokens.shape[0], -1)
         targets = [*labels.unbind(2), places]
         normed = F.rms_norm(tokens, tokens.shape[-1:])
