@@ -137,7 +137,7 @@ def trial(bare: Bare, archive: Path, shown: Screen) -> None:
 
 
 def reused_all_but_new(answer: dict[str, Any], earlier: dict[str, Any]) -> None:
-    """True if no tokens of an earlier question and its picture were read again."""
+    """Check that no token of an earlier question and its picture was read again."""
     check(answer["images_encoded"] == 0, f"no picture was looked at again: {answer}")
     check(answer["reused_tokens"] >= earlier["prompt_tokens"], f"what was read is reused: {answer}")
 
