@@ -25,8 +25,8 @@ from kernels.linear.native import (
 )
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
-from kernels.native.ops import native_ops
 from kernels.native.trace import capture_step
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]

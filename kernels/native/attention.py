@@ -1,4 +1,4 @@
-"""Compiled attention of one token and of many: rows of `kernels.native.ops`.
+"""Compiled attention of one token and of many: rows of `kernels.native_ops`.
 
 A function returns None for tensors that its kernel doesn't take. `widened`: many tokens run without
 the processor's bfloat16 instructions.

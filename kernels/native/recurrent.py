@@ -1,4 +1,4 @@
-"""Compiled operations of layers with a state: rows of `kernels.native.ops`.
+"""Compiled operations of layers with a state: rows of `kernels.native_ops`.
 
 A function returns None for tensors that its kernel doesn't take.
 """

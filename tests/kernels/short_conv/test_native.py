@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
