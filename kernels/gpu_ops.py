@@ -34,7 +34,6 @@ from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swi
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
-from kernels.short_conv.gpu import short_conv
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
@@ -104,7 +103,7 @@ GPU_OPS = Ops(
     gated_rms_norm=gated_rms_norm,
     convolve=causal_conv.convolve,
     causal_conv_step=causal_conv.causal_conv_step,
-    short_conv=short_conv,
+    short_conv=causal_conv.short_conv,
     chunked_gated_delta_=_delta(gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_),
     recurrent_gated_delta_step=_delta(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kernels.attention import fused
-from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.causal_conv.reference import causal_conv_step, convolve, short_conv
 from kernels.common.scans import DeltaRule, StateSpace
 from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
 from kernels.gated_delta.reference import (
@@ -31,7 +31,6 @@ from kernels.rms_norm.reference import (
     rms_norm,
 )
 from kernels.rope.reference import norm_rotate, rotate
-from kernels.short_conv.reference import short_conv
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""

@@ -1,7 +1,6 @@
-"""Compiling the kernels in C with the system's own compiler, once for each processor.
+"""Compiles the C kernels with the system's compiler, once per processor.
 
-Knows compilers and where what they made is kept; what is in it is the library's. A machine without
-a compiler has plain torch, which is slower and as right.
+Without a compiler, plain torch computes the same operations more slowly.
 """
 
 from __future__ import annotations
@@ -12,16 +11,20 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+
+import psutil
 
 from core.system.private_files import UNFINISHED, NotPrivateError, private_folder, rename
 from kernels.common.capability import processor_facts
 from kernels.native.levels import NoSuchLevelError, wished
-from kernels.native.run import RunError, run
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
@@ -44,11 +47,26 @@ _FLAGS = (
     "-w",
 )
 
+_GLANCE_S = 0.05
+_LONGEST_REASON = 400
+# Windows would open a console beside the window.
+_NO_CONSOLE = 0x08000000 if sys.platform == "win32" else 0
+
 Check = Callable[[], None]
 
 
 class CannotCompileError(Exception):
     """Why there are no compiled kernels, for a person to read."""
+
+
+class RunError(Exception):
+    """Why a program failed, for a person to read."""
+
+
+class DiedError(RunError):
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def built(folder: Path, check: Check | None = None) -> Path:
@@ -191,3 +209,75 @@ def sources_digest() -> str:
         digest.update(file.relative_to(_KERNELS).as_posix().encode() + b"\0")
         digest.update(file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def run(command: list[str], folder: Path, deadline: float, check: Check | None = None) -> None:
+    """Run a program in `folder`, until `deadline` (time.monotonic) at most.
+
+    It gets its own session, so that its children end with it, no input, and `folder` for temporary
+    files. `check` is called meanwhile and may raise. Raises RunError.
+    """
+    said = folder / "said"
+    try:
+        with said.open("wb") as errors:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, "TMPDIR": str(folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                creationflags=_NO_CONSOLE,
+            )
+    except OSError as error:
+        raise RunError(f"{command[0]} could not be run: {error}") from error
+    try:
+        _wait(process, command[0], deadline, check)
+    except BaseException:
+        _end(process)
+        raise
+    if process.returncode != 0:
+        words = said.read_bytes().decode(errors="replace").strip()
+        reason = words[-_LONGEST_REASON:] or f"nothing, and ended with {process.returncode}"
+        raise DiedError(f"{command[0]} said: {reason}", process.returncode)
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    name: str,
+    deadline: float,
+    check: Check | None,
+) -> None:
+    while True:
+        try:
+            process.wait(_GLANCE_S)
+        except subprocess.TimeoutExpired:
+            if check is not None:
+                check()
+            if time.monotonic() > deadline:
+                raise RunError(f"{name} did not end, so it was ended") from None
+        else:
+            return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and its descendants, including those in other sessions."""
+    try:
+        started = psutil.Process(process.pid).children(recursive=True)
+    except psutil.Error:
+        started = []
+    ends: list[Callable[[], None]] = [partial(_end_group, process)]
+    for end in (*ends, *(each.kill for each in started)):
+        try:
+            end()
+        except (OSError, psutil.Error):
+            continue  # it ended by itself meanwhile
+    process.wait()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        process.kill()  # what it started goes one by one
+    else:
+        os.killpg(process.pid, signal.SIGKILL)

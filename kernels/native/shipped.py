@@ -18,9 +18,15 @@ from typing import Any
 
 from core.system.private_files import write_whole
 from kernels.common.capability import processor_facts
-from kernels.native.build import keep_to_ourselves, scratch_in, sources_digest
+from kernels.native.build import (
+    DiedError,
+    RunError,
+    keep_to_ourselves,
+    run,
+    scratch_in,
+    sources_digest,
+)
 from kernels.native.levels import Level, machine
-from kernels.native.run import DiedError, RunError, run
 
 MANIFEST = "manifest.json"
 _SHIPPED = Path(__file__).with_name("shipped")
