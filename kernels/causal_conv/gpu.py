@@ -1,4 +1,4 @@
-"""The causal convolution for NVIDIA GPUs in Triton: a run with its carried tail, or one step.
+"""The causal convolutions in Triton: many tokens after a carried tail, or one step.
 
 A program takes some tokens of some channels and reads each input once per tap. A step is one
 program for its channels, which also moves the tail.
@@ -93,8 +93,7 @@ def _causal_conv(
     BIAS: tl.constexpr,
     MOVES: tl.constexpr,
 ) -> None:
-    """Column j of tail and run is tail[j] for j < TAPS - 1, then inputs[j - (TAPS - 1)]; `bias` is
-    not read without BIAS."""
+    """Column j of tail and inputs is tail[j] for j < TAPS - 1, then inputs[j - (TAPS - 1)]."""
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
     valid = (token < num_tokens) & (channel < channels)
@@ -128,7 +127,7 @@ def _columns(
     tail_stride: int,
     TAPS: tl.constexpr,
 ) -> tl.tensor:
-    """What stands at `place` of the run, before its start in the tail; `channel` broadcasts."""
+    """The inputs at `place`, or the tail if `place` is negative; `channel` broadcasts."""
     given = tl.load(inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0)
     carried = tl.load(
         tail + (place + (TAPS - 1)) * tail_row_stride + channel * tail_stride,
@@ -151,7 +150,7 @@ def _move_tail(
     TAIL: tl.constexpr,
     CHANNELS: tl.constexpr,
 ) -> None:
-    """The last TAPS - 1 columns of tail and run, for the channels of this program."""
+    """Store the last TAPS - 1 columns of tail and inputs, for the channels of this program."""
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[:, None]
     column = tl.arange(0, TAIL)[None, :]
     place = num_tokens + column - (TAPS - 1)
@@ -166,7 +165,7 @@ def _move_tail(
 
 
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """As `reference.short_conv`; `projected` and `tail` may be views whose rows lie apart."""
+    """As `reference.short_conv`; the rows of `projected` and `tail` may have gaps between them."""
     num_tokens = projected.shape[0]
     taps, channels = weight.shape
     if projected.stride(1) != 1:
@@ -218,8 +217,7 @@ def _short_conv(
     CHANNELS: tl.constexpr,
     BIAS: tl.constexpr,
 ) -> None:
-    """Row j of tail and run is tail[j] for j < TAPS - 1, then B x of token j - (TAPS - 1); `bias`
-    is not read without BIAS."""
+    """Row j of tail and inputs is tail[j] for j < TAPS - 1, then B x of token j - (TAPS - 1)."""
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
     valid = (token < num_tokens) & (channel < channels)
@@ -257,7 +255,7 @@ def _row(
     tail_stride: int,
     TAPS: tl.constexpr,
 ) -> tl.tensor:
-    """B x at `place` of the run, before its start in the tail."""
+    """B x at `place`, or the tail if `place` is negative."""
     inside = valid & (place >= 0)
     there = projected + place.to(tl.int64) * row_stride + channel
     before = tl.load(there, inside, 0.0).to(tl.float32)

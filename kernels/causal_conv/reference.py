@@ -20,11 +20,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """One token [1, channels] of a run, in few calls, or one after the other; `tail` is updated in
-    place.
-
-    Returns the outputs [n, channels], computed in float32, as `dtype`.
-    """
+    """Outputs [n, channels], computed in float32, as `dtype`; `tail` is updated in place."""
     if inputs.shape[0] > 1:
         steps = [causal_conv_step(row, tail, weight, bias, dtype) for row in inputs.split(1)]
         return torch.cat(steps)
@@ -42,8 +38,7 @@ def convolve(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The outputs [n, channels] of the last n of `rows` [n + K - 1, channels], computed in
-    float32, as `dtype`."""
+    """The last n outputs of `rows` [n + K - 1, channels], computed in float32, as `dtype`."""
     taps = weight.shape[0]
     num_tokens = rows.shape[0] - taps + 1
     # K multiply-adds over whole rows: a depthwise conv1d spends most of its time on layout.
@@ -57,10 +52,10 @@ def convolve(
 
 
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """One run, or one token, that follows `tail`, which is updated in place.
+    """One or more tokens that follow `tail`, which is updated in place.
 
-    `projected` [n, 3 * channels] holds B, C and x side by side, in the model's type; `weight`
-    [K, channels] and `bias` [channels] float32. Returns [n, channels] in the model's type.
+    `projected` [n, 3 * channels] holds B, C and x side by side; `weight` [K, channels] and `bias`
+    [channels] are float32. Returns [n, channels] in the type of `projected`.
     """
     before, after, inputs = projected.chunk(3, dim=1)
     rows = torch.cat((tail, before * inputs))

@@ -72,9 +72,8 @@ class DiedError(RunError):
 def built(folder: Path, check: Check | None = None) -> Path:
     """The library for this processor in `folder`, compiled if it is missing or damaged.
 
-    Its name ends in the digest of its bytes: loading a truncated file would crash the process.
-    `check` is called while it compiles and may raise. Raises CannotCompileError without a compiler,
-    or if others could change `folder`.
+    Its name ends in its digest: loading a truncated file would crash the process. `check` is called
+    while it compiles and may raise. Raises CannotCompileError.
     """
     try:
         keep_to_ourselves(folder)
@@ -85,7 +84,7 @@ def built(folder: Path, check: Check | None = None) -> Path:
 
 
 def keep_to_ourselves(folder: Path) -> None:
-    """Create the folder, writable by this user only: libraries in it are run."""
+    """Create the folder, writable by this user only, because its libraries are executed."""
     try:
         private_folder(folder)
     except NotPrivateError as error:
@@ -125,7 +124,7 @@ def _made(folder: Path, check: Check | None) -> Path:
 
 @contextlib.contextmanager
 def scratch_in(folder: Path) -> Iterator[Path]:
-    """A temporary folder; also removes those that killed builds left behind."""
+    """A temporary folder. Also removes folders that killed builds left."""
     _clear_left_behind(folder)
     # Windows keeps a program that has just run from being deleted, now and then.
     with tempfile.TemporaryDirectory(
@@ -171,7 +170,7 @@ def _compiler() -> list[str]:
 
 
 def _is_stand_in(compiler: str) -> bool:
-    """On a Mac without the command line tools, the compilers only offer to install them."""
+    """A Mac without the command line tools has stubs that offer to install them."""
     if platform.system() != "Darwin" or Path(compiler).parent != Path("/usr/bin"):
         return False
     asked = subprocess.run(["xcode-select", "-p"], capture_output=True, check=False, timeout=10)
@@ -194,7 +193,7 @@ def _sources() -> list[str]:
 
 
 def _digest() -> str:
-    """Of all that decides what the compiler makes, its own version apart."""
+    """Identifies everything that decides the compiled code, except the compiler's version."""
     digest = hashlib.blake2b(digest_size=8)
     system = platform.system(), platform.machine(), processor_facts()
     for part in (*_flags(), *system, sources_digest()):
