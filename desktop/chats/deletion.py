@@ -28,7 +28,7 @@ from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, fields, pictures
 
@@ -121,7 +121,7 @@ class Deletion(QObject):
             if purged:
                 # Before the commit, so that a crash leaves no backup with what is deleted.
                 with contextlib.suppress(OSError):
-                    copies.remove(self._folders.database, spare)
+                    backups.remove(self._folders.database, spare)
             return purged
 
         async with self._pictures.held():
@@ -130,9 +130,9 @@ class Deletion(QObject):
                 self._chat.forget(purged)
                 await deleted(BlobStore(self._folders.pictures).sweep)
                 if purged:
-                    await deleted(copies.remove, self._folders.database, spare)
+                    await deleted(backups.remove, self._folders.database, spare)
             finally:
-                if purged or not copies.names_pictures(self._folders.database):
+                if purged or not backups.names_pictures(self._folders.database):
                     await self._remove_unused(self._chat.digests())
 
     async def _old_ones(self) -> Purge:
@@ -149,7 +149,7 @@ class Deletion(QObject):
         async with self._pictures.held():
             await self._database.run(chats.delete_everything)
             try:
-                await deleted(copies.remove_all, self._folders.database)
+                await deleted(backups.remove, self._folders.database, aside=True)
                 await deleted(BlobStore(self._folders.pictures).sweep)
             finally:
                 self.send_pending()
@@ -162,7 +162,7 @@ class Deletion(QObject):
         known = await self._database.run(pictures.digests)
         used = held | await self._database.run(pictures.collect_garbage)
         # Of what no chat ever knew, a file that was kept may show it.
-        kept = copies.names_pictures(self._folders.database)
+        kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
 
     def send_pending(self) -> None:

@@ -25,7 +25,7 @@ from core.api.params import (
 from core.client.blobs import read_regular
 from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
 
 RECENT_MODELS = 8
@@ -142,7 +142,7 @@ class SettingsFile:
 
     def _kept_aside(self, reason: str) -> str:
         words = tr("The settings could not be read ({}); the defaults are used.").format(reason)
-        kept = copies.unused(self._path, copies.DAMAGED)
+        kept = backups.unused(self._path, backups.DAMAGED)
         try:
             rename(self._path, kept)
         except OSError:

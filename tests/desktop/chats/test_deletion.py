@@ -11,7 +11,7 @@ from pathlib import Path
 from core.api.errors import ErrorInfo
 from desktop.chats.deletion import CLOCK_NAME
 from desktop.engine.engine_status import Phase
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import Folders
 from desktop.store.tables import chats
 from desktop.window.window_parts import WindowParts
@@ -143,17 +143,17 @@ async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     # The start has made an empty one already.
-    for backup in copies.backups(folders.database):
+    for backup in backups.backups(folders.database):
         os.utime(backup, (0, 0))
     await parts.database.back_up_daily()
-    before = copies.backups(folders.database)
+    before = backups.backups(folders.database)
     assert b"secret" in before[0].read_bytes()
     chat = shown(parts)
     await delete_for_good(parts, chat)
-    await until(lambda: engine.forgotten and copies.backups(folders.database))
+    await until(lambda: engine.forgotten and backups.backups(folders.database))
     await until(lambda: not before[0].exists())
     kept = [path for path in folders.data.rglob("*") if path.is_file()]
-    assert len(copies.backups(folders.database)) == 1
+    assert len(backups.backups(folders.database)) == 1
     assert not any(b"secret" in path.read_bytes() for path in kept)
 
 

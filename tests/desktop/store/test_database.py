@@ -10,7 +10,7 @@ import pytest
 
 from desktop.store.database import Database, open_database
 from desktop.store.tables import chats
-from desktop.store.tables.faults import (
+from desktop.store.tables.errors import (
     ForeignDatabaseError,
     MigrationError,
     NewerDatabaseError,
@@ -52,7 +52,7 @@ def test_pragmas(new: Path, pragma: str, value: object) -> None:
 
 def test_a_folder_in_its_place_is_an_error_in_words(new: Path) -> None:
     new.mkdir()
-    with pytest.raises(StoreError, match="is no file") as refusal:
+    with pytest.raises(StoreError, match="is not a file") as refusal:
         Database(new)
     assert refusal.value.blames_file
 

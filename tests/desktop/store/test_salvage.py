@@ -10,13 +10,14 @@ import time
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.database import Database, open_database
 from desktop.store.tables import chats, drafts, fields, pictures, turns
-from desktop.store.tables.faults import SalvageError
+from desktop.store.tables.errors import SalvageError
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
@@ -43,7 +44,7 @@ INDEX = "messages_of_chat"
 
 def back_up(path: Path) -> None:
     with closing(open_database(path)) as connection:
-        copies.make(connection, path)
+        backups.make(connection, path)
 
 
 def readable(path: Path) -> set[str]:
@@ -77,7 +78,7 @@ def test_H7_a_damaged_page_costs_its_rows_and_nothing_that_a_backup_has(
     for page in range(1, whole.stat().st_size // PAGE + 1, step):
         path = tmp_path / str(page) / "chats.db"
         path.parent.mkdir()
-        for file in [whole, *copies.backups(whole)]:
+        for file in [whole, *backups.backups(whole)]:
             shutil.copy2(file, path.with_name(file.name))
         zero_page(path, page)
         before, there = path.read_bytes(), readable(path)
@@ -293,7 +294,7 @@ def test_H7_a_file_that_is_no_database_is_kept_and_the_backup_takes_its_place(
     with opened(path) as database:
         assert SECRET not in database.notice
         if backed_up:
-            assert "comes from the backup of" in database.notice
+            assert "restored from the backup of" in database.notice
             assert_others_whole(paths_of(database, qloop), but=0)
             assert len(database.run_now(drafts.stored)) == 4
         else:
@@ -305,7 +306,7 @@ def test_H7_a_file_that_is_no_database_is_kept_and_the_backup_takes_its_place(
 def test_H7_a_damaged_backup_is_passed_over(path: Path, qloop: Loop) -> None:
     for _ in range(2):
         back_up(path)
-    newest, older = copies.backups(path)
+    newest, older = backups.backups(path)
     newest.write_bytes(b"\0" * PAGE)
     path.write_bytes(b"\0" * PAGE)
     with opened(path) as database:
@@ -352,7 +353,7 @@ def test_H7_two_damaged_files_of_one_second_are_both_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = (datetime(2025, 1, 1, 0, 0, 0, each // 2) for each in itertools.count())
-    monkeypatch.setattr(copies, "_now", lambda: next(moments))
+    monkeypatch.setattr(backups, "datetime", SimpleNamespace(now=lambda: next(moments)))
     for _ in range(2):
         zero_page(path, root_of(path, INDEX))
         with opened(path):
@@ -393,7 +394,7 @@ def test_H7_a_crash_while_the_new_file_is_put_in_place_loses_nothing(
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"desktop.store.copies.os.{step}", crash)
+    monkeypatch.setattr(f"desktop.store.backups.os.{step}", crash)
     with pytest.raises(KeyboardInterrupt):
         Database(path)
     monkeypatch.undo()

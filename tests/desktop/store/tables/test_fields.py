@@ -9,7 +9,7 @@ import pytest
 
 from desktop.store.database import Database
 from desktop.store.tables import chats, drafts, fields, forks, messages, turns
-from desktop.store.tables.faults import (
+from desktop.store.tables.errors import (
     StoreError,
 )
 from tests.desktop.conftest import Loop
@@ -145,7 +145,7 @@ def test_H7_a_value_of_another_type_costs_its_field(
             go_on_everywhere(database, qloop)
         except StoreError as refusal:
             words = refusal.message
-        assert words == "" or (when == "while it runs" and "start it again" in words)
+        assert words == "" or (when == "while it runs" and "Restart Waymark" in words)
     with opened(path) as database:
         go_on_everywhere(database, qloop)
     after = all_texts(path)
@@ -220,7 +220,7 @@ async def test_H7_no_error_quotes_what_people_wrote(
             assert SECRET not in refusal.value.message
             assert refusal.value.__cause__ is None and refusal.value.__suppress_context__
         zero_page(path, root_of(path, "messages_of_chat"))
-        with pytest.raises(StoreError, match="start it again"):
+        with pytest.raises(StoreError, match="Restart Waymark"):
             await write_on(database)
     assert SECRET not in caplog.text
     database.close()
