@@ -214,20 +214,31 @@ def test_H7_every_message_can_be_reached_whatever_is_lost_beside_it(
             assert [each.is_reply for each in one.path] == [False, True] * TURNS
 
 
-def test_H7_a_chat_whose_row_is_lost_gets_a_name_and_its_messages(path: Path, qloop: Loop) -> None:
-    lose(path, "DELETE FROM chats WHERE title LIKE '%title 2'")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM chats WHERE title LIKE '%title 2'",
+        "UPDATE messages SET chat = -1 WHERE chat = 2",
+        "UPDATE messages SET chat = 9223372036854775807 WHERE chat = 2",
+    ],
+)
+def test_H7_messages_without_a_chat_get_one(path: Path, qloop: Loop, change: str) -> None:
+    lose(path, change)
     with opened(path) as database:
         found = paths_of(database, qloop)
         (title,) = [each for each in found if each.startswith("Recovered: zanzibar question 2.1")]
         assert texts_of(found[title]) == shown(2) and len(found[title].key) == 32
 
 
-@pytest.mark.parametrize("chat", ["-1", "9223372036854775807"])
-def test_H7_messages_of_no_chat_get_one(path: Path, qloop: Loop, chat: str) -> None:
-    lose(path, f"UPDATE messages SET chat = {chat} WHERE chat = 2")
+def test_H7_another_first_message_stays_an_alternative(path: Path, qloop: Loop) -> None:
+    with closing(open_database(path)) as connection:
+        turns.add_turn(connection, 2, None, f"{SECRET} edited")
+    lose(path, "UPDATE replies SET stats = NULL")
     with opened(path) as database:
         found = paths_of(database, qloop)
-        assert shown(2) in [texts_of(one) for one in found.values()]
+        assert texts_of(found[f"{SECRET} title 2"]) == [f"{SECRET} edited", ""]
+        assert len(found[f"{SECRET} title 2"].path[0].siblings) == 2
+        assert_others_whole(found, but=2)
 
 
 def test_H7_a_picture_whose_thumbnail_is_lost_is_still_sent(path: Path, qloop: Loop) -> None:
@@ -245,16 +256,14 @@ def test_H7_a_damaged_file_of_an_earlier_format_is_saved_too(
     tmp_path: Path, qloop: Loop, steps: int
 ) -> None:
     path = tmp_path / "chats.db"
-    names, key = (
-        ("title, created, used, key", ", title") if steps > 1 else ("title, created, used", "")
-    )
+    key = ", key" if steps > 1 else ""
     with closing(sqlite3.connect(path)) as old:
         old.executescript(f"{script(MIGRATIONS[:steps])}; PRAGMA user_version = {steps};")
         for number in range(1, 4):
-            title = f"old {number}"
+            value = f", '{number}'" if key else ""
             old.execute(
-                f"INSERT INTO chats ({names}) SELECT title, 5, 5{key} FROM (SELECT ? AS title)",
-                (title,),
+                f"INSERT INTO chats (title, created, used{key}) VALUES (?, 5, 5{value})",
+                (f"old {number}",),
             )
             old.execute(
                 "INSERT INTO messages (chat, text, created, chosen) VALUES (?, ?, 5, 1)",
