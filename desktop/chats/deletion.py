@@ -69,16 +69,16 @@ class Deletion(QObject):
         self._sending = False
         services.engine.changed.connect(self.send_pending)
         chats.time_passed.connect(
-            lambda: services.tasks.spawn(self.purge_old(), "Deleting old chats for good")
+            lambda: services.tasks.spawn(self.purge_old(), tr("Deleting old chats for good"))
         )
 
     def delete_everything(self) -> None:
         """All chats, drafts, pictures, and what was read of them; settings stay."""
-        self._tasks.spawn(self._delete_everything(), "Deleting all data")
+        self._tasks.spawn(self._delete_everything(), tr("Deleting all data"))
 
     def delete_for_good(self, chat: int | None = None) -> None:
         """Delete this chat of the trash, or all of it."""
-        self._tasks.spawn(self.purge(chat), "Deleting a chat for good")
+        self._tasks.spawn(self.purge(chat), tr("Deleting a chat for good"))
 
     async def purge(self, chat: int | None = None) -> None:
         """Delete this chat of the trash (or all of it) for good, and what only it used.
@@ -169,7 +169,7 @@ class Deletion(QObject):
         """Have the engine forget deleted chats, in the background."""
         if not self._sending and self._engine.status.runs:
             self._sending = True
-            self._tasks.spawn(self._send(), "Forgetting deleted chats")
+            self._tasks.spawn(self._send(), tr("Forgetting deleted chats"))
 
     async def _send(self) -> None:
         try:
@@ -179,8 +179,8 @@ class Deletion(QObject):
             if error.info().name != EngineDiedError.__name__:
                 self.said.emit(
                     tr(
-                        "The context of a deleted chat could not be deleted yet: {} The next start "
-                        "tries again."
+                        "The context of a deleted chat could not be deleted yet: {} Waymark tries "
+                        "again at the next start."
                     ).format(error.message)
                 )
         finally:
@@ -201,7 +201,8 @@ async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) ->
     except OSError as error:
         raise NotDeletedError(
             tr(
-                "{file} could not be deleted: {reason}. The next deletion for good tries again."
+                "{file} could not be deleted: {reason}. Waymark tries again the next time a chat "
+                "is deleted for good."
             ).format(file=error.filename, reason=error.strerror)
         ) from error
 

@@ -172,7 +172,7 @@ def _interval_cost(cache: CacheSettings, model: ModelInfo) -> str:
     if not model.checkpoint_bytes:
         return _no_checkpoints()
     if not cache.count:
-        return tr("Without effect while checkpoints are switched off.")
+        return tr("No effect while checkpoints are switched off.")
     spacing = -(-cache.interval // model.grid) * model.grid
     most = whole(spacing + model.grid - 1)
     return tr("At most {} tokens are read again inside a long message.").format(most)
@@ -204,19 +204,19 @@ def _device_cost(cache: CacheSettings, model: ModelInfo) -> str:
 def _disk_cost(cache: CacheSettings, model: ModelInfo) -> str:
     size = budget_in_force("cache.disk_bytes", cache, model)
     if not size:
-        return tr("Nothing is kept on disk: after a restart, chats are read again.")
-    held = _kept(_tokens(size, model))
+        return tr("Nothing is saved on disk: after a restart, chats are read again.")
+    held = _saved(_tokens(size, model))
     if model.checkpoint_bytes:
         checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
         held += tr(", or {} on disk").format(checkpoints)
-    return tr("Room for {}, of all chats together.").format(held)
+    return tr("Room for {}, for all chats together.").format(held)
 
 
 def _weights_cost(_: CacheSettings, model: ModelInfo) -> str:
     kept = model.load.kept_bytes
     if not kept:
-        return tr("Nothing is kept now.")
-    return tr("{} kept now, of all models.").format(format_bytes(kept))
+        return tr("No quantised weights are saved.")
+    return tr("{} saved, for all models.").format(format_bytes(kept))
 
 
 def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:
@@ -228,17 +228,17 @@ def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:
 def _holds(size: int, count: int, model: ModelInfo) -> str:
     """What so many bytes hold: never more checkpoints than are allowed."""
     if not model.checkpoint_bytes or not count:
-        return _kept(_tokens(size, model))
+        return _saved(_tokens(size, model))
     rest = size - count * model.checkpoint_bytes
     if rest < 0:
         checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
-        return tr("{} or {}").format(_kept(_tokens(size, model)), checkpoints)
+        return tr("{} or {}").format(_saved(_tokens(size, model)), checkpoints)
     everything = tr("all {} and {}")
-    return everything.format(count_of(count, "checkpoint"), _kept(_tokens(rest, model)))
+    return everything.format(count_of(count, "checkpoint"), _saved(_tokens(rest, model)))
 
 
-def _kept(tokens: int) -> str:
-    return tr("{} kept").format(count_of(tokens, "token"))
+def _saved(tokens: int) -> str:
+    return tr("{} of saved context").format(count_of(tokens, "token"))
 
 
 def _no_checkpoints() -> str:

@@ -79,19 +79,19 @@ class SettingsController(QObject):
         trouble = too_small(row.key, value, self.engine.model)
         trouble = trouble or too_large(row.key, value, self._most(row.key))
         if trouble:
-            return f"{trouble} " + tr("The budget stays as it was.")
+            return f"{trouble} " + tr("The budget was not changed.")
         longest = self._longest(row)
         if longest is not None and isinstance(value, int) and value > longest:
             return tr(
-                "{} is more than this model can hold: its context has at most {} tokens. It stays "
-                "as it was."
+                "{} is more than this model can hold: its context has at most {} tokens. The "
+                "setting was not changed."
             ).format(whole(value), whole(longest))
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
             given = number(value) if isinstance(value, int | float) else str(value)
             return tr(
-                "{given} is out of range: {title} takes {bounds}. It stays as it was."
+                "{given} is out of range: {title} takes {bounds}. The setting was not changed."
             ).format(given=given, title=row.title, bounds=row.bounds_in_words())
         self._put(settings)
         return ""
@@ -193,5 +193,5 @@ class SettingsController(QObject):
         try:
             self._file.save(settings.model_copy(update={"model": model}))
         except OSError as error:
-            self.said.emit(tr("The settings could not be written: {}.").format(error))
+            self.said.emit(tr("The settings could not be saved: {}.").format(error))
         self.changed.emit()

@@ -70,7 +70,7 @@ class SettingsPanel(QScrollArea):
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
         self._search = SearchField("settingsSearch", tr("Search settings"))
         self._nothing = Label(
-            tr("No setting has these words."), name="settingsNotFound", style="muted small"
+            tr("No setting matches."), name="settingsNotFound", style="muted small"
         )
         restore_all = tr("Restore all defaults")
         self._restore_all = Button(restore_all, name="restoreAll", style="flat", spoken=restore_all)
@@ -289,10 +289,10 @@ class QuantisedWeights(QWidget):
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._delete = Button(
-            tr("Delete what is kept"),
+            tr("Delete saved weights"),
             name="deleteKeptWeights",
-            spoken=tr("Delete the quantised weights kept on disk"),
-            tip=tr("The next load of each model takes longer once."),
+            spoken=tr("Delete the quantised weights saved on disk"),
+            tip=tr("Each model then takes longer to load the next time."),
         )
         self._delete.clicked.connect(settings.delete_matrices)
         layout = QHBoxLayout(self)

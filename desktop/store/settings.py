@@ -123,14 +123,14 @@ class SettingsFile:
         except OSError as error:
             return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
         except NotRegularFileError as error:
-            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is no file")
+            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is not a file")
             return AppSettings(), self._kept_aside(reason)
         except (ValueError, RecursionError):
             return AppSettings(), self._kept_aside(tr("the file is damaged"))
         if not isinstance(stored, dict):
             return AppSettings(), self._kept_aside(tr("the file is damaged"))
         settings, self._unknown, lost = read_settings(stored)
-        said = tr("These settings could not be read and have their defaults again: {}.")
+        said = tr("These settings could not be read and were reset to their defaults: {}.")
         return settings, said.format(", ".join(lost)) if lost else ""
 
     def save(self, settings: AppSettings) -> None:

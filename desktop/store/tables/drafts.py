@@ -50,7 +50,7 @@ def save(
         (chat, text, system, key, fields.stored_model(reply_format)),
     )
     assert cursor.lastrowid is not None
-    pictures.attach_to_draft(connection, cursor.lastrowid, shown)
+    pictures.attach(connection, "draft", cursor.lastrowid, shown)
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
@@ -66,7 +66,7 @@ def _read(
     key: object,
     reply_format: object,
 ) -> StoredDraft:
-    shown = pictures.attached_to_draft(connection, number)
+    shown = pictures.attached(connection, "draft", number)
     return StoredDraft(
         fields.whole(chat),
         shown.told_in(fields.text(text)),

@@ -39,7 +39,7 @@ def add_message(
 ) -> int:
     """Add a user's message as the chosen child of `parent`; returns its id."""
     message = _insert(connection, chat, parent, text)
-    pictures.attach(connection, message, shown)
+    pictures.attach(connection, "message", message, shown)
     return message
 
 
@@ -230,7 +230,9 @@ def _message(
     connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
 ) -> Message:
     message, chat, parent, text, created, replied, *reply = row
-    shown = pictures.attached(connection, message) if replied is None else pictures.Attached(())
+    shown = pictures.Attached(())
+    if replied is None:
+        shown = pictures.attached(connection, "message", message)
     return Message(
         id=message,
         chat=chat,

@@ -120,7 +120,7 @@ async def test_a_budget_is_automatic_a_size_or_nothing(
     type_size(app, "sizeCacheHostBytes", "700 MB")
     choose(app, "settingCacheDiskBytes", 2)
     shown = find(app, QComboBox, "settingCacheDiskBytes").currentText()
-    assert shown == "Keep nothing on disk"
+    assert shown == "Save nothing on disk"
     assert "after a restart, chats are read again" in words(app, "costCacheDiskBytes")
     asked = await send(app, engine, "Hello")
     assert asked.command.cache.host_bytes == 700_000_000
@@ -143,7 +143,7 @@ async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp)
     type_size(app, "sizeCacheHostBytes", "4 MB")
     (said,) = trouble(app)
     assert said.startswith("4 MB of memory is too small: a context of 4,096 tokens alone takes 4.2")
-    assert said.endswith("The budget stays as it was.")
+    assert said.endswith("The budget was not changed.")
     # What was typed is not changed behind the user's back, and it is not sent either.
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "4 MB"
     assert app.parts.settings.settings.cache.host_bytes == 2 * GB
@@ -164,7 +164,7 @@ async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp)
         type_size(app, f"size{name}", "900 TB")
         (said,) = trouble(app)
         assert said.startswith("900 TB is more than this computer has: ")
-        assert said.endswith(f" of {place}. The budget stays as it was.")
+        assert said.endswith(f" of {place}. The budget was not changed.")
         assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
         assert app.parts.settings.settings == before
         choose(app, f"setting{name}", 0)
@@ -188,14 +188,14 @@ async def test_a_decimal_comma_is_no_thousands_separator(open_app: OpenApp) -> N
     ):
         type_number(app, name, typed)
         assert trouble(app) == [
-            f"'{typed}' is not clear: numbers are written like 1,234.5 here. It stays as it was."
+            f"'{typed}' is unclear: write numbers like 1,234.5. The setting was not changed."
         ]
         type_number(app, name, "1")
         assert trouble(app) == []
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "1,5 GB")
     (said,) = trouble(app)
-    assert said.startswith("'1,5 GB' is not clear")
+    assert said.startswith("'1,5 GB' is unclear")
     settings = app.parts.settings.settings
     assert settings.cache.host_bytes == 2 * GB
     assert (settings.sampling.temperature, settings.sampling.seed) == (1, 1)
@@ -218,7 +218,7 @@ async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) ->
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "1,5 GB"
     type_number(app, "settingSamplingTemperature", "0.9")
     (said,) = trouble(app)
-    assert said.startswith("'0.9' is not clear: numbers are written like 1.234,5 here.")
+    assert said.startswith("'0.9' is unclear: write numbers like 1.234,5.")
 
 
 async def test_budgets_follow_the_model(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -265,19 +265,19 @@ async def test_quantised_weights_are_seen_deleted_and_limited(
     engine.model_to_load = model_info(load=kept(1_200_000_000))
     app = await opened(open_app)
     assert "Loaded in 2.1 s, 1.3 s of it packing; quantised" in words(app, "modelWords")
-    assert words(app, "costModelWeightsBytes") == "1.2 GB kept now, of all models."
+    assert words(app, "costModelWeightsBytes") == "1.2 GB saved, for all models."
     button = find(app, QPushButton, "deleteKeptWeights")
     button.click()
     await until(lambda: engine.deleted_matrices)
     assert engine.deleted_matrices == [str(folders.contexts)]
-    await until(lambda: words(app, "costModelWeightsBytes") == "Nothing is kept now.")
+    await until(lambda: words(app, "costModelWeightsBytes") == "No quantised weights are saved.")
     assert not button.isEnabled()
     assert "Loaded in" in words(app, "modelWords")
     way = find(app, QComboBox, "settingModelWeightsBytes")
     assert way.currentText() == "Automatic: 5.0 GB"
     choose(app, "settingModelWeightsBytes", 2)
-    assert way.currentText() == "Keep nothing on disk"
-    assert words(app, "modelWords") == "Press Load to work with these settings."
+    assert way.currentText() == "Save nothing on disk"
+    assert words(app, "modelWords") == "Press Load to apply these settings."
     press(app, "loadModel")
     await until(lambda: len(engine.loads) == 2)
     assert [load.weights_bytes for load in engine.loads] == [None, 0]
@@ -293,7 +293,7 @@ async def test_an_automatic_precision_says_why_and_a_wished_one_nothing(
     assert f" {why}: it needs 2.0 GB and 20.0 GB were free." in words(app, "modelWords")
     engine.model_to_load = model_info(precision="bfloat16")
     choose(app, "settingModelPrecision", 2)
-    assert words(app, "modelWords") == "Press Load to work with these settings."
+    assert words(app, "modelWords") == "Press Load to apply these settings."
     press(app, "loadModel")
     await until(lambda: len(engine.loads) == 2)
     await until(lambda: "bfloat16" in words(app, "modelWords"))
@@ -317,7 +317,7 @@ async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
     for name, text, said in OUT_OF_RANGE:
         before = app.parts.settings.settings
         type_number(app, f"setting{name}", text)
-        assert trouble(app) == [f"{said} It stays as it was."]
+        assert trouble(app) == [f"{said} The setting was not changed."]
         field = find(app, QWidget, f"setting{name}")
         line = field.lineEdit() if isinstance(field, QSpinBox) else field
         assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
@@ -329,8 +329,8 @@ async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
     # The loaded model's limit; that of another folder is not known yet.
     type_number(app, "settingModelContextLength", "9000")
     assert trouble(app) == [
-        "9,000 is more than this model can hold: its context has at most 8,192 tokens. It stays as "
-        "it was."
+        "9,000 is more than this model can hold: its context has at most 8,192 tokens. The "
+        "setting was not changed."
     ]
     type_number(app, "settingModelContextLength", "8192")
     assert trouble(app) == [] and app.parts.settings.settings.model.context_length == 8192
@@ -439,7 +439,7 @@ async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
     search.setText("graphics card memory")
     # On a processor there is none to set.
     assert shown_settings(app) == set()
-    assert words(app, "settingsNotFound") == "No setting has these words."
+    assert words(app, "settingsNotFound") == "No setting matches."
     for searched, found in (
         ("GPU", "settingModelDevice"),
         ("speculative", "settingDraftMode"),

@@ -12,7 +12,7 @@ from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import chats, drafts, messages, pictures, turns
+from desktop.store.tables import chats, drafts, messages, turns
 from desktop.store.tables.messages import Node, shown_path
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
@@ -81,25 +81,16 @@ def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -
     assert half.ids is not None and read.reply.ids == half.ids.paused()
 
 
-def test_where_a_reply_paused_is_kept_and_unknown_before_it_was_noted(
-    connection: sqlite3.Connection,
+@pytest.mark.parametrize("pauses", ["NULL", "'[1'", "'[0]'", "'[true]'", "'{}'", "7"])
+def test_pauses_are_kept_and_cost_only_themselves(
+    connection: sqlite3.Connection, pauses: str
 ) -> None:
     turn = turns.append_turn(connection, None, "Hello")
     ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(1, 3))
     messages.save_reply(connection, turn.reply, "half", Reply(ReplyState.STOPPED, ids=ids))
     read = messages.read_path(connection, turn.chat)[-1].reply
     assert read is not None and read.ids == ids
-    connection.execute("UPDATE replies SET pauses = NULL")
-    read = messages.read_path(connection, turn.chat)[-1].reply
-    assert read is not None and read.ids is not None and read.ids.pauses == ()
-
-
-@pytest.mark.parametrize("damaged", ["'[1'", "'[0]'", "'[true]'", "'{}'", "7"])
-def test_damaged_pauses_cost_only_themselves(connection: sqlite3.Connection, damaged: str) -> None:
-    turn = turns.append_turn(connection, None, "Hello")
-    ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(2,))
-    messages.save_reply(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
-    connection.execute(f"UPDATE replies SET pauses = {damaged}")
+    connection.execute(f"UPDATE replies SET pauses = {pauses}")
     read = messages.read_path(connection, turn.chat)[-1].reply
     assert read is not None and read.ids is not None
     assert read.ids.unpack() == [5, 6, 7] and read.ids.pauses == ()
@@ -138,21 +129,6 @@ def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) 
     )
     turn = turns.append_turn(connection, None, "Look", shown)
     assert messages.read_path(connection, turn.chat)[0].pictures == shown
-
-
-def test_deleting_frees_what_only_that_chat_used(connection: sqlite3.Connection) -> None:
-    mine = turns.append_turn(
-        connection, None, "x", (Picture(DIGEST, "", (1, 1)), Picture("b" * 64, "", (1, 1)))
-    )
-    turns.append_turn(connection, None, "y", (Picture("b" * 64, "", (1, 1)),))
-    chats.delete(connection, mine.chat)
-    assert len(chats.listed(connection)) == 1
-    chats.restore(connection, mine.chat)
-    assert len(chats.listed(connection)) == 2
-    chats.delete(connection, mine.chat)
-    chats.purge(connection)
-    assert pictures.collect_garbage(connection) == {"b" * 64}
-    assert connection.execute("SELECT count(*) FROM messages").fetchone() == (2,)
 
 
 @pytest.mark.parametrize(
