@@ -124,7 +124,7 @@ class SettingsController(QObject):
         )
 
     def _longest(self, row: SettingRow) -> int | None:
-        """The longest context of the chosen model in tokens, if it is the loaded one."""
+        """The longest context of the chosen model, if it is the loaded one."""
         model = self.engine.model
         loaded = self.settings.model_to_load(self._contexts).path == self.loaded.path
         is_row = row.key == CONTEXT_KEY
@@ -143,7 +143,6 @@ class SettingsController(QObject):
         return None
 
     def note_outcome(self, error: ErrorInfo | None) -> None:
-        """Note if a request failed because a budget was too small."""
         small = error is not None and error.name == BudgetTooSmallError.__name__
         trouble = error.message if error is not None and small else ""
         if trouble != self.budget_trouble:
@@ -185,7 +184,6 @@ class SettingsController(QObject):
         self.changed.emit()
 
     def _put(self, settings: AppSettings, again: bool = False) -> None:
-        """Apply and write these settings; `again` writes them even if they are the same."""
         if settings == self.settings and not again:
             return
         self.settings = settings

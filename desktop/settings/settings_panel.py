@@ -246,10 +246,7 @@ class SettingsPart(QWidget):
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
-        """Show the settings that have these words, folded or not, and return if there are any.
-
-        '' is no search.
-        """
+        """Show the settings that match, folded or not; '' shows all. Returns if there are any."""
         shown = bool(text) or self._open
         wanted = text.casefold().split()
         fits = {
@@ -281,10 +278,7 @@ class SettingsPart(QWidget):
 
 
 class QuantisedWeights(QWidget):
-    """The button that deletes quantised weights, enabled if there may be some.
-
-    It asks no question, since the next load only has to quantise again.
-    """
+    """The button that deletes quantised weights without a question: a load quantises them again."""
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()

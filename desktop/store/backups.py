@@ -1,11 +1,10 @@
-"""Backups of the file of chats, and files set aside: named by date, in the same folder.
+"""Backups of the file of chats, and files set aside, in the same folder.
 
-    chats.copy-DATE.db      the backup of a day, or from before a migration; the newest two are kept
+    chats.copy-DATE.db      the newest two backups, daily or from before a migration
     chats.damaged-DATE.db   a damaged file as it was, with its log
     chats.aside-DATE.db     put aside by the user to begin with empty chats
 
-Deleting a chat for good deletes backups and damaged files too, since they may hold the chat. A file
-that the user put aside stays.
+Deleting a chat for good deletes the first two, since they may contain the chat.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ COMPANIONS = (LOG, "-shm", "-journal")
 
 
 def is_due(path: Path) -> bool:
-    """True if no backup was made in the last 24 hours, or the clock was ahead then."""
+    """True if the newest backup is a day old, or from the future."""
     newest = next(iter(backups(path)), None)
     return newest is None or not 0 <= time.time() - newest.stat().st_mtime < DAY_S
 
@@ -42,10 +41,10 @@ def backups(path: Path) -> list[Path]:
 
 
 def make(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a backup of the open file, whole or not at all, and delete all but the newest two.
+    """Make a backup of the open file, and delete all but the newest two.
 
     A damaged file is not backed up, since that would push out a whole backup. Raises sqlite3.Error
-    or OSError when the disk refuses.
+    or OSError.
     """
     try:
         new = begin(path)
@@ -71,13 +70,12 @@ def begin(path: Path) -> Path:
 
 
 def clear_unfinished(path: Path) -> None:
-    """Delete an unfinished backup or salvage."""
     for left in path.parent.glob(f"{path.stem}.{UNFINISHED}{path.suffix}*"):
         left.unlink()
 
 
 def exchange(path: Path, new: Path) -> Path:
-    """Replace the damaged file by `new` and keep it under another name; returns that.
+    """Replace the damaged file by `new`; returns the name under which it is kept.
 
     It has both names before it is replaced, so a crash loses nothing.
     """
@@ -111,7 +109,7 @@ def copies(path: Path) -> set[Path]:
 
 
 def remove(path: Path, spare: Collection[Path] = (), aside: bool = False) -> None:
-    """Delete backups and damaged files but `spare`, and with `aside` files put aside too.
+    """Delete all copies but `spare`, and with `aside` files put aside too.
 
     Deletes all that can be deleted, then raises the first OSError.
     """

@@ -1,7 +1,4 @@
-"""One SQLite file on one thread of its own: checked, opened, migrated, backed up once a day.
-
-The functions of `tables` take the connection that `Database.run` hands them.
-"""
+"""An SQLite file on a thread of its own: checked, opened, migrated, backed up once a day."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Carry out `work(connection, ...)` as one transaction. Raises StoreError."""
+        """Run `work(connection, ...)` as one transaction. Raises StoreError."""
 
         def transaction() -> T:
             with self._connection:
@@ -78,7 +75,7 @@ class Database:
             return await loop.run_in_executor(self._executor, transaction)
 
     def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry out `work(connection)` and wait for it. Raises StoreError."""
+        """Run `work(connection)` and wait for it. Raises StoreError."""
         with in_words():
             return self._executor.submit(work, self._connection).result()
 
@@ -89,12 +86,11 @@ class Database:
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
 
     async def back_up_daily(self) -> None:
-        """Make a backup unless one was made in the last 24 hours."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._executor, back_up_daily, self._connection, self._path)
 
     def close(self) -> None:
-        """Finish the queue, then close the file. Raises StoreError, or TimeoutError when the disk
+        """Finish the queue and close the file. Raises StoreError, or TimeoutError when the disk
         doesn't answer, which SQLite's log makes safe."""
         try:
             with in_words():
@@ -104,7 +100,7 @@ class Database:
 
 
 def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file, or a new one with the rows of a damaged one, which is kept.
+    """Open the file, or a new one with the rows of a damaged one.
 
     Returns the connection and a message, '' if the file was whole. Raises StoreError.
     """
@@ -141,7 +137,7 @@ def truncate_log(connection: sqlite3.Connection) -> None:
 
 
 def back_up_daily(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a backup if one is due; a failure is logged, and the next hour tries again."""
+    """Make a backup if one is due; failures are only logged."""
     try:
         if backups.is_due(path):
             # A damaged log is then always newer than the backup.
@@ -152,7 +148,6 @@ def back_up_daily(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _save(path: Path) -> str:
-    """Replace a damaged file by a new one with its rows; returns a message."""
     try:
         new = backups.begin(path)
         saved = salvage(path, new, backups.backups(path))
@@ -181,7 +176,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate the file to the newest format in one transaction, after a backup."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= len(MIGRATIONS):
         return

@@ -1,8 +1,7 @@
 """The messages of a chat as a tree, the path through it that is shown, and streaming replies.
 
-A streaming reply gets a row of `reply_parts` each second until it is stored whole: an UPDATE writes
-the whole text of a row, so a reply of a megabyte would write a gigabyte. A damaged field costs that
-field, never the chat.
+A streaming reply gets a row of `reply_parts` each second until it is stored whole: rewriting its
+own row each time would write a gigabyte for a reply of a megabyte.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
 
 
 def append_to_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Store what a running reply has gained: the reasoning and ids of `reply` are new, its stats
-    are those of the whole reply."""
+    """Store what a running reply has gained; only the stats of `reply` are those of the whole."""
     # Stats are as large as the text of a second, so only the newest are kept.
     connection.execute(
         "UPDATE reply_parts SET stats = NULL"
@@ -110,7 +108,6 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 
 
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
-    """The shown messages of a chat."""
     _merge_parts(connection, chat)
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
@@ -127,7 +124,6 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
 
 
 def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
-    """The last shown message of a chat."""
     path = shown_path(_nodes(connection, chat))
     return path[-1][0] if path else None
 
@@ -171,7 +167,6 @@ def storable(text: str) -> str:
 
 
 def _merge_parts(connection: sqlite3.Connection, chat: int | None = None) -> None:
-    """Add parts to their replies, of one chat or of all."""
     of_chat = "SELECT id FROM messages WHERE ?1 IS NULL OR chat = ?1"
     found = connection.execute(
         f"SELECT DISTINCT message FROM reply_parts WHERE message IN ({of_chat})", (chat,)
