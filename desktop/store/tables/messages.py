@@ -235,26 +235,16 @@ def _message(
         text=shown.told_in(fields.text(text)),
         created=fields.moment(created),
         pictures=shown.pictures,
-        reply=_reply(*reply) if replied is not None else None,
+        reply=_reply(reply) if replied is not None else None,
         siblings=siblings,
     )
 
 
-def _reply(
-    state: Any,
-    reasoning: object,
-    ids: object,
-    tokenizer: object,
-    starts_in_reasoning: object,
-    pauses: object,
-    finish_reason: Any,
-    error: object,
-    stats: object,
-    reply_format: object,
-    model: object,
-) -> Reply:
+def _reply(row: Sequence[Any]) -> Reply:
+    state, reasoning, ids, tokenizer, in_reasoning, pauses, finish_reason, *rest = row
+    error, stats, reply_format, model = rest
     known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
-    read = _read_ids(ids, tokenizer, bool(starts_in_reasoning), pauses)
+    read = _read_ids(ids, tokenizer, bool(in_reasoning), pauses)
     if read is not None and known is ReplyState.STOPPED and pauses is not None:
         # It was running when the app was killed.
         read = read.paused()

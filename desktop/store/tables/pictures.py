@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from desktop.store.tables import fields
 from desktop.store.tables.records import Picture
@@ -51,7 +51,7 @@ def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int) -> Att
         f" FROM {kind}_pictures LEFT JOIN pictures USING (digest) WHERE {kind} = ? ORDER BY place",
         (owner,),
     ).fetchall()
-    known = tuple(_read(*row) for row in rows if fields.is_digest(row[0]))
+    known = tuple(_read(row) for row in rows if fields.is_digest(row[0]))
     return Attached(known, len(rows) - len(known))
 
 
@@ -68,16 +68,8 @@ def collect_garbage(connection: sqlite3.Connection) -> set[str]:
     return digests(connection)
 
 
-def _read(
-    digest: str,
-    name: object,
-    width: object,
-    height: object,
-    new_width: object,
-    new_height: object,
-    tokens: object,
-    thumbnail: object,
-) -> Picture:
+def _read(row: Sequence[Any]) -> Picture:
+    digest, name, width, height, new_width, new_height, tokens, thumbnail = row
     resized = _pair(new_width, new_height)
     return Picture(
         digest,
