@@ -12,9 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
+from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
 from core.api.params import (
-    FORMAT_TOKENS,
-    THOUGHT_TOKENS,
     CacheSettings,
     DraftSettings,
     ModelSettings,
