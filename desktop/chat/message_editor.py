@@ -12,15 +12,14 @@ from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.pictures.given_data import RAW_FORMS
+from desktop.pictures.given_data import FILE_TYPES, accept_copy, may_take, take_data
+from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
-from desktop.pictures.taking import accept_copy, may_take, take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
-from desktop.words.pictures import Refusal, not_taken
 
 MOST_LINES_SEEN = 8
 
@@ -111,7 +110,7 @@ class ComposerText(LongText):
 def has_files(data: QMimeData) -> bool:
     """Whether this is a picture or files rather than text; a copied web address is text."""
     # Pictures copied by this process have an encoded form only.
-    pictured = data.hasImage() or any(map(data.hasFormat, RAW_FORMS))
+    pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
 
 
@@ -156,7 +155,7 @@ class DraftEditor(QFrame):
 
         Refused pictures are listed until the message is sent.
         """
-        said = " ".join(each for each in (words, not_taken(self._refusals)) if each)
+        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
 

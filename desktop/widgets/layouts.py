@@ -1,13 +1,32 @@
-"""Rows and columns of widgets, each laid out in one call."""
+"""Rows and columns of widgets, a column as wide as the conversation, and pages that scroll."""
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+WIDEST_PX = 860
+# Wider than a scroll bar, which must not cover the text.
+SIDE_PX = 24
+# The column takes all room until it is at its widest.
+_COLUMN_STRETCH = 10_000
+
 
 # None is empty room that takes what is left.
 Part = QWidget | QLayout | None
 Margins = tuple[int, int, int, int]
 NO_MARGINS = (0, 0, 0, 0)
+
+
+def column_width(page: int) -> int:
+    return max(1, min(WIDEST_PX, page - 2 * SIDE_PX))
 
 
 def row(
@@ -46,3 +65,26 @@ def _fill(
             layout.addLayout(part)
         else:
             layout.addWidget(part)
+
+
+def in_column(*widgets: QWidget, top: int = 0, bottom: int = 0) -> QHBoxLayout:
+    """Widgets in a column as wide as the conversation."""
+    inner = QWidget()
+    inner.setMaximumWidth(WIDEST_PX)
+    column(*widgets, of=inner, spacing=8)
+    outer = row(None, inner, None, margins=(SIDE_PX, top, SIDE_PX, bottom), spacing=0)
+    outer.setStretchFactor(inner, _COLUMN_STRETCH)
+    return outer
+
+
+def scrolled(widget: QWidget, name: str) -> QScrollArea:
+    area = QScrollArea()
+    area.setObjectName(name)
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
+    area.setWidget(widget)
+    # Let the background show through.
+    widget.setAutoFillBackground(False)
+    area.viewport().setAutoFillBackground(False)
+    return area

@@ -13,7 +13,7 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import FinishReason
-from core.api.params import (
+from core.api.limits import (
     FORMAT_TOKENS,
     LONGEST_REPLY_BYTES,
     LOOP_PERIOD,
@@ -38,11 +38,7 @@ class Reply:
     """The reply of one request; it sees sampled tokens only, never drafts."""
 
     def __init__(
-        self,
-        command: Generate,
-        rendered: RenderedPrompt,
-        text: ChatText,
-        vocab_size: int,
+        self, command: Generate, rendered: RenderedPrompt, text: ChatText, vocab_size: int
     ) -> None:
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
