@@ -54,11 +54,11 @@ class Block:
     depth: int = 0
 
     def extends(self, before: Block | None) -> bool:
-        """Whether this is code that was open `before`: unless it is shorter, it begins with that.
+        """Whether this is the code that was `before`: unless it is shorter, it begins with that.
 
         It is shorter after what looked like its last line has become the end of its fence.
         """
-        if before is None or before.closed or self.kind != "code":
+        if before is None or self.kind != "code":
             return False
         known = (before.kind, before.language, before.depth)
         return known == (self.kind, self.language, self.depth)

@@ -112,6 +112,10 @@ async def pictures_wait_with_their_message(app: App, engine: FakeEngine, path: P
     await until(lambda: app.parts.chat.draft.complete and thumbnails(app))
     enter(app, "look")
     await settle()
+    press(app, "queuedTakeBack")
+    await until(lambda: len(thumbnails(app)) == 1)
+    enter(app, "look")
+    await settle()
     assert queued(app) == ["Queued: look, 1 image"] and thumbnails(app) == []
     asked.finish("one")
     asked = await next_asked(engine, 6)

@@ -193,4 +193,5 @@ async def test_one_text_is_counted_at_a_time_then_the_last_and_again_for_another
     assert size.size == DraftTokens(49, 4096 - 49 - GLUE_TOKENS)
     engine.model_to_load = model_info(name="other", tokenizer="u" * 64)
     app.parts.settings.load()
-    await until(lambda: len(engine.counted) == 3 and size.size)
+    await until(lambda: len(engine.counted) == 3)
+    await until(lambda: app.parts.draft_size.size)

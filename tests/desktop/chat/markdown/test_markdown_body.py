@@ -211,6 +211,10 @@ def test_a_listing_gets_a_block_of_its_own(body: MarkdownBody) -> None:
     body.append("```\nmore")
     assert shown(body) == ["see", "x = 1", "more"]
     assert body.findChildren(CodeBlock) == [code]
+    body.set_text("see\n\n```python\nother code")
+    body.append("\nand more")
+    text = body.findChildren(CodeText)[0]
+    assert text.toPlainText() == "other code\nand more"
 
 
 @pytest.mark.parametrize("inner", [BlockText, CodeText])
