@@ -16,7 +16,6 @@ def column_width(page: int) -> int:
 
 
 def in_column(*widgets: QWidget, top: int = 0, bottom: int = 0) -> QHBoxLayout:
-    """Widgets in a column as wide as the conversation."""
     column = QWidget()
     column.setMaximumWidth(WIDEST_PX)
     inside = QVBoxLayout(column)

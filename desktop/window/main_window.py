@@ -214,7 +214,6 @@ class MainWindow(QMainWindow):
             self._parts.settings.load()
 
     async def _set_chosen_model(self) -> bool:
-        """Let the user pick a model folder; returns whether one was picked."""
         path = await chosen_model(self, self._parts.settings.settings)
         if path:
             self._parts.settings.set_model_path(path)
