@@ -31,7 +31,7 @@ class SamplingParams(Settings):
 
     temperature 0 is greedy; top_k 0 means no limit, top_p 0 the likeliest token only. Repetition
     counts prompt and reply without image placeholders, the other penalties only the reply. A None
-    seed is random.
+    seed is random. Without max_tokens the context length and `core.api.limits` limit the reply.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
