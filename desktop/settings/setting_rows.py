@@ -161,7 +161,7 @@ MODEL_ROWS = (
             tr("Precision"),
             tr(
                 "Automatic uses bfloat16 or float32, whichever is faster here, or int8 or int4 if "
-                "memory is short. int8 and int4 take a half and a third of the memory of bfloat16 "
+                "memory is short. int8 and int4 take half and a third of the memory of bfloat16 "
                 "and reply faster; their replies differ."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32"),
@@ -329,7 +329,7 @@ SAMPLING_ROWS = (
         "sampling.min_p",
         lambda: (
             tr("Min p"),
-            tr("Leave out tokens less likely than this share of the most likely token."),
+            tr("Leave out tokens below this share of the most likely token's probability."),
             tr("sampling"),
         ),
     ),
@@ -353,7 +353,7 @@ SAMPLING_ROWS = (
         "sampling.frequency_penalty",
         lambda: (
             tr("Frequency penalty"),
-            tr("Above 0, tokens become less likely the more often the reply has them."),
+            tr("Above 0, tokens become less likely the more often they occur in the reply."),
             tr("repeat sampling"),
         ),
     ),
@@ -447,5 +447,5 @@ def part_texts(part: str) -> tuple[str, str]:
         "Model": (tr("Model"), tr("For all chats. Takes effect when you press Load.")),
         "Memory": (tr("Memory"), tr("For all chats together, from the next message on.")),
         "Writing": (tr("Writing"), tr("For all chats, from the next message on.")),
-        "Appearance": (tr("Appearance"), tr("For this window, at once.")),
+        "Appearance": (tr("Appearance"), tr("For this window. Takes effect at once.")),
     }[part]
