@@ -12,23 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from core.api.params import (
-    FORMAT_TOKENS,
-    THOUGHT_TOKENS,
-    CacheSettings,
-    DraftSettings,
-    ModelSettings,
-    SamplingParams,
-)
+from core.api.params import FORMAT_TOKENS, THOUGHT_TOKENS, ModelSettings
 from desktop.i18n import tr
 from desktop.number_format import number, whole
-from desktop.store.settings import (
-    SHORTEST_INTERVAL,
-    TEXT_SIZES,
-    AheadSettings,
-    AppSettings,
-    WindowSettings,
-)
+from desktop.store.settings import SHORTEST_INTERVAL, TEXT_SIZES, AppSettings
 
 # Checkpoints are at multiples of this, so smaller steps change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default
@@ -36,15 +23,6 @@ Kind = Literal["choice", "switch", "integer", "number"]
 Choice: TypeAlias = tuple[str, object]
 # Title, description, and other words by which people look for a setting.
 Texts: TypeAlias = tuple[str, str, str]
-
-SECTIONS: dict[str, type[BaseModel]] = {
-    "model": ModelSettings,
-    "sampling": SamplingParams,
-    "draft": DraftSettings,
-    "cache": CacheSettings,
-    "ahead": AheadSettings,
-    "window": WindowSettings,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +115,9 @@ class SettingRow:
 @cache
 def _schemas(section: str) -> dict[str, Any]:
     """The schema of each setting of a section, cached since making one takes milliseconds."""
-    found: dict[str, Any] = SECTIONS[section].model_json_schema()["properties"]
+    kind = AppSettings.model_fields[section].annotation
+    assert isinstance(kind, type) and issubclass(kind, BaseModel)
+    found: dict[str, Any] = kind.model_json_schema()["properties"]
     return found
 
 
