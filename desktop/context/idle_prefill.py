@@ -12,7 +12,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation
-from core.api.commands import ReadAhead, Settle
+from core.api.commands import PrefillDraft, PrefillReply
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
@@ -154,10 +154,10 @@ class IdlePrefill(QObject):
 
     def _ask_to_settle(self, chat_path: ChatPath) -> Request[Prepared]:
         conversation = conversation_of(chat_path, self._blobs.path)
-        return self._ask(Settle, conversation, chat_path.key)
+        return self._ask(PrefillReply, conversation, chat_path.key)
 
     def _ask(
-        self, kind: type[Settle] | type[ReadAhead], conversation: Conversation, key: str
+        self, kind: type[PrefillReply] | type[PrefillDraft], conversation: Conversation, key: str
     ) -> Request[Prepared]:
         command = kind(
             conversation=conversation,
@@ -192,7 +192,7 @@ class IdlePrefill(QObject):
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
         if self._draft is not None:
             self._draft.cancel()
-        self._draft = self._ask(ReadAhead, conversation, chat_path.key)
+        self._draft = self._ask(PrefillDraft, conversation, chat_path.key)
         await self._follow(self._draft, chat_path.path[-1].id if chat_path.path else None)
 
     async def _chat_path(self, chat: int | None, draft: Draft) -> ChatPath | None:

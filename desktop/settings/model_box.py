@@ -120,7 +120,7 @@ class ModelBox(QWidget):
             return f"{cancelled} {tr('Press Load to apply these settings.')}".strip()
         why = describe_choice(model.precision, model.choice)
         guessing = model.mtp_refused
-        if not model.joins_steps:
+        if not model.batch_invariant_steps:
             guessing = tr("Speculative decoding is off: it needs another precision or device.")
         parts = (
             cancelled,

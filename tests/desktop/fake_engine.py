@@ -21,9 +21,9 @@ from core.api.commands import (
     Generate,
     IdleWork,
     Last_co,
-    ReadAhead,
+    PrefillDraft,
+    PrefillReply,
     RenderImage,
-    Settle,
 )
 from core.api.errors import (
     EngineDiedError,
@@ -188,9 +188,9 @@ class FakeEngine(EngineClient):
         self.asked: list[Asked] = []
         self.loads: list[ModelSettings] = []
         # Idle work that was asked for, and the numbers of those drafts that were taken back.
-        self.settled: list[Settle] = []
+        self.settled: list[PrefillReply] = []
         self.settling: list[Request[Prepared]] = []
-        self.read: list[ReadAhead] = []
+        self.read: list[PrefillDraft] = []
         self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
@@ -301,10 +301,10 @@ class FakeEngine(EngineClient):
             case Generate():
                 self.asked.append(Asked(command))
                 return self.asked[-1].request
-            case Settle():
+            case PrefillReply():
                 self.settled.append(command)
                 return self._idle(command, self.settling, self.unsettled)
-            case ReadAhead():
+            case PrefillDraft():
                 self.read.append(command)
                 return self._idle(command, self.reading, self.unread)
         request = Request(command, lambda _number: None)
