@@ -152,7 +152,7 @@ def file_in_the_way(folders: Folders) -> str:
 
 def folder_for_the_chats(folders: Folders) -> str:
     folders.database.mkdir()
-    return "chats.db is no file"
+    return "chats.db is not a file"
 
 
 def folder_for_the_lock(folders: Folders) -> str:
