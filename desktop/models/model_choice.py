@@ -1,7 +1,7 @@
 """Let the user pick a model folder, or one of the models in a folder.
 
-A folder may be a model, a folder of models, or the Hugging Face cache. Models are found by names and
-the cache's `refs/main`, in a thread since a disk may block.
+A folder may be a model, a folder of models, or the Hugging Face cache. Models are found by names
+and the cache's `refs/main`, in a thread since a disk may block.
 """
 
 from __future__ import annotations

@@ -347,16 +347,20 @@ def test_a_log_that_a_power_cut_has_torn_is_no_damage(path: Path, qloop: Loop) -
     assert f"{SECRET} late 38" in all_texts(path)
 
 
-@pytest.mark.parametrize("rest", [b"", b"S"])
+@pytest.mark.parametrize(("rest", "backed_up"), [(b"", True), (b"S", True), (b"", False)])
 def test_H7_a_log_without_its_file_is_kept_and_the_backup_takes_their_place(
-    path: Path, qloop: Loop, rest: bytes
+    path: Path, qloop: Loop, rest: bytes, backed_up: bool
 ) -> None:
-    back_up(path)
+    if backed_up:
+        back_up(path)
     log = late_turns(path, 40).read_bytes()
     path.write_bytes(rest)
     with opened(path) as database:
         assert "was damaged" in database.notice
-        assert_others_whole(paths_of(database, qloop), but=0)
+        if backed_up:
+            assert_others_whole(paths_of(database, qloop), but=0)
+        # What the lost chats held is forgotten by the engine.
+        assert database.run_now(chats.next_to_forget) == (1, None)
     (kept,) = damaged_files(path)
     assert kept.read_bytes() == rest and Path(f"{kept}-wal").read_bytes() == log
 
