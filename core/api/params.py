@@ -12,21 +12,6 @@ Precision = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 StopString = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
-# Default limits of a reply, where the user sets none.
-# A context of 262,144 tokens holds a megabyte of English. Everything sent of a reply of this size
-# fits into one frame, even if JSON spells each character in six.
-LONGEST_REPLY_BYTES = 4 * 2**20
-# Tokens of an answer in a given format, which a small model may never end, and of a thought.
-FORMAT_TOKENS = 2_048
-THOUGHT_TOKENS = 16_384
-# A formatted reply or a thought ends when its last tokens are one sequence of at most LOOP_PERIOD
-# tokens repeated LOOP_TIMES times, LOOP_TOKENS at least. Equal rows of a table repeat less often,
-# and the user can continue a longer repetition.
-LOOP_PERIOD = 256
-LOOP_TIMES = 16
-LOOP_TOKENS = 1_024
-
-
 class Frozen(BaseModel):
     """Base class of wire messages: immutable, unknown fields rejected, bytes as base64."""
 
@@ -46,7 +31,7 @@ class SamplingParams(Settings):
 
     temperature 0 is greedy; top_k 0 means no limit, top_p 0 the likeliest token only. Repetition
     counts prompt and reply without image placeholders, the other penalties only the reply. A None
-    seed is random.
+    seed is random. Without max_tokens the context length and `core.api.limits` limit the reply.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None

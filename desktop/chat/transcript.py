@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import CUT_SHORT, Generated
-from core.api.params import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
+from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.api.reply_format import ReplyFormat
 from core.api.stats import ContextPart, RequestStats
 from desktop.i18n import tr

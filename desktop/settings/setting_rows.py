@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from core.api.params import FORMAT_TOKENS, THOUGHT_TOKENS, ModelSettings
+from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
+from core.api.params import ModelSettings
 from desktop.i18n import tr
 from desktop.number_format import number, whole
 from desktop.store.settings import SHORTEST_INTERVAL, TEXT_SIZES, AppSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.api.errors import InvalidRequestError
-from core.api.params import FORMAT_TOKENS
+from core.api.limits import FORMAT_TOKENS
 from core.api.reply_format import ReplyFormat
 from core.replay.chats import read_script
 from core.replay.steps import Send

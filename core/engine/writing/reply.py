@@ -13,7 +13,7 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import FinishReason
-from core.api.params import (
+from core.api.limits import (
     FORMAT_TOKENS,
     LONGEST_REPLY_BYTES,
     LOOP_PERIOD,

@@ -11,7 +11,8 @@ import pytest
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.events import Generated, Prefilling
-from core.api.params import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS, DraftSettings, SamplingParams
+from core.api.limits import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
+from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
 from core.engine.writing import reply
