@@ -161,7 +161,7 @@ def other_database(path: Path) -> None:
     ("break_it", "place", "expected"),
     [
         (put_file, "", "can't be used"),
-        (Path.mkdir, "chats.db", "chats.db is no file"),
+        (Path.mkdir, "chats.db", "chats.db is not a file"),
         (Path.mkdir, "lock", "lock can't be used: Is a directory"),
         (put_file, "pictures", "pictures can't be used"),
         (put_file, "logs", "logs can't be used"),
