@@ -11,7 +11,7 @@ from itertools import takewhile
 import torch
 
 from core.api.chat import AssistantMessage, Conversation, TextPart, UserMessage
-from core.api.commands import IdleWork, Settle
+from core.api.commands import IdleWork, PrefillReply
 from core.api.events import Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Usage
@@ -34,7 +34,7 @@ DRAFT_MARGIN = 64
 DUMMIES = ("A", "1")
 
 
-class Ahead:
+class IdlePrefill:
     def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
         self._loaded = loaded
         self._command = command
@@ -51,10 +51,10 @@ class Ahead:
             )
             images = pictures.segments
             shown = self._render(command.conversation, images)
-            stable = settled if isinstance(command, Settle) else read_ahead
+            stable = reply_runs if isinstance(command, PrefillReply) else draft_runs
             messages = MessageMap.of(command.conversation, shown.message_starts)
             tokens = 0
-            if isinstance(command, Settle) and _is_paused(command.conversation):
+            if isinstance(command, PrefillReply) and _is_paused(command.conversation):
                 # Continuing is likelier than a new turn, which mostly shares its runs.
                 tokens += self._prefill(shown.prompt, pictures, messages)
                 loaded.cache.end_use()
@@ -65,7 +65,7 @@ class Ahead:
             loaded.cache.end_use()
             loaded.catalog.drop_fresh()
         # A settled reply is in the context as later turns show it.
-        settles = isinstance(command, Settle) and bool(runs)
+        settles = isinstance(command, PrefillReply) and bool(runs)
         return self._prepared(
             tokens, pictures, shown, self._along(runs) if settles else shown.prompt
         )
@@ -124,14 +124,14 @@ class Ahead:
 Render = Callable[[Conversation, list[Image]], Prompt]
 
 
-def settled(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+def reply_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
     """The runs up to the last reply's end of turn, as any next message will show them."""
     one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
     common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
 
 
-def read_ahead(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
     """The runs of a draft up to the last picture's end, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
     ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]

@@ -8,7 +8,7 @@ import pytest
 
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
-from desktop.context.ahead import LONG_TEXT
+from desktop.context.idle_prefill import LONG_TEXT
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.window.window_parts import WindowParts

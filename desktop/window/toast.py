@@ -1,7 +1,6 @@
-"""A short message over the conversation, with one thing to do about it.
+"""A short message over the conversation, with an optional action.
 
-News go by themselves. Warnings and errors stay until they are closed: a reason that vanishes while
-nobody looks is lost.
+Information disappears by itself; warnings and errors stay until they are closed.
 """
 
 from __future__ import annotations
@@ -13,29 +12,29 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from desktop import theme
+from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.plain_text import shortened
-from desktop.words.frame import CLOSE_MESSAGE, MESSAGE
 
 SHOWN_FOR_MS = 8_000
 MARGIN = 10
 GAP = 12
-# Left and right of all, within what the style sheet leaves free.
+# Margins and the style sheet's padding.
 RIM = 14 + 8
-# A label breaks its line where there is just room.
+# A label breaks a line that just fits.
 SPARE = 2
 MOST_CHARACTERS = 400
-# Of so many things that went wrong the oldest are no news.
+# Older warnings and errors are dropped.
 MOST_STANDING = 20
 
 Kind = Literal["info", "warning", "error"]
 
 
 class Toast(QFrame):
-    """Shows one message at a time over `owner`, on top of `below`; the next one takes its place.
+    """Shows one message at a time over `owner`, above `below`.
 
-    Warnings and errors come back after what was said over them.
+    Warnings and errors come back after later messages.
     """
 
     def __init__(self, owner: QWidget, below: QWidget) -> None:
@@ -43,15 +42,15 @@ class Toast(QFrame):
         self._owner = owner
         self._below = below
         self.setObjectName("toast")
-        self.setAccessibleName(MESSAGE)
+        self.setAccessibleName(tr("Message"))
         self._action: Callable[[], None] | None = None
         self._chat: int | None = None
-        # What went wrong and was not closed, oldest first: words and kind.
+        # Warnings and errors that weren't closed, oldest first.
         self._standing: list[tuple[str, Kind]] = []
         self._words = Label(name="toastText", wraps=True)
         self._button = Button(name="toastAction")
         self._button.clicked.connect(self._act)
-        self._close = IconButton("close", CLOSE_MESSAGE, name="toastClose")
+        self._close = IconButton("close", tr("Close this message"), name="toastClose")
         self._close.clicked.connect(self._on_closed)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 8, 8, 8)
@@ -72,8 +71,7 @@ class Toast(QFrame):
         action: tuple[str, Callable[[], None]] | None = None,
         chat: int | None = None,
     ) -> None:
-        """Show `words`; `action` is a button's text and what it does, for news, and `chat` the chat
-        it needs."""
+        """`action` is a button's text and function; `chat` the chat it needs."""
         self._chat = chat
         words = shortened(words, MOST_CHARACTERS)
         if kind != "info":
@@ -96,7 +94,7 @@ class Toast(QFrame):
             self._button.set_words(action[0])
             self._button.setAccessibleName(action[0])
         self.setProperty("kind", kind)
-        # The style sheet looks at this property for the parts too.
+        # The style sheet uses this property for the parts too.
         for widget in (self, self._words, self._button):
             theme.restyle(widget)
         self._close.setIcon(theme.icon("close", "window" if kind == "info" else "text"))
@@ -105,7 +103,6 @@ class Toast(QFrame):
         self.raise_()
 
     def _show_standing(self) -> None:
-        """Show what went wrong and was not closed, or nothing."""
         self._timer.stop()
         self._chat = None
         if self._standing:
@@ -119,7 +116,7 @@ class Toast(QFrame):
         self._show_standing()
 
     def keep_only(self, chats: Container[int]) -> None:
-        """Hide a message whose action needs a chat that is not among these."""
+        """Hide a message whose action needs a chat that isn't one of these."""
         if self._chat is not None and self._chat not in chats:
             self._show_standing()
 

@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from core.api.chat import AssistantMessage, Conversation, ImagePart, TextPart, UserMessage
-from core.api.commands import Command, Flush, Generate, LoadModel, ReadAhead, Settle, UnloadModel
+from core.api.commands import (
+    Command,
+    Flush,
+    Generate,
+    LoadModel,
+    PrefillDraft,
+    PrefillReply,
+    UnloadModel,
+)
 from core.api.errors import MissingFileError
 from core.api.events import Done, Event, Failed, Finished, Prepared
 from core.api.params import ModelSettings, Probe, SamplingParams
 from core.api.stats import CacheBytes, Miss, Place, RequestStats
-from core.engine.request_log import KEYS, log_line
+from core.worker.worker import KEYS, log_line
 
 SECRET = "secret"
 CHAT = Conversation(
@@ -79,9 +87,11 @@ def test_W1_a_reply_s_line_has_the_numbers_and_no_word_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "key"), [(Settle, "settled_tokens"), (ReadAhead, "read_ahead_tokens")]
+    ("kind", "key"), [(PrefillReply, "settled_tokens"), (PrefillDraft, "read_ahead_tokens")]
 )
-def test_idle_work_s_line_says_what_it_read(kind: type[Settle] | type[ReadAhead], key: str) -> None:
+def test_idle_work_s_line_says_what_it_read(
+    kind: type[PrefillReply] | type[PrefillDraft], key: str
+) -> None:
     last = Prepared(request=6, tokens=8, encoded=1, bytes=CacheBytes(kv=3))
     read = line(kind(request=6, conversation=CHAT, chat="k2"), last)
     others = {"settled_tokens", "read_ahead_tokens"} - {key}
@@ -93,7 +103,7 @@ def test_M2_a_line_tells_one_chat_from_another_and_holds_no_key() -> None:
     """A deleted chat's key must not outlive it in a log."""
     done = Prepared(request=6, tokens=8, encoded=0, bytes=CacheBytes())
     keys = ["a1" * 16, "b2" * 16, "a1" * 16]
-    lines = [line(Settle(request=6, conversation=CHAT, chat=key), done) for key in keys]
+    lines = [line(PrefillReply(request=6, conversation=CHAT, chat=key), done) for key in keys]
     first, other, again = (each["chat"] for each in lines)
     assert first and first == again != other
     assert not any(key[:8] in json.dumps(lines) for key in keys)

@@ -1,4 +1,4 @@
-"""The KV slab: contiguous keys and values of the one sequence being worked on."""
+"""The KV buffer: contiguous keys and values of the one sequence being worked on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.layers.memory import FullAttentionSpec, LayerSpec
 
-# Rows the slab grows by: small beside any context, and few enough calls.
+# Rows the KV buffer grows by: small beside any context, and few enough calls.
 GROWTH = 1_024
 
 
@@ -37,7 +37,7 @@ class KVRows:
         return kinds == {layer: {kind} for layer, kind in declared.items()}
 
 
-class KVSlab:
+class KVBuffer:
     """Rows 0..capacity of keys and values per full-attention layer, in one allocation of `limit`
     rows. A CPU backs only written rows, and `capacity` counts those in steps; a GPU has all at
     once. `make_room(num_bytes)` is called before it grows and may raise."""
@@ -59,10 +59,10 @@ class KVSlab:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self.capacity = 0
 
-    def beside(self, limit: int) -> KVSlab:
-        slab = KVSlab((), self._device, limit)
-        slab._specs = self._specs
-        return slab
+    def beside(self, limit: int) -> KVBuffer:
+        kv_buffer = KVBuffer((), self._device, limit)
+        kv_buffer._specs = self._specs
+        return kv_buffer
 
     @property
     def bytes_per_token(self) -> int:
@@ -75,7 +75,7 @@ class KVSlab:
     def reserve(self, num_tokens: int) -> None:
         """Make room for that many rows. Raises ValueError past the limit."""
         if num_tokens > self._limit:
-            raise ValueError(f"{num_tokens} rows do not fit a slab of {self._limit}")
+            raise ValueError(f"{num_tokens} rows do not fit a KV buffer of {self._limit}")
         if num_tokens <= self.capacity:
             return
         capacity = min(self._limit, -(-num_tokens // self._step) * self._step)

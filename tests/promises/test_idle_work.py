@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 
-from core.api.chat import ImagePart, Message
-from core.api.commands import ReadAhead, Settle
+from core.api.chat import Message
 from core.api.errors import PromptTooLongError, RequestCancelled
-from core.api.events import Prepared
 from core.api.params import CacheSettings, SamplingParams
-from core.engine.cancel import CancelFlag
-from core.engine.loaded import LoadedModel
-from tests.promises.machine import DEFAULT, CountdownFlag, Machine, last_end, user, words
+from tests.promises.fixtures import PictureOf
+from tests.promises.machine import CountdownFlag, Machine, last_end, user, words
 
 FIVE = SamplingParams(temperature=0, max_tokens=5)
 
 
-def prepare(
-    machine: Machine,
-    messages: Sequence[Message],
-    kind: type[Settle] | type[ReadAhead] = Settle,
-    cache: CacheSettings = DEFAULT,
-    flag: CancelFlag | None = None,
-) -> Prepared:
-    """Do idle work, and check its counters against what went through the model."""
-    machine.model.forget()
-    conversation = {"messages": tuple(messages)}
-    command = kind.model_validate(
-        {"request": 1, "conversation": conversation, "cache": cache}, strict=False
-    )
-    done = machine.engine.prepare(command, flag or CancelFlag())
-    assert done.tokens == sum(machine.model.fed)
-    assert done.encoded == machine.model.num_encoded
-    machine.cache.check_integrity()
-    return done
-
-
 def test_S1_after_settling_only_the_new_message_is_read(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
     asked: list[Message] = [user(picture(1), "what is it?")]
     first = machine.ask(asked)
     settled = [*asked, first.reply]
-    done = prepare(machine, settled)
+    done = machine.settle(settled)
     assert done.tokens > len(first.ids) and done.encoded == 0
     answer = machine.same_as_cold([*settled, user("and now?")])
     before_reply = last_end(first.finished.prompt_ids)
@@ -58,29 +33,23 @@ def test_W2_what_settling_tells_of_the_context_ends_with_the_reply_it_settled(
     asked: list[Message] = [user("what is it?")]
     first = machine.ask(asked)
     settled = [*asked, first.reply]
-    done = prepare(machine, settled)
+    done = machine.settle(settled)
     before_reply = last_end(first.finished.prompt_ids)
     assert done.parts[-1].end == before_reply + done.tokens
     assert done.checkpoints[-1].token == done.parts[-1].end
     # Once more, with nothing left to read, it tells the same.
-    assert prepare(machine, settled).parts == done.parts
-
-
-def test_S1_settling_twice_reads_nothing_more(machine: Machine) -> None:
-    asked: list[Message] = [user("hi")]
-    settled = [*asked, machine.ask(asked).reply]
-    assert prepare(machine, settled).tokens > 0
-    assert prepare(machine, settled).tokens == 0
+    again = machine.settle(settled)
+    assert again.tokens == 0 < done.tokens and again.parts == done.parts
 
 
 def test_S1_what_is_settled_already_leaves_the_chat_worked_on_where_it_is(machine: Machine) -> None:
     chat: list[Message] = [user(words(40))]
     settled = [*chat, machine.ask(chat).reply]
-    prepare(machine, settled)
+    machine.settle(settled)
     other = [user(words(40, "other"))]
     machine.ask(other)
     keys = machine.cache.tree.keys(machine.prompt(other))
-    assert prepare(machine, settled).tokens == 0
+    assert machine.settle(settled).tokens == 0
     assert {machine.cache.tier_of(key) for key in keys} == {"slab"}
     assert machine.same_as_cold([*settled, user("And?")]).evaluated < 30
 
@@ -88,7 +57,7 @@ def test_S1_what_is_settled_already_leaves_the_chat_worked_on_where_it_is(machin
 def test_S5_the_stop_survives_settling(machine: Machine) -> None:
     asked: list[Message] = [user(words(30))]
     first = machine.ask(asked)
-    prepare(machine, [*asked, first.reply])
+    machine.settle([*asked, first.reply])
     again = machine.same_as_cold(asked)
     assert again.evaluated == 0 and again.ids == first.ids
 
@@ -99,7 +68,7 @@ def test_M6_interrupted_settling_keeps_what_it_finished(machine: Machine) -> Non
     settled = [*asked, machine.ask(asked, sampling=long).reply]
     # One look before each run and between its layers: stop inside the third run.
     with pytest.raises(RequestCancelled):
-        prepare(machine, settled, flag=CountdownFlag(2 * 5 + 2))
+        machine.settle(settled, flag=CountdownFlag(2 * 5 + 2))
     machine.cache.check_integrity()
     answer = machine.same_as_cold([*settled, user("more")])
     first_read = last_end(machine.ask(asked).finished.prompt_ids)
@@ -112,7 +81,7 @@ def test_S12_with_checkpoints_off_nothing_is_settled(machine: Machine) -> None:
     off = CacheSettings(count=0, interval=1)
     asked: list[Message] = [user("hi")]
     first = machine.ask(asked, cache=off)
-    assert prepare(machine, [*asked, first.reply], cache=off).tokens == 0
+    assert machine.settle([*asked, first.reply], cache=off).tokens == 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -120,7 +89,7 @@ def test_X3_settling_under_a_small_count_changes_no_bit(machine: Machine, count:
     small = CacheSettings(count=count, interval=1)
     asked: list[Message] = [user("hi")]
     settled = [*asked, machine.ask(asked, cache=small).reply]
-    prepare(machine, settled, cache=small)
+    machine.settle(settled, cache=small)
     assert machine.cache.num_states() <= count
     answer = machine.same_as_cold([*settled, user("more")], cache=small)
     assert answer.stats.miss is None
@@ -131,7 +100,7 @@ def test_T3_a_stopped_reply_settles_and_goes_on(machine: Machine) -> None:
     stopped = machine.ask(asked, stop_after_tokens=3, sampling=FIVE)
     assert stopped.finished.reason == "cancelled"
     held = [*asked, stopped.paused]
-    prepare(machine, held)
+    machine.settle(held)
     goes_on = machine.same_as_cold(held, sampling=FIVE)
     assert goes_on.evaluated == 0 and goes_on.stats.miss is None
     assert goes_on.finished.prompt_ids == stopped.finished.prompt_ids + stopped.ids
@@ -139,46 +108,44 @@ def test_T3_a_stopped_reply_settles_and_goes_on(machine: Machine) -> None:
     assert whole is not None
     assert tuple(whole.unpack())[:3] == stopped.ids
     assert goes_on.reply.text.startswith(stopped.reply.text.rstrip("\ufffd"))
-    prepare(machine, [*asked, goes_on.paused])
+    machine.settle([*asked, goes_on.paused])
     after = machine.same_as_cold([*asked, goes_on.paused, user("more")])
     assert after.stats.miss is None
 
 
-def test_T3_a_reply_stopped_while_thinking_settles_with_an_empty_answer(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
-    machine = Machine(loaded_of("thinking"))
+@pytest.mark.parametrize("machine", ["thinking"], indirect=True)
+def test_T3_a_reply_stopped_while_thinking_settles_with_an_empty_answer(machine: Machine) -> None:
     asked: list[Message] = [user("hi")]
     stopped = machine.ask(asked, stop_after_tokens=3, thinking=True)
     assert stopped.reply.text == "" and stopped.reply.reasoning
     held = [*asked, stopped.paused]
-    assert prepare(machine, held).tokens > 0
+    assert machine.settle(held).tokens > 0
     assert machine.same_as_cold([*held, user("more")]).stats.miss is None
 
 
 def test_I1_a_picture_read_ahead_is_neither_encoded_nor_read_on_send(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
-    done = prepare(machine, [user(picture(1))], ReadAhead)
+    done = machine.read_ahead([user(picture(1))])
     assert done.encoded == 1 and done.tokens > 0
     answer = machine.same_as_cold([user(picture(1), "what is it?")])
     assert answer.reused == done.tokens and answer.stats.images_encoded == 0
 
 
 def test_I3_a_picture_taken_out_again_leaves_nothing_behind(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
     asked: list[Message] = [user("hi")]
     settled = [*asked, machine.ask(asked).reply]
-    prepare(machine, settled)
-    prepare(machine, [*settled, user(picture(1))], ReadAhead)
+    machine.settle(settled)
+    machine.read_ahead([*settled, user(picture(1))])
     answer = machine.same_as_cold([*settled, user("no picture")])
     assert answer.stats.miss is None and answer.stats.images_in_prompt == 0
 
 
 def test_a_long_draft_is_read_up_to_a_grid_cut_well_before_the_caret(machine: Machine) -> None:
     draft = user(words(100))
-    done = prepare(machine, [draft], ReadAhead)
+    done = machine.read_ahead([draft])
     end = last_end(machine.prompt([draft]).ids(0)) - 1
     assert done.tokens % 64 == 0 and 64 <= end - done.tokens < 128 + 1
     longer = user(words(100) + " and more")
@@ -186,11 +153,11 @@ def test_a_long_draft_is_read_up_to_a_grid_cut_well_before_the_caret(machine: Ma
 
 
 def test_a_short_draft_reads_no_text_of_its_own(machine: Machine) -> None:
-    assert prepare(machine, [user("a few words")], ReadAhead).tokens == 0
+    assert machine.read_ahead([user("a few words")]).tokens == 0
 
 
 def test_M8_a_draft_longer_than_the_context_is_left_to_the_request(machine: Machine) -> None:
     too_long = [user(words(3000))]
-    assert prepare(machine, too_long, ReadAhead).tokens == 0
+    assert machine.read_ahead(too_long).tokens == 0
     with pytest.raises(PromptTooLongError):
         machine.ask(too_long)
