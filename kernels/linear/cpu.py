@@ -53,8 +53,6 @@ class PackedMatrix(Matrix):
 
 
 class PackedFormat(PlainFormat):
-    """Packed weights in their own type."""
-
     is_plain = False
 
     def __init__(self, rows: int | None) -> None:

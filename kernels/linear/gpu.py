@@ -43,7 +43,6 @@ class Int8Weight:
         return self.values.nbytes + self.scale.nbytes
 
     def aligned(self, inputs: Tensor) -> Tensor:
-        """Rows [n, num_inputs] as wide as the weight."""
         return inputs
 
     def times(self, inputs: Tensor) -> Tensor:
@@ -118,7 +117,6 @@ def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
 
 
 def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
-    """As `int8_linear`, with 4-bit groups."""
     outputs = _outputs(inputs, weight.shape)
     _int4_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,

@@ -175,7 +175,6 @@ def halve(values: Tensor) -> Tensor:
 
 
 def unhalve(halves: Tensor) -> Tensor:
-    """What `halve` gave -> uint8 [outputs, inputs]."""
     return torch.stack((halves & 15, halves >> 4), dim=2).flatten(1)
 
 
@@ -186,7 +185,6 @@ def multiplies_int4() -> bool:
 
 @cache
 def _is_fast() -> bool:
-    """Tried out once, in some milliseconds."""
     return keeps_up(*_products())
 
 
@@ -256,7 +254,6 @@ def in_whole_groups(rows: Tensor) -> Tensor:
 
 
 def _with_rows(tensor: Tensor, missing: int) -> Tensor:
-    """`missing` rows of zeros more."""
     if missing == 0:
         return tensor
     return torch.cat((tensor, tensor.new_zeros(missing, *tensor.shape[1:])))

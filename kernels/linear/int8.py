@@ -48,7 +48,7 @@ def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class IntegerMatrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) in oneDNN's layout for integers."""
+    """A `Matrix` in oneDNN's integer layout."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
         """int8 `values` [outputs, inputs], `scales` [outputs, 1]; `rows` multiplied at once."""
@@ -111,7 +111,6 @@ class Int8Format:
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """As `WeightFormat`: a row has one scale here."""
         return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:

@@ -82,7 +82,6 @@ def sources() -> str:
 
 
 def find_out(name: str, find: Callable[[], str]) -> str:
-    """A `Recall` that remembers nothing."""
     return find()
 
 
@@ -205,7 +204,6 @@ def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
 
 
 def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
-    """Calls like a model's in `dtype` with these `shapes`."""
     numbers = Numbers(device, dtype)
     for shape in sorted(shapes, key=repr):
         match shape:
