@@ -49,7 +49,6 @@ class Int8Weight:
         return int8_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        """Some rows [outputs, num_inputs] in `dtype`, without other temporaries."""
         values, scale = self.values[outputs], self.scale[outputs, None]
         room = torch.empty(values.shape, dtype=dtype, device=values.device)
         return torch.mul(values, scale, out=room)
@@ -82,7 +81,6 @@ class Int4Weight:
         return int4_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        """Some rows [outputs, num_inputs] in `dtype`, without other temporaries."""
         return dequantise_int4(Int4Weight(self.pairs[outputs], self.scales[outputs]), dtype)
 
 

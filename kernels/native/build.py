@@ -92,7 +92,7 @@ def keep_to_ourselves(folder: Path) -> None:
 
 
 def _whole(folder: Path) -> Path | None:
-    """The library if its bytes match its name; damaged ones are deleted."""
+    """The library, if its bytes match its name; damaged ones are deleted."""
     for path in folder.glob(f"kernels-{_digest()}-*.so"):
         try:
             if not path.is_symlink() and path.stem.rpartition("-")[2] == _digest_of(path):
@@ -261,7 +261,7 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its descendants, including those in other sessions."""
+    """Kill the process and all its descendants."""
     try:
         started = psutil.Process(process.pid).children(recursive=True)
     except psutil.Error:
