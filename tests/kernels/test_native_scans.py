@@ -37,14 +37,17 @@ class Scan(NamedTuple):
 
 ONE = Scan("mamba1", mamba1.make_case, mamba1.equation, mamba1.assert_near)
 TWO = Scan("mamba2", mamba2.make_case, mamba2.equation, near_the_largest)
+BFLOAT16 = torch.bfloat16
+FLOAT32 = torch.float32
 # Mamba-1: channels and states: a register, more than a part, more than are held at once. Mamba-2:
-# heads, their width, groups and states.
+# heads, their width, groups and states; its inputs are float32.
+ONES = ((16, 1), (16, 16), (80, 5), (160, 16), (48, 64), (144, 23))
+TWOS = ((1, 1, 1, 16), (4, 33, 2, 48), (24, 64, 1, 128), (2, 256, 2, 272))
 SIZES = [
-    *((ONE, each) for each in ((16, 1), (16, 16), (80, 5), (160, 16), (48, 64), (144, 23))),
-    *((TWO, each) for each in ((1, 1, 1, 16), (4, 33, 2, 48), (24, 64, 1, 128), (2, 256, 2, 272))),
+    *((ONE, sizes, dtype) for sizes in ONES for dtype in (FLOAT32, BFLOAT16)),
+    *((TWO, sizes, FLOAT32) for sizes in TWOS),
 ]
-ANY = pytest.mark.parametrize(("scan", "sizes"), [(ONE, (144, 16)), (TWO, (6, 33, 2, 48))])
-TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+ANY = [(ONE, (144, 16), FLOAT32), (ONE, (144, 16), BFLOAT16), (TWO, (6, 33, 2, 48), FLOAT32)]
 
 
 def run(scan: Scan, case: Case, way: str = "run_", ops: Any = None) -> Results:
@@ -60,8 +63,7 @@ def part(case: Case, rows: slice, state: Tensor) -> Case:
     return inputs[rows], b[rows], c[rows], steps[rows], rate, skip, state
 
 
-@TYPES
-@pytest.mark.parametrize(("scan", "sizes"), SIZES)
+@pytest.mark.parametrize(("scan", "sizes", "dtype"), SIZES)
 @pytest.mark.parametrize("tokens", [1, 31, 32, 33, 100])
 def test_it_is_the_equation(
     scan: Scan, tokens: int, sizes: tuple[int, ...], dtype: torch.dtype
@@ -73,8 +75,7 @@ def test_it_is_the_equation(
         assert not torch.equal(found[0], run(scan, case, ops=PLAIN_OPS)[0])
 
 
-@TYPES
-@ANY
+@pytest.mark.parametrize(("scan", "sizes", "dtype"), ANY)
 def test_a_run_has_the_bits_of_its_parts_and_of_its_tokens(
     scan: Scan, sizes: tuple[int, ...], dtype: torch.dtype
 ) -> None:
@@ -98,9 +99,11 @@ def test_a_channel_depends_on_no_other() -> None:
     assert torch.equal(found, whole[:, some]) and torch.equal(left, after[:, some])
 
 
-@ANY
-def test_bits_depend_on_no_number_of_threads(scan: Scan, sizes: tuple[int, ...]) -> None:
-    case = scan.make(100, *sizes)
+@pytest.mark.parametrize(("scan", "sizes", "dtype"), ANY)
+def test_bits_depend_on_no_number_of_threads(
+    scan: Scan, sizes: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    case = scan.make(100, *sizes, dtype=dtype)
     expected = run(scan, case)
     for threads in (2, 3, 4):
         torch.set_num_threads(threads)
