@@ -28,7 +28,7 @@ def given(case: Case, device: torch.device) -> SpaceInputs:
     """What the kernel gets: views, in their types."""
     *rough, rate, skip = case[:-1]
     views = [strided(each.to(device), 3) for each in rough]
-    return SpaceInputs(*views, rate.to(device), skip.to(device))
+    return SpaceInputs._make([*views, rate.to(device), skip.to(device)])
 
 
 def assert_follows(scan: Scan, found: tuple[Tensor, Tensor], case: Case) -> None:
