@@ -67,14 +67,12 @@ def step_capture() -> Capture | None:
 
 
 def _delta(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
-    """The kernel if it takes such keys, else plain torch."""
     return lambda given, state: (kernel if given.keys.shape[2] <= _WIDEST_KEY else plain)(
         given, state
     )
 
 
 def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
-    """The kernel if it takes such states, else plain torch."""
     return lambda given, state: (kernel if given.b.shape[-1] <= widest else plain)(given, state)
 
 

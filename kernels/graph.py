@@ -87,7 +87,7 @@ class Graph:
         to.copy_(numbers)
 
     def part(self) -> None:
-        """As `Tracer`: a graph is replayed whole, in milliseconds."""
+        """A graph is replayed whole, in milliseconds."""
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
         assert self._replay is not None
@@ -112,7 +112,7 @@ class Graph:
 def capture_step(
     device: torch.device, capture: CaptureLaunches, token: int, step: Callable[[Tracer], Tensor]
 ) -> tuple[Graph, Tensor]:
-    """As `Capture` (kernels.common.trace), for steps on `device`."""
+    """A `Capture` of steps on `device`."""
     graph = Graph(device, token)
     return graph, graph.note(capture, step)
 

@@ -196,7 +196,7 @@ class GpuExperts(ExpertBank):
         return self._activation(rows).contiguous()
 
     def _tiles_of_one(self, ids: Tensor) -> tuple[_Tiles, _Tiles]:
-        """Tiles of one token; the constant part is made once, before capture."""
+        """The constant part is made once, before capture."""
         k = ids.shape[1]
         if k not in self._of_steps:
             first = torch.arange(k + 1, device=ids.device)
@@ -207,7 +207,7 @@ class GpuExperts(ExpertBank):
 
 
 def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Tiles]:
-    """For ascending `ids`: as many tiles as could be needed, some of them empty."""
+    """For ascending `ids`; some tiles may be empty."""
     experts = torch.arange(count + 1, dtype=ids.dtype, device=ids.device)
     starts = torch.searchsorted(ids.contiguous(), experts)  # of the rows of each expert
     tiles = (starts.diff() + _ROWS - 1) // _ROWS
@@ -222,8 +222,6 @@ def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Ti
 
 
 class _Bank:
-    """Matrices of one kind and size, and their addresses."""
-
     def __init__(self, matrices: Sequence[Matrix]) -> None:
         self._held = [_held(matrix) for matrix in matrices]
         first = self._held[0]

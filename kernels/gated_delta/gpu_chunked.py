@@ -68,7 +68,7 @@ def row_slice(
     KEY_DIM: tl.constexpr,
     SLICE: tl.constexpr,
 ) -> tl.tensor:
-    """Columns at .. at + SLICE of one head's rows: [CHUNK, SLICE] in float32."""
+    """Columns at .. at + SLICE of rows: [CHUNK, SLICE] in float32."""
     column = at + tl.arange(0, SLICE)[None, :]
     return tl.load(
         heads + token.to(tl.int64)[:, None] * stride + column,

@@ -20,7 +20,7 @@ _MANY = 1024  # patches of a picture of 512 by 512
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """Whether this processor's oneDNN multiplies in `dtype`."""
+    """Whether oneDNN multiplies in `dtype` here."""
     if not torch.backends.mkldnn.is_available():
         return False
     return dtype == torch.float32 or (
@@ -32,7 +32,6 @@ class PackedMatrix(Matrix):
     """A `Matrix` as an opaque copy of the weight, and its bias."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int | None) -> None:
-        """With None for `rows` there are no slices, and few rows are slow."""
         usual = _MANY if rows is None else 1
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, usual)
         self._bias = bias
@@ -53,8 +52,6 @@ class PackedMatrix(Matrix):
 
 
 class PackedFormat(PlainFormat):
-    """Packed weights in their own type."""
-
     is_plain = False
 
     def __init__(self, rows: int | None) -> None:

@@ -27,7 +27,7 @@ _FLOATS = 2**24  # numbers turned into floats at a time: enough to keep a whole 
 
 
 class GpuMatrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) of integers on the device."""
+    """An integer `Matrix` on the device."""
 
     def __init__(self, weight: Int8Weight | Int4Weight, bias: Tensor | None) -> None:
         self.weight, self.bias = weight, bias

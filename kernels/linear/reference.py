@@ -28,7 +28,7 @@ class Matrix(Protocol):
         ...
 
     def step(self, inputs: Tensor) -> Tensor:
-        """The same of a token that is generated."""
+        """As a call, for a generated token."""
         return self(inputs)
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
@@ -78,8 +78,6 @@ class WeightFormat(Protocol):
 
 
 class PlainMatrix(Matrix):
-    """The weight as published, multiplied by torch."""
-
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight = weight
         self.bias = bias
@@ -99,7 +97,6 @@ class PlainFormat:
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """As `WeightFormat`: these are floats."""
         return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:

@@ -69,7 +69,6 @@ def _scan(
     BLOCK: tl.constexpr,
     CHANNELS: tl.constexpr,
 ) -> None:
-    """Programs (some channels)."""
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     row = tl.arange(0, BLOCK)
     here = row[:, None] * channels + channel[None, :]

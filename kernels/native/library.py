@@ -140,7 +140,7 @@ def compiled(check: Callable[[], None] | None = None) -> Library | None:
 
 
 def why_none() -> str:
-    """Why there are no compiled kernels, for a person to read; empty if there are."""
+    """Why there are no compiled kernels, for a person to read."""
     found = _found()
     return "" if isinstance(found, Library) else found
 
@@ -159,9 +159,7 @@ def _found(check: Callable[[], None] | None = None) -> Library | str:
 
 
 def _chosen(check: Callable[[], None] | None) -> Library | str:
-    """The compiled library, else a shipped one of the newest or the wished level, else the reason
-    for neither.
-    """
+    """The compiled library, else a shipped one, else the reasons."""
     try:
         level = wished()
     except NoSuchLevelError as error:
@@ -203,6 +201,6 @@ def in_rows(tensor: Tensor) -> bool:
 
 
 def has_dense_tokens(tensor: Tensor) -> bool:
-    """Whether all numbers of a token are adjacent."""
+    """Whether the numbers of each token are adjacent."""
     heads_join = tensor.dim() == 2 or tensor.shape[1] == 1 or tensor.stride(1) == tensor.shape[2]
     return tensor.stride(-1) == 1 and heads_join

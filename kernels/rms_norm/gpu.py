@@ -22,7 +22,6 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.add_rms_norm`, in one pass over the memory."""
     outputs, total = (
         torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device) for _ in range(2)
     )

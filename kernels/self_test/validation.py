@@ -74,7 +74,7 @@ Recall = Callable[[str, Callable[[], str]], str]
 
 @cache
 def sources() -> str:
-    """A digest of all kernels' sources, part of what results are remembered under."""
+    """A digest of all kernels' sources."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes() + b"\0")
@@ -82,7 +82,6 @@ def sources() -> str:
 
 
 def find_out(name: str, find: Callable[[], str]) -> str:
-    """A `Recall` that remembers nothing."""
     return find()
 
 
@@ -127,7 +126,7 @@ def validated(
 
 
 def suspects(kernels: Backend) -> list[str]:
-    """The operations of a backend that are not plain torch's."""
+    """The operations that are not plain torch's."""
     return [
         name for name in Ops.__slots__ if getattr(kernels.ops, name) is not getattr(PLAIN_OPS, name)
     ]
@@ -169,7 +168,7 @@ class _PassingError(Exception):
 
 
 def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
-    """Parse a remembered result; an invalid one is computed anew."""
+    """Parse a remembered result; recompute an invalid one."""
     try:
         found = json.loads(remembered)
     except ValueError:
@@ -205,7 +204,6 @@ def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
 
 
 def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
-    """Calls like a model's in `dtype` with these `shapes`."""
     numbers = Numbers(device, dtype)
     for shape in sorted(shapes, key=repr):
         match shape:
