@@ -1,6 +1,5 @@
-"""`python -m core.replay SCRIPT.json --model DIR`: play a script, print one JSON line per step;
-docs/replay.md describes both. Exit code 1 if a step ended in an error, 2 if the script or an option
-is invalid."""
+"""`python -m core.replay SCRIPT.json --model DIR`, see docs/replay.md. Exit code 1 if a step
+failed, 2 if the script or an option is invalid."""
 
 from __future__ import annotations
 
