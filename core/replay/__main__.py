@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="waymark-replay-") as folder:
             return _replay(script, options, Path(folder))
     except WaymarkError as error:
-        print(f"{error.title}: {error.message}", file=sys.stderr)
+        print(f"{error.info().title}: {error.message}", file=sys.stderr)
     except OSError as error:
         print(f"A file can't be written: {error}", file=sys.stderr)
     return 1
