@@ -32,7 +32,7 @@ from desktop.event_loop import DisplayLostError, GarbageCollector
 from desktop.i18n import tr
 from desktop.starting import SecondStarts, StartError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.store.tables.faults import StoreError
+from desktop.store.tables.errors import StoreError
 from desktop.threads import unfinished
 from desktop.window.main_window import MainWindow
 from desktop.window.window_parts import WindowParts

@@ -25,9 +25,9 @@ from core.client.lock import DataFolderLock
 from core.client.traces import trace_of
 from core.system.private_files import create, private_folder, sweep
 from desktop.i18n import tr
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import Folders
-from desktop.store.tables.faults import StoreError
+from desktop.store.tables.errors import StoreError
 from desktop.widgets import dialogs
 from desktop.widgets.plain import message_box
 from desktop.window_log import kept_log
@@ -101,7 +101,7 @@ def claimed(folders: Folders) -> Iterator[None]:
 
 def set_aside(database: Path) -> None:
     try:
-        copies.set_aside(database)
+        backups.set_aside(database)
     except OSError as error:
         words = tr("{path} can't be renamed: {reason}.")
         raise StoreError(words.format(path=database, reason=error.strerror)) from error

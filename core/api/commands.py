@@ -92,9 +92,8 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. With a
-    `format` only tokens are sampled that fit it; the reply ends only when it is complete, unless a
-    limit or a stop string cuts it off.
+    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. A reply with a
+    `format` ends only when it is complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"

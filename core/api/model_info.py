@@ -14,9 +14,9 @@ SNAPSHOTS = "snapshots"
 class LoadFacts(Frozen):
     """How a model was loaded, in `seconds`, `packing_s` of them for the kernels' layouts.
 
-    `from_disk`: quantised matrices came from an earlier load. On disk those of all models take
-    `kept_bytes` now, `kept_budget` at most. `slowed_by` is why replies are slower than they could
-    be here. `kernels` names the backend, `processor` the processor's widest instructions.
+    `from_disk`: quantised matrices came from an earlier load; those of all models take `kept_bytes`
+    on disk, `kept_budget` at most. `slowed_by` is why replies are slower than they could be.
+    `kernels` names the backend, `processor` the processor's widest instructions.
     """
 
     seconds: float = 0.0
@@ -38,8 +38,8 @@ class PrecisionChoice(Frozen):
     """Why a precision was chosen automatically.
 
     It needs `needed` bytes with room for contexts, and `free` were free: fewer if even the smallest
-    doesn't fit. `too_large` are the more exact ones that didn't fit, the most exact first.
-    `faster_than` names the other exact precision where measured speed decided between the two.
+    doesn't fit. `too_large` are the more exact ones that didn't fit. `faster_than` names the other
+    exact precision if measured speed decided.
     """
 
     needed: int

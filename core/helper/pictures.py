@@ -1,7 +1,4 @@
-"""Tasks on pictures: from a file's bytes to upright RGB pixels, and those at another size.
-
-Handles formats and their traps (bombs, truncation, orientation, transparency) through Pillow.
-"""
+"""Tasks on pictures: from a file's bytes to upright RGB pixels, through Pillow."""
 
 from __future__ import annotations
 

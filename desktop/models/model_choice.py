@@ -56,7 +56,7 @@ class ModelsDialog(QDialog):
         self.setWindowTitle(tr("Choose a model folder"))
         self._list = QListWidget()
         self._list.setObjectName("modelsFound")
-        found = tr("This folder holds several models. Choose one.")
+        found = tr("This folder contains several models. Choose one.")
         self._list.setAccessibleName(found)
         for model in models:
             item = QListWidgetItem(shown_name(str(model)))

@@ -42,11 +42,11 @@ from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load
 from core.engine.passes.decode import Decode
 from core.engine.passes.memory import RunMemory
-from core.vision.decode import Decoder
+from core.vision.decode import PictureDecoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")
 CHANNELS = 4
-DECODER = Decoder()
+DECODER = PictureDecoder()
 # The matrices behind each norm of a block.
 READERS = {
     "input_layernorm": (

@@ -1,4 +1,4 @@
-"""The gated short convolution against torch's own, whole and in pieces."""
+"""The gated short convolution, plain and compiled, against torch's own, whole and in pieces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.short_conv.reference import short_conv
+from kernels.causal_conv.reference import short_conv
+from kernels.native_ops import native_ops
+from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 
 CHANNELS = 5
@@ -62,3 +64,24 @@ def test_bfloat16_is_rounded_where_a_tail_is_kept_and_at_the_end() -> None:
     before, after, inputs = rough.chunk(3, 1)
     rounded = torch.cat((torch.ones(9, CHANNELS), after.float(), (before * inputs).float()), 1)
     assert torch.equal(found, expected(rounded, weight, bias).bfloat16())
+
+
+def run(pieces: list[Tensor], weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    ops, channels = native_ops(library()), weight.shape[1]
+    tail = torch.zeros(weight.shape[0] - 1, channels, dtype=pieces[0].dtype)
+    return torch.cat([ops.short_conv(each, tail, weight, bias) for each in pieces]), tail
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("channels", "taps"), [(64, 3), (37, 3), (37, 4), (5, 2)])
+def test_no_cut_changes_compiled_bits(channels: int, taps: int, dtype: torch.dtype) -> None:
+    """Steps, short runs and long ones: a token's numbers are its own and those before it."""
+    generator = torch.Generator().manual_seed(channels)
+    wide = torch.randn(130, 3 * channels + 7, generator=generator).to(dtype)
+    projected = wide[:, : 3 * channels]
+    weight, bias = torch.randn(taps + 1, channels, generator=generator).split([taps, 1])
+    whole, end = run([projected], weight, bias[0])
+    for size in (1, 2, 7, 64):
+        found, tail = run(list(projected.split(size)), weight, bias[0])
+        assert torch.equal(found, whole) and torch.equal(tail, end)

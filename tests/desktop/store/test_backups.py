@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.tables.schema import MIGRATIONS
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
@@ -55,11 +55,11 @@ def test_what_a_copy_that_was_cut_off_has_left_is_deleted(path: Path) -> None:
 
 
 def test_a_file_put_aside_is_no_copy(path: Path) -> None:
-    aside = copies.set_aside(path)
+    aside = backups.set_aside(path)
     assert not path.exists() and aside.exists()
-    copies.remove(path)
-    assert aside.exists() and copies.names_pictures(path)
-    copies.remove_all(path)
+    backups.remove(path)
+    assert aside.exists() and backups.names_pictures(path)
+    backups.remove(path, aside=True)
     assert not aside.exists()
 
 
@@ -67,11 +67,11 @@ async def test_a_backup_is_made_once_a_day_and_the_newest_two_stay(path: Path, q
     found: list[list[Path]] = []
     with opened(path) as database:
         for days in (0, 0, 1, 1, -1):
-            for backup in copies.backups(path):
-                moment = backup.stat().st_mtime - days * copies.DAY_S
+            for backup in backups.backups(path):
+                moment = backup.stat().st_mtime - days * backups.DAY_S
                 os.utime(backup, (moment, moment))
             await database.back_up_daily()
-            found.append(copies.backups(path))
+            found.append(backups.backups(path))
     assert [len(each) for each in found] == [1, 1, 2, 2, 2]
     assert found[0] == found[1] and found[2][1:] == found[0] and found[0][0] not in found[3]
     # A clock that was ahead when the newest one was made.
@@ -91,12 +91,12 @@ async def test_H7_a_backup_that_fails_leaves_none_and_the_older_ones_stay(
 
     with opened(path) as database:
         await database.back_up_daily()
-        before = copies.backups(path)
+        before = backups.backups(path)
         os.utime(before[0], (0, 0))
-        monkeypatch.setattr(copies, "rename", fail)
+        monkeypatch.setattr(backups, "rename", fail)
         with contextlib.suppress(KeyboardInterrupt):
             await database.back_up_daily()
-        assert copies.backups(path) == before
+        assert backups.backups(path) == before
         monkeypatch.undo()
     if failing == "a crash":
         assert list(path.parent.glob("*unfinished*"))
@@ -107,5 +107,5 @@ async def test_H7_a_backup_that_fails_leaves_none_and_the_older_ones_stay(
 def test_H7_a_damaged_file_pushes_out_no_backup(path: Path) -> None:
     zero_page(path, root_of(path, "messages_of_chat"))
     with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.DatabaseError):
-        copies.make(connection, path)
-    assert copies.backups(path) == [] and list(path.parent.glob("*unfinished*")) == []
+        backups.make(connection, path)
+    assert backups.backups(path) == [] and list(path.parent.glob("*unfinished*")) == []

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.short_conv import reference
+from kernels.causal_conv import reference
 from tests.kernels.gpu import assert_near, guarded_memory, poison_around, strided
 
-gpu = pytest.importorskip("kernels.short_conv.gpu", reason="Triton is published for Linux alone")
+gpu = pytest.importorskip("kernels.causal_conv.gpu", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
 
 

@@ -1,8 +1,7 @@
 """The operations of the compiled kernels, in one table.
 
-A function here calls its kernel and returns the result, or returns None for tensors that the kernel
-doesn't take; plain torch does those. Shapes and types alone decide, so equal calls always take the
-same path.
+Each calls its kernel, or returns None for tensors that the kernel doesn't take, which plain torch
+then computes. Shapes and types alone decide.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Native = Callable[Concatenate[Library, ...], Any]
 
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
-    """The operations that call `library`. Every result is a new tensor.
+    """The operations that call `library`; results are new tensors.
 
     `widened`: attention of many tokens runs without the processor's bfloat16 instructions.
     """
