@@ -1,4 +1,4 @@
-"""A side request (a title, a summary): it has its own KV buffer, evicts nothing and keeps nothing."""
+"""A side request (a title, a summary): has its own KV buffer, evicts nothing, keeps nothing."""
 
 from __future__ import annotations
 

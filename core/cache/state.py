@@ -109,7 +109,7 @@ class SideStream:
         self._stream = torch.cuda.Stream(device)
 
     def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], torch.cuda.Event]:
-        """Start copying; the event says when it is done. Raises RuntimeError without pinned memory."""
+        """Start copying until the event is done. Raises RuntimeError without pinned memory."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         arrival = torch.cuda.Event()
         with torch.cuda.stream(self._stream):

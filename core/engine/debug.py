@@ -89,7 +89,7 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
 
 
 def check_generated(decode: Decode, kv_buffer: KVBuffer, start: Cut, num_fed: int) -> None:
-    """Assert that the rows after the prompt's end `start` are those of the `num_fed` kept tokens."""
+    """Assert that the rows from the prompt's end `start` on are the `num_fed` kept tokens'."""
     end = start.token.value + max(0, num_fed)
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"

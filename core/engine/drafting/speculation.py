@@ -141,7 +141,7 @@ class Speculation:
             drafter.follow(ids, hidden)
 
     def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
-        """Up to `most` ids that may come next, the format's `forced` ones first; starts the clock."""
+        """Up to `most` ids that may come next, `forced` ones first; starts the clock."""
         found = self._proposed(most, forced) if self._on else []
         self._offered = len(found)
         self._began = time.perf_counter()

@@ -72,7 +72,7 @@ class StepCapture:
 
 
 class CapturedSteps:
-    """The steps over one KV buffer, for one reply at a time. `state` is that after the last step."""
+    """The steps over one KV buffer, for one reply at a time; `state` is the last step's."""
 
     def __init__(self, model: Decoder, kv_buffer: KVBuffer, capture: Capture) -> None:
         self.model, self.kv_buffer, self._capture = model, kv_buffer, capture

@@ -29,7 +29,7 @@ class Constraint:
         rendered: RenderedPrompt,
         thinking: bool | None,
     ) -> None:
-        """Raises ReplyFormatError if the format can't be used, or the begun reply doesn't match it."""
+        """Raises ReplyFormatError if the format can't be used or a begun reply doesn't match."""
         self._on = form is not None
         if form is None:
             return
