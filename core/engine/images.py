@@ -1,5 +1,5 @@
-"""Pictures of a conversation: from file and digest to prompt segments and embeddings. Keys are
-remembered by digest, so a reused picture is neither read nor decoded again."""
+"""Pictures of a conversation, from file and digest to prompt segments and embeddings. A known
+digest is neither read nor decoded again."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: Picture) -> None:
-        """Process a picture decoded to be described; may run next to a request. Raises
-        ImageError."""
+        """Process a described picture; may run next to a request. Raises ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):
@@ -118,8 +117,7 @@ class ImageCatalog:
 
 
 class Pictures:
-    """Embeddings for one request, whose prompt segments are `segments`; counts the tower's calls,
-    tokens and seconds."""
+    """Embeddings for one request; counts the tower's calls, tokens and seconds."""
 
     def __init__(
         self,

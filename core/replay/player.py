@@ -199,7 +199,7 @@ class Replay:
         return finished
 
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
-        """Idle work, run to its end within the step; a settled reply is also written to disk."""
+        """Idle work, run to its end; a settled reply is also written to disk."""
         settles = isinstance(step, SettleStep)
         kind: type[PrefillReply] | type[PrefillDraft] = PrefillReply if settles else PrefillDraft
         command = kind(
