@@ -1,9 +1,8 @@
 """From bytes of weights files to tensors: what to read, where it goes, and what is needed early.
 
-Two kinds of tensors are read out of turn. A norm whose scales migrate into a quantised matrix may
-come after it. A layer in a published format is several tensors, and files are sorted by type: when
-its values come by, its scales are looked up. When the turn of such a tensor comes, its bytes must
-be the same, because only those are digested.
+Two kinds of tensors are read out of turn: a norm whose scales migrate into an earlier matrix, and
+the scales of a layer in a published format. When the turn of such a tensor comes, its bytes must be
+the same, because only those are digested.
 """
 
 from __future__ import annotations
