@@ -202,7 +202,6 @@ def open_processor(
 
 
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
-    """Tokens in the KV buffer: as set, else what the model supports and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
@@ -211,7 +210,6 @@ def context_length(settings: ModelSettings, model: Decoder, available: int) -> i
 
 
 def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
-    """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     kv_buffer = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)

@@ -138,7 +138,6 @@ class _Reading:
 
     @property
     def _meaning(self) -> str:
-        """What quantised numbers depend on besides the weights."""
         plan = self._plan
         return f"{plan.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
 

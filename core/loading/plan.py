@@ -50,8 +50,6 @@ MATRIX_BYTES = 12 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class _Skeleton:
-    """A model in one type: its tensors by published name, and its sizes."""
-
     specs: WeightPlan
     packed: PackedPlan
     shapes: frozenset[OpShape]

@@ -156,12 +156,10 @@ class ReadPlan:
         self._norms: dict[str, Tensor] = {}
 
     def small_parts(self, layer: PackedLayer) -> dict[str, Tensor]:
-        """All tensors of a layer but its values, read from wherever they are."""
         names = [name for name in layer.parts.values() if name in self.small]
         return {name: self._look_up(name) for name in names}
 
     def migrating_scales(self, norm: InputNorm) -> Tensor:
-        """The scales that move from a norm into the matrices after it (core.weights.smoothing)."""
         if norm.name not in self._norms:
             self._norms[norm.name] = self._look_up(norm.name)
         return migrating_scales(self._norms[norm.name].float() + norm.offset)

@@ -81,8 +81,6 @@ def stream_weights(
 
 
 class Unquantised:
-    """The tensors that a model needs besides the quantised matrices of an earlier load."""
-
     def __init__(
         self,
         plan: WeightPlan,

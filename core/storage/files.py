@@ -82,7 +82,6 @@ class Files:
         return data
 
     def write(self, path: Path, parts: Iterable[Bytes]) -> None:
-        """Make a file with these bytes and sync it."""
         handle = self._create(path)
         try:
             for part in parts:

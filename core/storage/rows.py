@@ -49,8 +49,6 @@ _LEAVES = """SELECT id, lasting FROM blobs AS leaf WHERE pool = ?
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A row of the index; `needs` names another blob of the pool."""
-
     pool: str
     name: str
     num_bytes: int

@@ -112,7 +112,6 @@ class Weights:
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
     def table(self, name: str, shape: Shape) -> Table:
-        """A tensor of which single rows are looked up."""
         spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
         return self._source.table(self._prefix + name, spec)
 

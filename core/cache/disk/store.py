@@ -132,7 +132,6 @@ class SegmentStore:
             self._trouble = error
 
     def touch(self, kind: SegmentKind, key: bytes) -> None:
-        """Count a segment as used now, though it was served from memory."""
         self.blobs.touch(self._pool, SegmentId(kind, key).file_name)
 
     def forget(self, owner: str | None) -> None:
