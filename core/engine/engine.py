@@ -72,7 +72,7 @@ class Engine:
         loaded = self._load_beside(command.settings, progress, flag)
         if loaded is None:
             self.unload()
-            loaded = load(command.settings, progress, flag.check)
+            loaded = load(command.settings, progress, flag.check, self._store_of(command.settings))
         self._put(loaded)
         return Loaded(request=command.request, model=loaded.info)
 
@@ -81,9 +81,7 @@ class Engine:
     ) -> LoadedModel | None:
         """Load while the present model stays; None if memory holds only one of them."""
         try:
-            # Both models share one store: two on one folder would not know of each other.
-            blobs = self._blobs_in(settings.cache_folder)
-            return load(settings, progress, flag.check, blobs)
+            return load(settings, progress, flag.check, self._store_of(settings))
         except NotEnoughMemoryError:
             if self.loaded is None or not fits_without(self.loaded, settings, flag.check):
                 raise
@@ -144,6 +142,14 @@ class Engine:
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)
+
+    def _store_of(self, settings: ModelSettings) -> DiskStore | None:
+        """The store of a model to be loaded, which it may share with the present one: two stores on
+        one folder would not know of each other."""
+        blobs = self._blobs_in(settings.cache_folder)
+        if settings.cache_folder is not None and (blobs is None or blobs.closed):
+            return DiskStore(Path(settings.cache_folder))
+        return blobs
 
     @property
     def _blobs(self) -> DiskStore | None:

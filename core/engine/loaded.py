@@ -28,10 +28,10 @@ from core.engine.passes.captured import StepCapture
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.model import ReadModel, read_model
+from core.loading.model import read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
-from core.loading.quantised_store import kept_bytes, open_keeping, weights_budget
+from core.loading.quantised_store import QuantisedStore
 from core.model_files import LookingTime
 from core.models.decoder import Decoder
 from core.storage.store import DiskStore
@@ -75,7 +75,7 @@ def load(
     check: Callable[[], None],
     blobs: DiskStore | None = None,
 ) -> LoadedModel:
-    """Open a model folder; `blobs` is the settings' store if it is open. Raises a WaymarkError."""
+    """Open a model folder; `blobs` is the store in the settings' folder. Raises a WaymarkError."""
     began = time.monotonic()
     path = Path(settings.path)
     device = resolve_device(settings)
@@ -84,16 +84,16 @@ def load(
     with looking:
         folder, text = ModelFolder.open(path, looking), ChatText.open(path, looking)
     free, plan = available_bytes(device), ModelPlan(folder, looking)
-    if settings.cache_folder is not None and (blobs is None or blobs.closed):
-        blobs = DiskStore(Path(settings.cache_folder))
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
     # Before the weights are read: a faulty kernel should fail first.
     recall = partial(recalled, blobs)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
-    keeping = open_keeping(settings, precision, blobs)
+    store = QuantisedStore.open(settings, blobs)
     held = plan.held(dtype, kernels)
-    read = read_model(held, device, progress, check, keeping=keeping)
+    # Floats would be a plain copy of the weights.
+    kept = store if precision.integers is not None else None
+    read = read_model(held, device, progress, check, store=kept)
     model = read.model
     processor = open_processor(path, folder, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
@@ -110,7 +110,16 @@ def load(
     cache = open_cache(blobs, model, context, root)
     info = describe(settings, folder, model, precision, text, processor, cache, root)
     slowed_by = what_slows(kernels, device, dtype, precision.integers)
-    facts = load_facts(began, read, settings, blobs, kernels.name, slowed_by)
+    facts = LoadFacts(
+        seconds=time.monotonic() - began,
+        packing_s=read.packing_s,
+        from_disk=read.from_disk,
+        kept_bytes=store.num_bytes if store is not None else 0,
+        kept_budget=store.cap if store is not None else 0,
+        slowed_by=slowed_by,
+        kernels=kernels.name,
+        processor=processor_level(),
+    )
     return LoadedModel(
         settings=settings,
         model=model,
@@ -132,26 +141,6 @@ def fix_threads() -> None:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
     torch.set_num_interop_threads(1)
-
-
-def load_facts(
-    began: float,
-    read: ReadModel,
-    settings: ModelSettings,
-    blobs: DiskStore | None,
-    kernels: str,
-    slowed_by: str,
-) -> LoadFacts:
-    return LoadFacts(
-        seconds=time.monotonic() - began,
-        packing_s=read.packing_s,
-        from_disk=read.from_disk,
-        kept_bytes=kept_bytes(blobs),
-        kept_budget=weights_budget(settings, blobs),
-        slowed_by=slowed_by,
-        kernels=kernels,
-        processor=processor_level(),
-    )
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
@@ -213,7 +202,6 @@ def open_processor(
 
 
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
-    """Tokens in the KV buffer: as set, else what the model supports and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
@@ -222,7 +210,6 @@ def context_length(settings: ModelSettings, model: Decoder, available: int) -> i
 
 
 def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
-    """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     kv_buffer = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
