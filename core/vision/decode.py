@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from core.api.errors import (
     ImageEmptyError,
@@ -16,13 +16,13 @@ from core.api.errors import (
     ImageTooLargeError,
     ImageUnreadableError,
 )
+from core.api.limits import MAX_PICTURE_BYTES
 from core.helper.process import Helper, HelperFailedError
 
 # The largest allowed picture with transparency takes 1.1 GiB on its way to RGB.
 MEMORY_BYTES = 2 * 2**30
 # The largest allowed PNG is decoded in 3 s here, and a resize of it takes less.
 TIME_LIMIT_S = 15.0
-MAX_FILE_BYTES = 256 * 2**20
 
 
 def read_picture(path: Path, digest: str, name: str = "") -> bytes:
@@ -37,27 +37,16 @@ def read_picture(path: Path, digest: str, name: str = "") -> bytes:
         if not path.is_file():
             raise ImageUnreadableError(f"{name} is not there any more, or is no file.")
         with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            data = file.read(MAX_PICTURE_BYTES + 1)
     except OSError as error:
         raise ImageUnreadableError(f"{name} can't be opened: {error.strerror}.") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise ImageTooLargeError(f"{name} has more than {MAX_FILE_BYTES >> 20} MiB.")
+    if len(data) > MAX_PICTURE_BYTES:
+        raise ImageTooLargeError(f"{name} has more than {MAX_PICTURE_BYTES >> 20} MiB.")
     if hashlib.sha256(data).hexdigest() != digest:
         raise ImageUnreadableError(f"{name} has changed since it was added to the chat.")
     if not data:
         raise ImageEmptyError(f"{name} is an empty file.")
     return data
-
-
-class Picture(Protocol):
-    """Upright RGB pixels; `size` is (width, height)."""
-
-    @property
-    def size(self) -> tuple[int, int]: ...
-
-    def resized(self, width: int, height: int, resample: int) -> bytes:
-        """RGB bytes [height, width, 3], by Pillow's filter of that number. Raises ImageError."""
-        ...
 
 
 class PictureDecoder:
@@ -94,7 +83,6 @@ class DecodedPicture:
         self.size = (0, 0)
 
     def open(self, data: bytes) -> None:
-        """Send the file to the helper; sets `size`."""
         fields, _ = self._ask("picture.open", {"name": self._name}, data)
         width, height = fields["size"]
         self.size = (int(width), int(height))
