@@ -36,12 +36,11 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
 
 
 def format_count(count: int) -> str:
-    """A whole number with its thousands grouped: 262,144."""
     return whole(count)
 
 
 def format_bytes(count: int) -> str:
-    """Bytes in the largest unit (of 1,000) that leaves a whole part: 149.6 MB."""
+    """149.6 MB"""
     if count < 1000:
         return f"{whole(count)} B"
     value = float(count)
@@ -54,7 +53,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration as short as it can be said: 0.04 s, 0.4 s, 12 s, 2 min 5 s."""
+    """0.04 s, 0.4 s, 12 s, 2 min 5 s"""
     if seconds < 0.095:
         return f"{number(seconds, 2)} s"
     if seconds < 9.95:
@@ -65,13 +64,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_speed(tokens_per_second: float) -> str:
-    """Tokens per second: whole from ten on, with one decimal below."""
     decimals = 0 if tokens_per_second >= 9.95 else 1
     return f"{number(tokens_per_second, decimals)} tokens/s"
 
 
 def describe_load(load: LoadFacts) -> str:
-    """How long a load took and what it was spared: 'Loaded in 2.1 s, 1.3 s of it packing.'"""
+    """How long a load took and why replies are slow: 'Loaded in 2.1 s, 1.3 s of it packing.'"""
     if not load.seconds:
         return ""
     seconds, packing = format_seconds(load.seconds), format_seconds(load.packing_s)
@@ -103,7 +101,6 @@ def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
 
 
 def _against(needed: int, free: int) -> str:
-    """What is needed and what was free; the two differ if more is needed."""
     need, had = format_bytes(needed), format_bytes(free)
     if need == had and needed > free:
         return tr("more than the {} that were free").format(had)
@@ -111,15 +108,12 @@ def _against(needed: int, free: int) -> str:
 
 
 def count_of(count: int, noun: str) -> str:
-    """A count with its noun: 1 image, 2 images."""
+    """1 image, 2 images"""
     return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def images_reused(stats: RequestStats, done: int | None = None) -> int:
-    """How many images of the prompt were not encoded again.
-
-    With `done` tokens read so far, images to be encoded after them don't count yet.
-    """
+    """Images of the prompt that were not encoded again, of those before token `done`."""
     coming = sum(
         part.kind == "image" and part.source == "evaluated" and part.end > done
         for part in stats.parts
@@ -194,7 +188,6 @@ def _reasons() -> dict[MissReason, str]:
 def picture_caption(
     size: tuple[int, int], resized: tuple[int, int] | None, tokens: int | None
 ) -> str:
-    """The size of a picture, the size that the model sees, and its tokens."""
     words = _size(size)
     if resized is not None and resized != size:
         words += f" \N{RIGHTWARDS ARROW} {_size(resized)}"
@@ -219,7 +212,7 @@ def numbers_text(stats: RequestStats) -> str:
 
 
 def format_moment(moment: float) -> str:
-    """A moment in local time: 24 November 2026, 14:32; '' if unknown."""
+    """24 November 2026, 14:32, in local time; '' if unknown."""
     if not moment:
         return ""
     day = datetime.fromtimestamp(moment)

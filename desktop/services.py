@@ -1,4 +1,4 @@
-"""What nearly every controller acts through, as one argument."""
+"""The shared services that nearly every controller needs, as one argument."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from desktop.store.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The engine, the file of chats, the pictures' files, the settings, and background tasks."""
-
     engine: EngineController
     database: Database
     blobs: BlobStore

@@ -1,40 +1,60 @@
-"""What comes before the window: folders made and claimed, the log opened, failures put in words."""
+"""Before the window: claim the data folder, raise a running window, say why there is none.
+
+A second start raises the window of the first without a socket: it puts an empty file into a folder
+of the data folder that the first one watches, and the first one deletes it, which is the answer.
+Nothing is ever read from the file.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import enum
 import logging
-from collections.abc import Iterator
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from PySide6.QtCore import QFileSystemWatcher, QObject, Qt
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from core.api.errors import WaymarkError
 from core.client.lock import DataFolderLock
 from core.client.traces import trace_of
-from core.system.private_files import sweep
-from desktop.store import copies
+from core.system.private_files import create, private_folder, sweep
+from desktop.i18n import tr
+from desktop.store import backups
 from desktop.store.folders import Folders
-from desktop.store.tables.faults import StoreError
+from desktop.store.tables.errors import StoreError
+from desktop.widgets import dialogs
+from desktop.widgets.plain import message_box
 from desktop.window_log import kept_log
 
 log = logging.getLogger(__name__)
 
+ANSWER_WITHIN_S = 1.0
+LOOK_AGAIN_S = 0.02
+# Any other file in the folder isn't ours and is left alone.
+RAISE_REQUEST = re.compile(r"raise-[0-9]{1,10}")
 
-class StartError(WaymarkError):
-    """Something that nobody thought of."""
+# The folders.
 
-    title = "Waymark could not start"
+
+class StartError(WaymarkError, title="Waymark could not start"): ...
 
 
 @contextlib.contextmanager
 def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]:
-    """The folders made, and held by this process alone; with `anew` the chats are put aside.
+    """Create the folders and lock them for this process; with `anew` the chats are set aside.
 
-    Raises WaymarkError, also for whatever is raised while they are held.
+    Raises WaymarkError, also for anything raised inside the block.
     """
     folders = chosen_folders(chosen)
     with claimed(folders), kept_log(folders.window_log):
         if anew:
-            put_aside(folders.database)
+            set_aside(folders.database)
         try:
             yield folders
         except WaymarkError:
@@ -45,17 +65,16 @@ def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]
 
 
 def chosen_folders(chosen: str | None) -> Folders:
-    """Where everything lies. Raises StoreError for a place that there can't be."""
+    """The folders for `--data`. Raises StoreError for a path that can't exist."""
     try:
         return Folders.choose(chosen)
     except (OSError, RuntimeError):
-        # A user that nobody knows, or links in a ring.
-        words = "The data folder that was asked for is no place on this system."
+        # An unknown user, or a loop of links.
+        words = tr("The chosen data folder is not a valid path on this system.")
         raise StoreError(words) from None
 
 
 def folder_to_open(chosen: str | None) -> Path | None:
-    """The data folder, if there is one to look into."""
     with contextlib.suppress(StoreError):
         folder = chosen_folders(chosen).data
         return folder if folder.is_dir() else None
@@ -64,31 +83,149 @@ def folder_to_open(chosen: str | None) -> Path | None:
 
 @contextlib.contextmanager
 def claimed(folders: Folders) -> Iterator[None]:
-    """The folders made, and held by this process alone. Raises StoreError, DataFolderBusyError."""
+    """Create and lock the folders. Raises StoreError, DataFolderBusyError."""
     try:
         folders.create()
         lock = DataFolderLock(folders.data)
-        with contextlib.suppress(OSError):  # what can't be deleted now goes at a later start
+        with contextlib.suppress(OSError):  # left for a later start
             sweep(folders.settings)
     except OSError as error:
         where = error.filename or folders.data
-        raise StoreError(f"{where} can't be used: {error.strerror}.") from error
+        words = tr("{path} can't be used: {reason}.")
+        raise StoreError(words.format(path=where, reason=error.strerror)) from error
     try:
         yield
     finally:
         lock.release()
 
 
-def put_aside(database: Path) -> None:
-    """Give the file of chats another name. Raises StoreError."""
+def set_aside(database: Path) -> None:
     try:
-        copies.set_aside(database)
+        backups.set_aside(database)
     except OSError as error:
-        raise StoreError(f"{database} can't be renamed: {error.strerror}.") from error
+        words = tr("{path} can't be renamed: {reason}.")
+        raise StoreError(words.format(path=database, reason=error.strerror)) from error
 
 
 def words_of(error: Exception) -> str:
-    """The kind of an error, and the file where it is about one; never its own words."""
+    """An unexpected error's kind, and its file if it has one; never its own message."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return f"It met an error it doesn't know ({type(error).__name__})."
+    return tr("An unexpected error occurred ({kind}).").format(kind=type(error).__name__)
+
+
+# A second start.
+
+
+def asking_folder(data: Path) -> Path:
+    return data / "second-start"
+
+
+class SecondStarts(QObject):
+    """Calls `raised` whenever a second start asks for the window, until `close`."""
+
+    def __init__(self, data: Path, raised: Callable[[], None]) -> None:
+        super().__init__()
+        self._folder = asking_folder(data)
+        self._raised = raised
+        self._watcher = QFileSystemWatcher(self)
+        # Without the folder, a second start only says that Waymark is running.
+        with contextlib.suppress(OSError):
+            private_folder(self._folder)
+            self._take()
+            self._watcher.addPath(str(self._folder))
+        self._watcher.directoryChanged.connect(self._on_change)
+
+    def close(self) -> None:
+        self._watcher.deleteLater()
+
+    def _on_change(self) -> None:
+        if self._take():
+            self._raised()
+
+    def _take(self) -> bool:
+        """Delete the requests; returns whether there were any."""
+        taken = False
+        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in filter(_is_request, entries):
+                with contextlib.suppress(OSError):
+                    Path(entry.path).unlink()
+                    taken = True
+        return taken
+
+
+def _is_request(entry: os.DirEntry[str]) -> bool:
+    with contextlib.suppress(OSError):
+        is_file = entry.is_file(follow_symlinks=False)
+        empty = is_file and entry.stat(follow_symlinks=False).st_size == 0
+        return empty and RAISE_REQUEST.fullmatch(entry.name) is not None
+    return False
+
+
+async def ask_to_raise(data: Path) -> bool:
+    """Ask the Waymark that holds this data folder to show its window; returns whether it did."""
+    request = asking_folder(data) / f"raise-{os.getpid()}"
+    try:
+        os.close(create(request))
+    except OSError:
+        return False
+    end = time.monotonic() + ANSWER_WITHIN_S
+    while request.exists():
+        if time.monotonic() > end:
+            with contextlib.suppress(OSError):
+                request.unlink()
+            return False
+        await asyncio.sleep(LOOK_AGAIN_S)
+    return True
+
+
+# The dialogs.
+
+
+class Choice(enum.Enum):
+    CLOSE = enum.auto()
+    AGAIN = enum.auto()
+    ANEW = enum.auto()
+
+
+async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
+    """Say why there is no window; `anew` offers to begin with empty chats."""
+    message = error.message
+    if anew:
+        message += "\n\n" + tr(
+            "If you start with empty chats, the old file stays in its folder under another name; "
+            "nothing in it is deleted."
+        )
+    while True:
+        box = message_box(error.title, message)
+        box.setObjectName("refusal")
+        box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
+        anew_button = open_button = None
+        role = QMessageBox.ButtonRole.ActionRole
+        if anew:
+            anew_button = box.addButton(tr("Start with empty chats"), role)
+        if folder is not None:
+            open_button = box.addButton(tr("Open folder"), role)
+        box.setEscapeButton(QMessageBox.StandardButton.Close)
+        await dialogs.outcome(box)
+        clicked = box.clickedButton()
+        if folder is not None and clicked is open_button:
+            dialogs.open_folder(folder)
+        elif anew_button is not None and clicked is anew_button:
+            return Choice.ANEW
+        else:
+            retry = clicked is box.button(QMessageBox.StandardButton.Retry)
+            return Choice.AGAIN if retry else Choice.CLOSE
+
+
+def tell_notices(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
+    title = tr("Waymark has started, but there was a problem")
+    box = message_box(title, "\n\n".join(notices), window)
+    box.setObjectName("startNotice")
+    box.setStandardButtons(QMessageBox.StandardButton.Close)
+    opens = box.addButton(tr("Open folder"), QMessageBox.ButtonRole.ActionRole)
+    opens.clicked.connect(lambda: dialogs.open_folder(folder))
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setWindowModality(Qt.WindowModality.NonModal)
+    box.show()
+    return box

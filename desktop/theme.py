@@ -1,8 +1,6 @@
-"""The look of the whole app: one table of colours, one style sheet, one set of icons.
+"""The look of the app: colour tables, style sheet, icons, text size.
 
-Knows the two themes under resources/themes, which of them is in force, and how an icon is tinted.
-What a widget looks like is said in style.qss, by objectName and property; painters ask `colours()`.
-Leaves remembering the user's choice to the settings.
+Widgets are styled by objectName and property in style.qss; painters use `colours()`.
 """
 
 from __future__ import annotations
@@ -33,16 +31,14 @@ from core.client.programs import RESOURCES
 Scheme = Literal["light", "dark"]
 Choice = Literal["light", "dark", "system"]
 
-# Smaller than this, a page of text tires the eye; Windows still starts at 9.
+# Points; Windows' default is 9, which is too small for pages of text.
 SMALLEST_FONT = 10.0
-# Pixel sizes an icon is drawn at: buttons of 16 and 20, and their doubles for fine screens.
+# Pixels; includes doubles for high-resolution screens.
 ICON_SIZES = (16, 20, 24, 32, 40, 48, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """The token table: each colour as '#rrggbb', ready for QColor, a style sheet or HTML."""
-
     window: str
     side: str
     surface: str
@@ -87,7 +83,9 @@ class Colours:
 
 
 class Theme(QObject):
-    """Which theme is in force; `changed` is sent after the new one is in place."""
+    """Signals:
+    changed(): a new theme or text size has been applied.
+    """
 
     changed = Signal()
 
@@ -95,24 +93,23 @@ class Theme(QObject):
         super().__init__()
         self.choice: Choice = "system"
         self.scheme: Scheme = "light"
-        # The size of text in percent of the usual, which is in points.
+        # Percent of `usual_points`.
         self.text_size = 100
         self.usual_points = 0.0
         self._follows_system = False
         self._dressed: tuple[Scheme, int] | None = None
 
     def follow_system(self) -> None:
-        """From now on the system's switch between light and dark is followed live."""
         if not self._follows_system:
             QGuiApplication.styleHints().colorSchemeChanged.connect(self.refresh)
             self._follows_system = True
 
     def refresh(self) -> None:
-        """Put the theme in force that the user's choice and the system now ask for."""
+        """Apply the theme that the user's choice and the system ask for."""
         app = QApplication.instance()
         scheme = self.choice if self.choice != "system" else _system_scheme()
         wanted = (scheme, self.text_size)
-        # A style sheet set twice restyles every widget twice.
+        # Setting a style sheet restyles every widget.
         if isinstance(app, QApplication) and (wanted != self._dressed or not app.styleSheet()):
             self.scheme, self._dressed = scheme, wanted
             app.setFont(self._font(app.font()))
@@ -129,72 +126,66 @@ class Theme(QObject):
 
 @cache
 def signals() -> Theme:
-    """The one theme; connect to `signals().changed` to draw anew."""
     return Theme()
 
 
 def apply(app: QApplication) -> None:
-    """Dress the application: Fusion, palette, style sheet, font size; follows the system live."""
+    """Style the application, and follow the system's theme from now on."""
     app.setStyle(QStyleFactory.create("Fusion"))
     signals().follow_system()
     signals().refresh()
 
 
 def force(app: QApplication, choice: Choice) -> None:
-    """Use the light or the dark theme whatever the system says, or follow it again."""
+    """Use the light or the dark theme, or follow the system."""
     hints = app.styleHints()
     signals().choice = choice
     if choice == "system":
         hints.unsetColorScheme()
     else:
-        # The window's frame, which the system draws, goes along where the system can do that.
+        # For the window's frame, which the system draws.
         dark = choice == "dark"
         hints.setColorScheme(Qt.ColorScheme.Dark if dark else Qt.ColorScheme.Light)
     signals().refresh()
 
 
 def set_text_size(percent: int) -> None:
-    """Write all text so large, in percent of the usual."""
     signals().text_size = percent
     signals().refresh()
 
 
 def px(pixels: int) -> int:
-    """Pixels of the usual size of text, in the size in force."""
     return round(pixels * signals().text_size / 100)
 
 
 def icon_size(pixels: int) -> QSize:
-    """The size of an icon that has `pixels` a side beside text of the usual size."""
     return QSize(px(pixels), px(pixels))
 
 
 def fixed_font() -> QFont:
-    """The system's font of letters of one width, in the size of other text."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     font.setPointSizeF(QApplication.font().pointSizeF())
     return font
 
 
 def colours() -> Colours:
-    """The colours in force."""
     return read_colours(signals().scheme)
 
 
 def icon(name: str, colour: str = "text") -> QIcon:
-    """The icon resources/icons/NAME.svg in the theme's colour of that name; ask again on change."""
+    """The icon resources/icons/NAME.svg in a colour token; fetch again when the theme changes."""
     return _icon(name, colour, signals().scheme)
 
 
 def restyle(widget: QWidget) -> None:
-    """Look up the style sheet again, for a widget whose properties have changed."""
+    """Apply the style sheet again after a widget's properties have changed."""
     widget.style().unpolish(widget)
     widget.style().polish(widget)
 
 
 @cache
 def read_colours(scheme: Scheme) -> Colours:
-    """The token table of one theme; a missing or misspelt name is an error at start."""
+    """The colour tokens of a theme; fails for missing or misspelt names."""
     text = (RESOURCES / "themes" / f"{scheme}.toml").read_text(encoding="utf-8")
     return Colours(**tomllib.loads(text))
 
@@ -205,7 +196,7 @@ def _system_scheme() -> Scheme:
 
 
 def style_sheet(scheme: Scheme, text_size: int = 100) -> str:
-    """style.qss with the colours of one theme in place of their names, for this size of text."""
+    """style.qss with a theme's colours and sizes for this text size."""
     table = read_colours(scheme)
     source = (RESOURCES / "themes" / "style.qss").read_text(encoding="utf-8")
     without_comments = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)

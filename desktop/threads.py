@@ -1,7 +1,7 @@
-"""Threads that nobody waits for when the process ends.
+"""An executor of daemon threads, which don't keep the process alive.
 
-`ThreadPoolExecutor` is joined when Python ends, so one read of a file on a dead mount would keep
-the process for good. These threads are daemons, and `unfinished` says whether one still works.
+Python joins a `ThreadPoolExecutor` at exit, so one read from a dead mount would keep the process
+for good. `unfinished` counts the jobs still running.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonExecutor(Executor):
-    """Runs jobs in at most `most` daemon threads, started as they are needed; in order with one."""
+    """Runs jobs in at most `most` daemon threads, started when needed."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -34,11 +34,10 @@ class DaemonExecutor(Executor):
 
     @property
     def open_jobs(self) -> int:
-        """The number of jobs that wait or are at work."""
         return self._open_jobs
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `work(...)` in a thread. Raises RuntimeError after `shutdown`."""
+        """Raises RuntimeError after `shutdown`."""
         future: Future[T] = Future()
         with self._lock:
             if self._closed:
@@ -51,7 +50,7 @@ class DaemonExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; what was submitted is carried out, and never waited for."""
+        """Refuse new jobs. Submitted ones still run, and are never waited for."""
         with self._lock:
             self._closed = True
             for _ in range(self._threads):
@@ -60,7 +59,7 @@ class DaemonExecutor(Executor):
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             self._carry_out(*job)
-            del job  # or its result would live until the next one
+            del job  # frees its result
 
     def _carry_out(self, future: Future[T], work: Callable[[], T]) -> None:
         wanted = future.set_running_or_notify_cancel()
@@ -83,5 +82,5 @@ _executors: weakref.WeakSet[DaemonExecutor] = weakref.WeakSet()
 
 
 def unfinished() -> int:
-    """The number of jobs of this process that wait or are at work in such threads."""
+    """Jobs of this process waiting or running in daemon executors."""
     return sum(executor.open_jobs for executor in list(_executors))

@@ -1,7 +1,7 @@
-"""What goes wrong in the window's process, in a file; never what anyone wrote.
+"""The log file of the window's process.
 
-An error's own words may quote texts, so of an error only its type and its way through the code are
-kept, whoever reports it: our own code, asyncio, or Python where nobody caught it.
+An exception's message may quote what people wrote, so only its type and traceback locations are
+logged, whether our code, asyncio or Python reports it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ ErrorTriple = (
 
 
 class WordlessFormatter(logging.Formatter):
-    """Says where errors came from, and leaves out what they say."""
-
     def format(self, record: logging.LogRecord) -> str:
-        # What another formatter made of the error, its words included, is kept in the record.
+        # The record caches another formatter's text, which contains the message.
         others, record.exc_text = record.exc_text, None
         try:
             return super().format(record)
@@ -46,19 +44,18 @@ class WordlessFormatter(logging.Formatter):
 
 
 class QuietFile(RotatingFileHandler):
-    """A file of this user's alone that is not complained about where it can't be written."""
+    """A log file readable by this user only; write errors are ignored."""
 
     def _open(self) -> TextIOWrapper:
         handle = open_or_create(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND)
         return os.fdopen(handle, "a", encoding=self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Python's own way prints all errors on the way here, in their words."""
+        """Ignore the error: Python would print it with its message."""
 
 
 @contextlib.contextmanager
 def kept_log(file: Path) -> Iterator[None]:
-    """Keep warnings and errors in `file` for as long as this is open."""
     handler = QuietFile(file, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(WordlessFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     handler.setLevel(logging.WARNING)
@@ -67,19 +64,19 @@ def kept_log(file: Path) -> Iterator[None]:
         yield
     finally:
         logging.getLogger().removeHandler(handler)
-        # A full disk must not hide what the app ends with.
+        # A full disk must not hide the error the app ends with.
         with contextlib.suppress(OSError):
             handler.close()
 
 
 def log_uncaught(error: BaseException) -> None:
-    """Log an error that nobody caught, and print its type alone."""
-    log.error("An error that nobody caught: %s", trace_of(error))
+    """Log an uncaught exception, and print its type only."""
+    log.error("Uncaught error: %s", trace_of(error))
     print(f"Waymark met an error: {type(error).__name__}", file=sys.stderr, flush=True)
 
 
 def report_from_loop(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """asyncio's own handler prints the task with its error, and that with its words."""
+    """Replaces asyncio's handler, which would print the message."""
     error = context.get("exception")
     trace = trace_of(error) if isinstance(error, BaseException) else "without an error"
     log.error("%s: %s", context.get("message", "In the loop"), trace)

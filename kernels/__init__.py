@@ -1,1 +1,1 @@
-"""One folder per op: reference.py is plain torch, the reference that every backend is held to."""
+"""One folder per operation; `reference.py` is plain torch, which every backend is compared with."""

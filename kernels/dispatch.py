@@ -1,7 +1,7 @@
-"""Which kernels a model runs on: chosen once, when it is loaded, and the same until it goes.
+"""Chooses the kernels of a model once, when it is loaded.
 
-Knows the backends and what each can do here. `name` says all of a choice that can change a bit, so
-it belongs into the fingerprint. Nothing is measured here: what depends on speed is an argument.
+A backend's `name` covers everything that can change a bit, so it is part of the fingerprint.
+Nothing is measured here: choices that depend on speed are arguments.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kernels.linear.native import (
 )
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
-from kernels.native.ops import native_ops
 from kernels.native.trace import capture_step
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]
@@ -36,11 +36,11 @@ DEFAULT_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One implementation of everything; `name` differs wherever the bits may.
+    """One implementation of everything; `name` differs wherever bits may.
 
-    `formats` are how weight matrices are held, `ops` all else that layers call. `shares_out`:
-    threads of a one-token step take its parts as they come, so none waits for one that is late.
-    `capture` keeps such steps, where that can be done.
+    `formats` hold weight matrices, `ops` are all other operations. `shares_out`: threads of a
+    one-token step take work as they become free, so none waits for a late one. `capture` records
+    such steps, if possible.
     """
 
     name: str
@@ -54,7 +54,7 @@ REFERENCE = Backend("reference", PLAIN)
 
 
 def fastest(device: torch.device) -> BackendName:
-    """The backend for a device when the user doesn't name one."""
+    """The default backend of a device."""
     if device.type == "cpu":
         return "cpu"
     return "gpu" if gpu_kernels_run() else "reference"
@@ -68,13 +68,12 @@ def backend(
     library: Library | None = None,
     product: Product = "pairs",
 ) -> Backend:
-    """The backend `name`; `reference` where the wished one has nothing for `dtype` here.
+    """The backend `name`, or `reference` if it has nothing for `dtype` here.
 
-    `torch` is a processor's with nothing but torch, `cpu` the same with the compiled kernels of
-    `library`, for all but float32, which torch's own kernels read as fast as memory gives it.
-    `rows` are those that a packed matrix takes at once, `product` is how compiled kernels multiply
-    many rows of bfloat16. With `integers` matrices are quantised.
-    `gpu` needs Triton, and a GPU or Triton's interpreter.
+    `torch` uses torch alone on a processor. `cpu` adds the compiled kernels of `library`, except in
+    float32, which torch reads at memory speed. `gpu` needs Triton, and a GPU or Triton's
+    interpreter. `rows`: rows that a packed matrix multiplies at once; `product`: how compiled
+    kernels multiply many bfloat16 rows; `integers`: quantise matrices.
     """
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
@@ -104,7 +103,7 @@ def backend(
 
 
 def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
-    """Whether compiled kernels have anything for a model held like this."""
+    """Whether compiled kernels serve a model of this type."""
     return integers is not None or dtype == torch.bfloat16
 
 

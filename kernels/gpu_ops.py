@@ -1,6 +1,5 @@
-"""The operations of an NVIDIA GPU: Triton's kernels, and torch where no kernel fits.
-
-Which of the two runs is decided by shapes alone, so equal calls always take the same way.
+"""The operations of an NVIDIA GPU: Triton kernels, and torch where no kernel fits. Shapes alone
+decide.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swi
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
-from kernels.short_conv.gpu import short_conv
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
@@ -44,15 +42,14 @@ _MOST_STATES = 64  # of Mamba-1
 
 
 def name() -> str:
-    """What can change the bits of these operations beside the code here."""
+    """Everything outside this code that can change bits."""
     return f"triton {triton.__version__}" + (", interpreted" if interpreted() else "")
 
 
 def held(integers: Integers | None) -> tuple[str, WeightFormats]:
-    """How matrices are held, and the name of it.
+    """The formats of matrices, and their name.
 
-    The table of embeddings stays in its file where the head is made of integers: memory is scarcer
-    on a GPU than anywhere else.
+    With an integer head the embedding table stays in its file, because GPU memory is scarce.
     """
     if integers is None:
         return "reference", PLAIN
@@ -65,19 +62,19 @@ def held(integers: Integers | None) -> tuple[str, WeightFormats]:
 
 
 def step_capture() -> Capture | None:
-    """How a step is captured; None where a processor plays the GPU, which has no graphs."""
+    """How to capture a step; None in the interpreter, which has no graphs."""
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
 def _delta(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
-    """The kernel for keys that it takes, else plain torch."""
+    """The kernel if it takes such keys, else plain torch."""
     return lambda given, state: (kernel if given.keys.shape[2] <= _WIDEST_KEY else plain)(
         given, state
     )
 
 
 def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
-    """The kernel for states that it takes, else plain torch."""
+    """The kernel if it takes such states, else plain torch."""
     return lambda given, state: (kernel if given.b.shape[-1] <= widest else plain)(given, state)
 
 
@@ -104,7 +101,7 @@ GPU_OPS = Ops(
     gated_rms_norm=gated_rms_norm,
     convolve=causal_conv.convolve,
     causal_conv_step=causal_conv.causal_conv_step,
-    short_conv=short_conv,
+    short_conv=causal_conv.short_conv,
     chunked_gated_delta_=_delta(gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_),
     recurrent_gated_delta_step=_delta(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step

@@ -1,8 +1,8 @@
-"""Traces of a GPU's steps: one CUDA graph of all that a step launches.
+"""Traces of a GPU's steps: one CUDA graph of everything a step launches.
 
-A graph makes the same launches with the same arguments again. So the numbers of tokens lie on the
-device, and two things read it there: the writing of a row, and attention. A step that reads the
-rows it has written in any other way would see too few of them later, and is not captured.
+A graph repeats launches with the same arguments. So token numbers are on the device, where the row
+store and attention read them. A step that reads stored rows in any other way would miss later ones,
+and is not captured.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 
 
 class Lengths:
-    """How many rows attention of a token reads, as one integer [1] int32 on the device."""
+    """The number of rows that attention reads, one integer [1] int32 on the device."""
 
     def __init__(self) -> None:
         self._captured: tuple[int, Tensor] | None = None
 
     def of(self, rows: Tensor) -> Tensor:
-        """All of `rows`, or those up to the token that a trace is replayed for.
+        """The number of `rows`, or in a trace that of the replayed token.
 
-        Raises NotCapturableError for rows that are not as many as a captured token has.
+        Raises NotCapturableError if `rows` doesn't grow with the token.
         """
         if self._captured is None:
             return _made(rows.shape[0], rows.device)
@@ -48,8 +48,9 @@ class Lengths:
 
     @contextmanager
     def read_from(self, cells: Tensor, num_rows: int) -> Iterator[None]:
-        """Inside, a step is captured, whose first token has `num_rows` rows, itself among them;
-        `cells` hold these numbers for it and the tokens behind it."""
+        """Capture a step whose first token has `num_rows` rows, itself included; `cells` hold the
+        numbers of its tokens.
+        """
         self._captured = num_rows, cells
         try:
             yield
@@ -67,7 +68,7 @@ def _made(length: int, device: torch.device) -> Tensor:
 
 
 class Graph:
-    """A `Trace` (kernels.common.trace), and the `Tracer` while it comes about."""
+    """A `Trace`, and its `Tracer` during capture."""
 
     def __init__(self, device: torch.device, token: int) -> None:
         self._token = token
@@ -96,7 +97,7 @@ class Graph:
         self._replay()
 
     def note(self, capture: CaptureLaunches, step: Callable[[Tracer], Tensor]) -> Tensor:
-        """Do `step`, which also compiles what it launches, and then keep it."""
+        """Run `step` once, which also compiles it, then capture it."""
         with LENGTHS.read_from(self._length, self._token + 1):
             with _RowsAreLeftAlone(self._stored):
                 found = step(self)
@@ -130,7 +131,7 @@ def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tens
 
 
 class _RowsAreLeftAlone(Watch):
-    """Raises where an operation of torch reads or writes rows that were stored to."""
+    """Raises if a torch operation reads or writes stored rows."""
 
     def __init__(self, stored: set[int]) -> None:
         super().__init__()

@@ -1,8 +1,4 @@
-"""The operations that layers call, products with matrices apart, as one type.
-
-Knows their signatures, and plain torch's own set. Which set a device runs is dispatch's. A layer
-gets its operations from `Weights` and never asks where they run.
-"""
+"""The type of a set of operations, and plain torch's set. `dispatch` chooses one for a device."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.attention import fused
-from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.causal_conv.reference import causal_conv_step, convolve, short_conv
 from kernels.common.scans import DeltaRule, StateSpace
 from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
 from kernels.gated_delta.reference import (
@@ -31,7 +27,6 @@ from kernels.rms_norm.reference import (
     rms_norm,
 )
 from kernels.rope.reference import norm_rotate, rotate
-from kernels.short_conv.reference import short_conv
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""
@@ -43,10 +38,11 @@ Route = Callable[..., tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class Ops:
-    """What layers compute with. Each does what the function of its name does in `reference`.
+    """The operations of layers, except matrix products; each as the function of its name in a
+    `reference`.
 
-    The bits of a call depend on its inputs and their shapes alone. A run of a recurrent layer goes
-    through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
+    Bits depend on a call's inputs and their shapes alone. Recurrent layers process prompts
+    `rows_per_part` rows at a time, or at once if None.
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
@@ -82,7 +78,7 @@ class Ops:
 
 
 def composed(ops: Ops) -> Ops:
-    """`ops`, with those that are two in one made of its own two."""
+    """`ops`, with each fused operation replaced by its two parts."""
 
     def add_rms_norm(
         inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0

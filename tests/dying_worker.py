@@ -1,6 +1,6 @@
 """The real worker, killed by the system at the n-th step of one kind: `KIND N` on the command line.
 
-Kinds: `settle` (a layer's rows written in idle work), `spill` (a run copied out of the slab),
+Kinds: `settle` (a layer's rows written in idle work), `spill` (a run copied out of the KV buffer),
 `write` (a step that changes the disk, from the second Flush on), `none`. Its disk has room,
 whatever the machine's.
 """
@@ -12,8 +12,8 @@ import signal
 import sys
 from typing import Any
 
-from core.cache import slab
-from core.engine import ahead, engine
+from core.cache import kv_buffer
+from core.engine import engine, idle_work
 from core.storage import files as disk_files
 from core.worker import __main__ as worker
 
@@ -56,11 +56,11 @@ def arrange(kind: str, fate: Fate) -> None:
         fate.armed = len(flushes) > 1
 
     if kind == "settle":
-        on_calls(ahead.Ahead, "run", arm)
-        on_calls(slab.KVSlab, "write", fate.step)
+        on_calls(idle_work.IdlePrefill, "run", arm)
+        on_calls(kv_buffer.KVBuffer, "write", fate.step)
     elif kind == "spill":
         arm()
-        on_calls(slab.KVSlab, "copy_out", fate.step)
+        on_calls(kv_buffer.KVBuffer, "copy_out", fate.step)
     elif kind == "write":
         on_calls(engine.Engine, "flush", arm_at_second)
         for name in DISK_STEPS:

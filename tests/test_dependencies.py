@@ -11,11 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("core", "desktop", "kernels", "system")
 # What a distribution is imported as, where that is another name.
-IMPORTED_AS = {
-    "pyside6_essentials": "pyside6",
-    "pillow": "pil",
-    "markdown_it_py": "markdown_it",
-}
+IMPORTED_AS = {"pyside6_essentials": "pyside6", "pillow": "pil", "markdown_it_py": "markdown_it"}
 # Published for some systems only; each place that imports it has a way without.
 OPTIONAL = {"triton"}
 # Parts of another one that is declared, which pins them.

@@ -30,9 +30,7 @@ def test_the_window_never_loads_torch(package: str) -> None:
 def test_replay_and_worker_start_without_torch() -> None:
     # A worker says hello before it spends seconds on that import; replay leaves it to the worker.
     assert loaded_by(["core.replay", "core.worker"]) == []
-
-
-def test_the_check_would_see_it() -> None:
+    # The check would see it.
     assert "torch" in loaded_by(["core.engine.engine"])
 
 

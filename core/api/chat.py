@@ -1,7 +1,6 @@
 """A conversation as it is sent with every request: the engine keeps no chats.
 
-A reply is sent as the ids that were sampled, opaque bytes with their tokenizer's fingerprint, and
-as text for a model with another tokenizer.
+A reply is sent as the sampled ids with their tokenizer's fingerprint, and as text for other models.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class UserMessage(Frozen):
 class ReplyIds(Frozen):
     """Sampled ids as opaque bytes (little-endian 32-bit), without the id that ended the turn.
 
-    `starts_in_reasoning`: the generation prompt had opened a thought before the first id. `pauses`
-    are the numbers of ids after which the reply was stopped or cut off, in order.
+    `starts_in_reasoning`: a thought was open before the first id. The reply was stopped or cut off
+    after `pauses` ids.
     """
 
     data: bytes

@@ -27,7 +27,7 @@ from core.api.params import (
 )
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -92,9 +92,8 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. With a
-    `format` only tokens are sampled that fit it; the reply ends only when it is complete, unless a
-    limit or a stop string cuts it off.
+    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. A reply with a
+    `format` ends only when it is complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"
@@ -105,16 +104,16 @@ class Generate(OfPrompt[Finished]):
     probe: Probe | None = None
 
 
-class Settle(IdleWork):
+class PrefillReply(IdleWork):
     """Prefill the reply that ends `conversation` as later turns show it."""
 
-    type: Literal["settle"] = "settle"
+    type: Literal["prefill_reply"] = "prefill_reply"
 
 
-class ReadAhead(IdleWork):
+class PrefillDraft(IdleWork):
     """Prefill the draft that ends `conversation`, up to the last cut that typing can't move."""
 
-    type: Literal["read_ahead"] = "read_ahead"
+    type: Literal["prefill_draft"] = "prefill_draft"
 
 
 class Cancel(Command):
@@ -180,8 +179,8 @@ AnyCommand = Annotated[
     LoadModel
     | UnloadModel
     | Generate
-    | Settle
-    | ReadAhead
+    | PrefillReply
+    | PrefillDraft
     | Cancel
     | Ping
     | DescribeImage

@@ -1,7 +1,7 @@
-"""Everything that can go wrong, each with a title and a message for a dialog.
+"""All named errors, each with a title and a message for a dialog.
 
-A class names the kind of error (its name crosses the pipe); the message has the details of the
-case. Code that handles an error catches the class; a person reads title and message.
+The class name crosses the pipe, and code that handles an error catches the class; people read title
+and message.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Hello(Frozen):
 class Beat(Frozen):
     """Heartbeat, sent every two seconds, and at a Ping.
 
-    `progress` counts what was computed. While the worker is `busy` it rises at least every
-    `step_limit_s` seconds, or the work hangs.
+    `progress` counts what was computed; while `busy` it rises at least every `step_limit_s`
+    seconds, or the work hangs.
     """
 
     type: Literal["beat"] = "beat"
@@ -87,8 +87,7 @@ class Queued(_Answer):
 class Prefilling(_Answer):
     """Progress of the prompt: `done` of its tokens are in the cache; `stats` as known so far.
 
-    `begun` are the ids of a reply that is continued. The first Prefilling precedes every Generated,
-    so `begun` and the ids that follow are the reply so far.
+    `begun` are the ids of a reply that is continued; one Prefilling precedes every Generated.
     """
 
     type: Literal["prefilling"] = "prefilling"
@@ -110,8 +109,7 @@ class Generated(_Answer):
 
 class Finished(Last):
     """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
-    sampled id, the one that ended the reply included; `prompt_ids` is filled for a probed request.
-    """
+    sampled id, also the one that ended it."""
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
@@ -134,8 +132,7 @@ class Finished(Last):
 class Prepared(Last):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
 
-    `bytes` are totals afterwards; `parts` and `checkpoints` show what is cached of the next prompt,
-    as in a request's stats. `prompt_tokens` and `message_starts` are of the given conversation.
+    `bytes` are totals afterwards; `parts` and `checkpoints` show what is cached of the next prompt.
     """
 
     type: Literal["prepared"] = "prepared"

@@ -1,7 +1,4 @@
-"""JSON from strangers, refused where it is nested too deeply.
-
-Python's own limit differs between versions, and code that uses the result may fail below it.
-"""
+"""JSON from strangers, refused if nested too deeply: Python's limit differs between versions."""
 
 from __future__ import annotations
 

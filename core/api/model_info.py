@@ -14,9 +14,9 @@ SNAPSHOTS = "snapshots"
 class LoadFacts(Frozen):
     """How a model was loaded, in `seconds`, `packing_s` of them for the kernels' layouts.
 
-    `from_disk`: quantised matrices came from an earlier load. On disk those of all models take
-    `kept_bytes` now, `kept_budget` at most. `slowed_by` is why replies are slower than they could
-    be here. `kernels` names the backend, `processor` the processor's widest instructions.
+    `from_disk`: quantised matrices came from an earlier load; those of all models take `kept_bytes`
+    on disk, `kept_budget` at most. `slowed_by` is why replies are slower than they could be.
+    `kernels` names the backend, `processor` the processor's widest instructions.
     """
 
     seconds: float = 0.0
@@ -38,8 +38,8 @@ class PrecisionChoice(Frozen):
     """Why a precision was chosen automatically.
 
     It needs `needed` bytes with room for contexts, and `free` were free: fewer if even the smallest
-    doesn't fit. `too_large` are the more exact ones that didn't fit, the most exact first.
-    `faster_than` names the other exact precision where measured speed decided between the two.
+    doesn't fit. `too_large` are the more exact ones that didn't fit. `faster_than` names the other
+    exact precision if measured speed decided.
     """
 
     needed: int
@@ -53,8 +53,8 @@ class ModelInfo(Frozen):
 
     `spliced_replies` is False where the template forces replies to be tokenised again;
     `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
-    `choice` is None where the user chose the precision. `joins_steps`: drafts can be checked here;
-    `mtp`: the model has an MTP head for them; `mtp_refused`: why its head is not used.
+    `choice` is None where the user chose the precision. `batch_invariant_steps`: drafts can be
+    checked here; `mtp`: the model has an MTP head; `mtp_refused`: why its head is not used.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ModelInfo(Frozen):
     history_note: str = ""
     load: LoadFacts = LoadFacts()
     choice: PrecisionChoice | None = None
-    joins_steps: bool = True
+    batch_invariant_steps: bool = True
     mtp: bool = False
     mtp_refused: str = ""
 

@@ -44,9 +44,9 @@ class Settings(Frozen):
 class SamplingParams(Settings):
     """How the next token is sampled. A None comes from the model's generation_config.json.
 
-    temperature 0 is greedy. top_k 0 means no limit, top_p 0 the likeliest token only. Repetition
+    temperature 0 is greedy; top_k 0 means no limit, top_p 0 the likeliest token only. Repetition
     counts prompt and reply without image placeholders, the other penalties only the reply. A None
-    seed is random. Without max_tokens the context length is the limit, besides the limits above.
+    seed is random.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
@@ -67,12 +67,11 @@ DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 
 
 class DraftSettings(Settings):
-    """Whether several tokens are computed at once where some can be guessed; none of it changes a
-    reply.
+    """Speculative decoding, which changes no reply.
 
-    `mode` "lookup" drafts what followed the same words before, "mtp" by the head that some models
-    have for it, "both" by whichever is expected to gain more, as "auto" does. `tokens` is a fixed
-    length of drafts.
+    `mode` "lookup" drafts what followed the same words before, "mtp" by the model's MTP head,
+    "both" by whichever is expected to gain more, as "auto" does. `tokens` is a fixed length of
+    drafts.
     """
 
     mode: DraftMode = "auto"
@@ -80,14 +79,14 @@ class DraftSettings(Settings):
 
 
 class Probe(Settings):
-    """What tests and `core.replay` ask of a request beside its reply; the window sends none.
+    """What tests and `core.replay` ask of a request; the window sends none.
 
-    A probed request also gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply as a user
-    would, after that many sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first
-    cut at or after that many evaluated tokens. `logits_file` receives the float32 logits of the
-    first sampled token; a file next to it with the suffix `.mtp` those of the MTP head for the
-    token after it. `draft_noise` is the share of drafted tokens to replace by random ones;
-    `skip_rollback` leaves rejected tokens in the context, which integrity checks must find.
+    A probed request gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply after that many
+    sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after that
+    many evaluated tokens. `logits_file` receives the float32 logits of the first sampled token, a
+    file next to it (`.mtp`) those of the MTP head for the following one. `draft_noise` is the share
+    of drafted tokens to replace by random ones; `skip_rollback` leaves rejected tokens in the
+    context, which integrity checks must find.
     """
 
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -105,9 +104,9 @@ class CacheSettings(Settings):
 
     `count` bounds the recurrent checkpoints in memory, of all chats; 0 turns them off. `interval`
     is in tokens, rounded up to a multiple of the grid. The byte budgets cover everything cached on
-    the device (a GPU's slab), in host memory (on a CPU the slab too) and on disk (0 keeps nothing);
-    None is the default in `ModelInfo`. `restore` "when_faster" prefills a prefix again where that
-    is estimated at least twice as fast as reading it from disk.
+    the device, in host memory and on disk (0 keeps nothing there); None is the default in
+    `ModelInfo`. `restore` "when_faster" prefills again what would take at least twice as long to
+    read from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32
@@ -121,12 +120,12 @@ class CacheSettings(Settings):
 class ModelSettings(Settings):
     """Which model to load and how.
 
-    `context_length` None means the model's own limit, or what memory allows; `max_image_tokens`
-    None 1,024 on a CPU and 4,096 on a GPU, 0 the image processor's own limit. `grid` is the spacing
-    of cuts. `cache_folder` keeps contexts and embeddings over restarts, and quantised matrices of
-    all models, `weights_bytes` at most (None is a default, 0 keeps none); None keeps nothing on
-    disk. `measure_kernels` picks the kernels that are fastest on this processor, and stores the
-    choice in `cache_folder`; without it the choice is the same everywhere.
+    `context_length` None is the model's limit, or what memory allows; `max_image_tokens` None is
+    1,024 on a CPU and 4,096 on a GPU, 0 the image processor's limit. `grid` is the spacing of cuts.
+    `cache_folder` keeps contexts, embeddings and at most `weights_bytes` of quantised matrices over
+    restarts (None: a default); without it nothing is on disk. `measure_kernels` chooses the fastest
+    kernels on this processor and stores the choice there; otherwise the choice is the same
+    everywhere.
     """
 
     path: str

@@ -1,8 +1,7 @@
-"""The two ways to say where a token is, kept apart by the type checker.
+"""The two ways to say where a token is, kept apart by the type checker and at run time.
 
 A *token index* counts entries in the cache; a *position* is the number given to RoPE. Under M-RoPE
-an image of 1,024 tokens may advance the position by only 32, so neither can replace the other:
-mixing them is a type error under mypy --strict and a TypeError at run time.
+an image of 1,024 tokens may advance the position by only 32, so neither can replace the other.
 """
 
 from __future__ import annotations

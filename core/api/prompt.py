@@ -1,9 +1,8 @@
 """A prompt as segments, and the only places where it may be split.
 
-Only `Prompt` makes cuts. Their places are a pure function of token ids and image spans: directly
-after each end-of-turn id, at both edges of every image, where a reply paused, and every `grid`
-tokens after the previous cut. Nothing looks ahead, so later tokens never move a cut, and an image
-is one segment, so no cut is inside one. `core.cache.policy` decides which cuts get a checkpoint.
+Cuts are a pure function of token ids and image spans: directly after each end-of-turn id, at both
+edges of every image, where a reply paused, and every `grid` tokens after the previous cut. Nothing
+looks ahead, so later tokens never move a cut. An image is one segment, so no cut is inside one.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class TextRun:
 class Image:
     """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
-    `key` is a digest of the processed pixels, their grid and the processor's settings: equal keys
-    mean equal model input. If `in_line`, positions advance by one a token as in text; otherwise
+    Equal keys mean equal model input: `key` is a digest of the processed pixels, their grid and the
+    processor's settings. If `in_line`, positions advance by one per token as in text; otherwise
     they span a grid.
     """
 

@@ -16,9 +16,9 @@ Choice = Annotated[str, Field(min_length=1, max_length=1024)]
 class ReplyFormat(Settings):
     """The format of a whole answer; a thought before it is free.
 
-    `kind` "json_schema": JSON that the schema in `text` allows. "json": any JSON. "regex": a full
-    match of the regular expression in `text`. "choice": one of `choices`. "lark": a text that the
-    Lark grammar in `text` derives. `core.formats.check` tells if a format can be used.
+    "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
+    match the whole answer, "choice" its texts in `choices`. `core.formats.check` tells if a format
+    can be used.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark"]

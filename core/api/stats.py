@@ -72,10 +72,9 @@ class DraftCounts(Frozen):
 class RequestStats(Frozen):
     """Counters of one request; prompt = reused + evaluated tokens, always.
 
-    `ttft_s` is the time from the request's start to its first token, `prefill_s` the part of it
-    spent in the model. `seed` is the one used. `disk_trouble` is why contexts can't be kept on disk
-    now. `message_starts` are the token indices of all messages but the system's. `draft` is None if
-    nothing was drafted.
+    `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
+    `disk_trouble` is why contexts can't be kept on disk now. `message_starts` are the token indices
+    of all messages but the system's.
     """
 
     prompt_tokens: int = 0

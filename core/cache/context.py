@@ -1,4 +1,4 @@
-"""The context cache of one model: prefix tree, KV slab, embeddings and disk. It never runs the
+"""The context cache of one model: prefix tree, KV buffer, embeddings and disk. It never runs the
 model."""
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
+from core.cache.kv_buffer import KVBuffer
 from core.cache.ledger import Held, Ledger, Limits
 from core.cache.node import Node, Role
 from core.cache.policy import Throughput, plan
 from core.cache.restore import LivePath, MemoryTier, Restored, Restorer
-from core.cache.slab import KVSlab
 from core.cache.state import Checkpoint, HostCopies, RecurrentState, SideStream
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
@@ -52,7 +52,7 @@ class Budgets:
 
 
 class ContextCache:
-    """Everything cached for one model; `context_length` bounds the slab in tokens."""
+    """Everything cached for one model; `context_length` bounds the KV buffer in tokens."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ContextCache:
         self.recurrent = any(isinstance(spec, RecurrentSpec) for spec in specs)
         limits = Limits(self.budgets.host, self.budgets.device)
         self.ledger = Ledger(device.type != "cpu", limits)
-        self.slab = KVSlab(specs, device, context_length, self._grow)
+        self.kv_buffer = KVBuffer(specs, device, context_length, self._grow)
         self.tree = PrefixTree(fingerprint, self.recurrent, self.ledger)
         self.disk = disk or DiskTier(None, specs)
         self.embeddings = EmbeddingCache(int(limits.host * EMBEDDING_SHARE), self.ledger)
@@ -84,7 +84,7 @@ class ContextCache:
         self.embeddings.fetch = self.disk.embedding
         self.embeddings.admit = self._evictor.admit_picture
         self._live = LivePath(
-            specs, self.slab, self.tree, self.ledger, self._room_for_rows, self.disk.rows
+            specs, self.kv_buffer, self.tree, self.ledger, self._room_for_rows, self.disk.rows
         )
         self.restorer = Restorer(
             self._specs, device, self.tree, self._live, self.disk, self._evictor
@@ -99,9 +99,9 @@ class ContextCache:
 
     @property
     def smallest(self) -> Limits:
-        """The smallest budgets: one slab at the context length."""
-        slab = self.context_length * self.slab.bytes_per_token
-        return Limits(slab, 0) if self._device.type == "cpu" else Limits(0, slab)
+        """The smallest budgets: one KV buffer at the context length."""
+        kv_buffer = self.context_length * self.kv_buffer.bytes_per_token
+        return Limits(kv_buffer, 0) if self._device.type == "cpu" else Limits(0, kv_buffer)
 
     def clear(self) -> None:
         self.tree.clear()
@@ -190,7 +190,7 @@ class ContextCache:
     def write_some(self) -> bool:
         """Write one segment to disk; False if nothing is left to write."""
         self._copies.wait()
-        return self.disk.write_some(self.tree, self.slab, self.embeddings)
+        return self.disk.write_some(self.tree, self.kv_buffer, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
         return [
@@ -202,7 +202,7 @@ class ContextCache:
     def tier_of(self, key: bytes) -> MemoryTier | None:
         node = self.tree.get(key)
         if node is not None:
-            return "slab" if node.in_slab else "memory"
+            return "slab" if node.in_kv_buffer else "memory"
         return "disk" if self.disk.holds_rows(key) else None
 
     def num_states(self) -> int:
@@ -212,12 +212,12 @@ class ContextCache:
         return sum(node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
 
     def kv_bytes(self) -> int:
-        return self.slab.num_bytes + self.ledger.used(Held.ROWS)
+        return self.kv_buffer.num_bytes + self.ledger.used(Held.ROWS)
 
     def check_integrity(self) -> None:
         assert not self.recurrent or self.num_states() <= self.count
-        assert self.ledger.room(Held.SLAB) >= 0 and self.ledger.room(Held.ROWS) >= 0
-        assert self.ledger.used(Held.SLAB) == self.slab.num_bytes
+        assert self.ledger.room(Held.KV_BUFFER) >= 0 and self.ledger.room(Held.ROWS) >= 0
+        assert self.ledger.used(Held.KV_BUFFER) == self.kv_buffer.num_bytes
         assert self.ledger.used(Held.IN_FLIGHT) == 0
         self.tree.check_integrity()
         self.embeddings.check_integrity()
@@ -226,7 +226,7 @@ class ContextCache:
             assert node.run is not None and node.run.start == at
             at = node.end
         live = set(map(id, self._live.nodes))
-        assert live >= {id(node) for node in self.tree if node.in_slab}
+        assert live >= {id(node) for node in self.tree if node.in_kv_buffer}
 
     def _limits(self, settings: CacheSettings) -> Limits:
         wished = Limits(
@@ -285,9 +285,9 @@ class ContextCache:
             node.owners.discard(self._usage.owner)
 
     def _grow(self, num_bytes: int) -> None:
-        if not self._evictor.make_room(Held.SLAB, num_bytes):
+        if not self._evictor.make_room(Held.KV_BUFFER, num_bytes):
             raise MemoryError("the budget has no room for a longer context")
-        self.ledger.reserve(Held.SLAB, num_bytes)
+        self.ledger.reserve(Held.KV_BUFFER, num_bytes)
 
     def _room_for_rows(self, num_bytes: int, needed: Callable[[], bool]) -> bool:
         return self._evictor.make_room(Held.ROWS, num_bytes, needed)

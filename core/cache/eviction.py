@@ -1,4 +1,4 @@
-"""Making room when the count or the bytes are short. Runs in the slab are never evicted."""
+"""Making room when the count or the bytes are short. Runs in the KV buffer are never evicted."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Evictor:
     def fit(self) -> None:
         while self._too_many(0):
             self._evict(by_bytes=False)
-        fits = self.make_room(Held.STATES, 0) and self.make_room(Held.SLAB, 0)
-        assert fits, "a budget holds the whole slab"
+        fits = self.make_room(Held.STATES, 0) and self.make_room(Held.KV_BUFFER, 0)
+        assert fits, "a budget holds the whole KV buffer"
 
     def _too_many(self, coming: int) -> bool:
         return self._tree.recurrent and self._tree.num_checkpoints + coming > self.count
@@ -121,7 +121,7 @@ class Evictor:
                 yield node, self._worth(node, ranks, self._frees(node))
 
     def _is_loose(self, node: Node) -> bool:
-        return not (self._tree.recurrent or node.children or node.in_slab)
+        return not (self._tree.recurrent or node.children or node.in_kv_buffer)
 
     def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
         seconds = self._throughput.read_seconds(*_tokens_to_read(node))

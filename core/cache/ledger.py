@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 
 class Held(enum.Enum):
-    """A class of bytes. SLAB and SIDE are on the device, the others in host memory."""
+    """A class of bytes. KV_BUFFER and SIDE are on the device, the others in host memory."""
 
-    SLAB = "slab"
+    KV_BUFFER = "KV buffer"
     SIDE = "side"
     ROWS = "rows"
     STATES = "states"
@@ -21,20 +21,20 @@ class Held(enum.Enum):
     IN_FLIGHT = "in flight"
 
 
-ON_DEVICE = frozenset({Held.SLAB, Held.SIDE})
+ON_DEVICE = frozenset({Held.KV_BUFFER, Held.SIDE})
 DROPPABLE = frozenset({Held.ROWS, Held.STATES, Held.EMBEDDINGS})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets in bytes. On a CPU the slab counts as host memory."""
+    """Budgets in bytes. On a CPU the KV buffer counts as host memory."""
 
     host: int = sys.maxsize
     device: int = sys.maxsize
 
 
 class Ledger:
-    """Bytes held by class under `limits`; `separate_device` if the slab is on a GPU."""
+    """Bytes held by class under `limits`; `separate_device` if the KV buffer is on a GPU."""
 
     def __init__(self, separate_device: bool, limits: Limits | None = None) -> None:
         self._separate_device = separate_device

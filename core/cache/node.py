@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from core.api.prompt import ORIGIN, Cut, CutKind, Run, TextRun
-from core.cache.slab import KVRows
+from core.cache.kv_buffer import KVRows
 from core.cache.state import Checkpoint
 
 Role = Literal["system", "user", "reply", "pause"]
@@ -19,14 +19,14 @@ REMEMBERED_KEYS = 65_536
 
 
 class Node:
-    """`rows` is KV outside the slab. `role` says whose message ends with the run, or that a reply
+    """`rows` is KV outside the buffer. `role` says whose message ends with the run, or that a reply
     paused there; `owners` are the chats that used it."""
 
     __slots__ = (
         "checkpoint",
         "children",
         "end",
-        "in_slab",
+        "in_kv_buffer",
         "key",
         "last_used",
         "num_checkpoints",
@@ -46,7 +46,7 @@ class Node:
         self.checkpoint: Checkpoint | None = None
         self.num_checkpoints = 0  # at this node and below
         self.rows: KVRows | None = None
-        self.in_slab = False
+        self.in_kv_buffer = False
         self.last_used = 0
         self.role: Role | None = None
         self.owners: set[str] = set()

@@ -1,5 +1,5 @@
-"""Restoring a prompt: the deepest place to resume from, and which runs are in the slab. A place
-that fails is dropped with what depends on it, and the next best is tried."""
+"""Restoring a prompt: the deepest place to resume from, and which runs are in the KV buffer. A
+place that fails is dropped with what depends on it, and the next best is tried."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor
 
 from core.api.prompt import Cut, Prompt
 from core.cache.eviction import Evictor
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
-from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tier import DiskTier
-from core.cache.tree import PrefixTree
+from core.cache.tree import PrefixTree, num_common
 from core.layers.memory import LayerSpec
 
 MemoryTier = Literal["slab", "memory", "disk"]
 TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")
-# Places in TIERS: where a run came from into the slab.
-FROM_SLAB, FROM_MEMORY, FROM_DISK = range(3)
+# Places in TIERS: where a run came from into the KV buffer.
+FROM_KV_BUFFER, FROM_MEMORY, FROM_DISK = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Restorer:
                 if deeper:
                     passed.add(keys[deeper - 1])
                     node, checkpoint = self._from_disk(prompt, keys, deeper, mark)
-                tier = max(self._bring(node), FROM_DISK if deeper else FROM_SLAB)
+                tier = max(self._bring(node), FROM_DISK if deeper else FROM_KV_BUFFER)
             except RestoreFailedError:
                 failed = True
                 continue
@@ -148,7 +148,7 @@ class Restorer:
         return node, checkpoint
 
     def _bring(self, node: Node | None) -> int:
-        """Bring a node's runs into the slab; pinned, so that making room can't drop it."""
+        """Bring a node's runs into the KV buffer; pinned, so that making room can't drop it."""
         self._evictor.path = node.path() if node is not None else []
         self._tree.pinned = node
         try:
@@ -162,21 +162,21 @@ class RestoreFailedError(Exception):
 
 
 class LivePath:
-    """The nodes whose KV is in the slab, from the first token on without a gap.
+    """The nodes whose KV is in the KV buffer, from the first token on without a gap.
     `make_room(num_bytes, needed)` makes room for a copy outside it; `fetch` reads rows from disk.
     """
 
     def __init__(
         self,
         specs: Sequence[LayerSpec],
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         tree: PrefixTree,
         ledger: Ledger,
         make_room: Callable[[int, Callable[[], bool]], bool],
         fetch: Callable[[Node], KVRows | None],
     ) -> None:
         self._specs = specs
-        self._slab = slab
+        self._kv_buffer = kv_buffer
         self._tree = tree
         self._ledger = ledger
         self._make_room = make_room
@@ -188,12 +188,12 @@ class LivePath:
         return self._nodes
 
     def leave_for(self, target: Node | None) -> int:
-        """Make the slab hold exactly the runs down to `target`; returns the slowest tier used.
+        """Make the KV buffer hold exactly the runs down to `target`; returns the slowest tier used.
         Raises RestoreFailedError, with the path cut to its complete runs."""
         wanted = target.path() if target is not None else []
-        shared = _num_shared(self._nodes, wanted)
+        shared = num_common(self._nodes, wanted)
         self._copy_out(shared)
-        return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_SLAB)
+        return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
 
     def append(self, node: Node) -> None:
         self._nodes.append(node)
@@ -210,14 +210,14 @@ class LivePath:
         del self._nodes[keep:]
         for node in reversed(leaving):
             self._save(node)
-            node.in_slab = False
+            node.in_kv_buffer = False
             self._tree.prune(node)
 
     def _save(self, node: Node) -> None:
         if not self._tree.needs_rows(node):
             return
         assert node.run is not None
-        num_bytes = node.num_tokens * self._slab.bytes_per_token
+        num_bytes = node.num_tokens * self._kv_buffer.bytes_per_token
 
         def needed() -> bool:
             # Making room can drop the very checkpoints that needed this run.
@@ -228,7 +228,7 @@ class LivePath:
             return
         self._ledger.reserve(Held.ROWS, num_bytes)
         try:
-            rows = self._slab.copy_out(node.run.start.token.value, node.end.token.value)
+            rows = self._kv_buffer.copy_out(node.run.start.token.value, node.end.token.value)
         except (RuntimeError, MemoryError):
             self._ledger.release(Held.ROWS, num_bytes)
             self._lose(node)
@@ -246,23 +246,14 @@ class LivePath:
             rows = node.rows if node.rows is not None else self._fetch(node)
             if rows is None or not rows.matches(self._specs, node.num_tokens):
                 raise ValueError("the run's rows are gone or of another kind")
-            # What came from disk is a copy of its own until it lies in the slab.
+            # What came from disk is a copy of its own until it lies in the KV buffer.
             passing = rows.num_bytes if node.rows is None else 0
             with self._ledger.passing(Held.IN_FLIGHT, passing):
-                self._slab.copy_in(node.run.start.token.value, rows)
+                self._kv_buffer.copy_in(node.run.start.token.value, rows)
         except (ValueError, RuntimeError, MemoryError) as error:
             self._tree.drop_subtree(node)
             raise RestoreFailedError(str(error)) from error
         self._tree.release_rows(node)
-        node.in_slab = True
+        node.in_kv_buffer = True
         self._nodes.append(node)
         return tier
-
-
-def _num_shared(one: Sequence[Node], other: Sequence[Node]) -> int:
-    shared = 0
-    for left, right in zip(one, other, strict=False):
-        if left is not right:
-            break
-        shared += 1
-    return shared

@@ -1,4 +1,4 @@
-"""A side request (a title, a summary): it resumes from the tree in a slab of its own, evicts
+"""A side request (a title, a summary): it resumes from the tree in a KV buffer of its own, evicts
 nothing and keeps nothing."""
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run
 from core.cache.context import ContextCache, Usage
 from core.cache.embeddings import SideEmbeddings
+from core.cache.kv_buffer import KVBuffer
 from core.cache.ledger import Held
 from core.cache.node import Node, chained_key
 from core.cache.restore import MemoryTier, Restored
-from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 
 # The share of the budget that a side request may take of what is free.
@@ -21,10 +21,10 @@ QUOTA = 0.25
 
 
 class Branch:
-    """Runs outside the tree, with their KV in a slab of their own."""
+    """Runs outside the tree, with their KV in a KV buffer of their own."""
 
-    def __init__(self, slab: KVSlab) -> None:
-        self.slab = slab
+    def __init__(self, kv_buffer: KVBuffer) -> None:
+        self.kv_buffer = kv_buffer
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
         return frozenset()
@@ -41,14 +41,14 @@ class SideBranch(Branch):
 
     def __init__(self, cache: ContextCache) -> None:
         self._cache = cache
-        per_token = cache.slab.bytes_per_token
+        per_token = cache.kv_buffer.bytes_per_token
         limits, ledger = cache.ledger.limits, cache.ledger
         budget = limits.device if ledger.on_device(Held.SIDE) else limits.host
         quota = max(0, min(int(budget * QUOTA), ledger.room(Held.SIDE)))
         self.context_length = min(cache.context_length, quota // max(1, per_token))
         self._num_bytes = self.context_length * per_token
         self.embeddings = SideEmbeddings(cache.embeddings)
-        super().__init__(cache.slab.beside(self.context_length))
+        super().__init__(cache.kv_buffer.beside(self.context_length))
         ledger.reserve(Held.SIDE, self._num_bytes)
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
@@ -58,7 +58,7 @@ class SideBranch(Branch):
                 f"It takes {prompt.num_tokens:,} tokens beside the chat, and the memory budget has "
                 f"room for {self.context_length:,}. Allow more memory, or ask about less."
             )
-        tree, slab = self._cache.tree, self._cache.slab
+        tree, kv_buffer = self._cache.tree, self._cache.kv_buffer
         keys = tree.keys(prompt)
         node = tree.restorable(tree.match(keys), len(keys))
         if node is None:
@@ -67,7 +67,9 @@ class SideBranch(Branch):
         for at in path:
             assert at.run is not None
             start, end = at.run.start.token.value, at.end.token.value
-            self.slab.copy_in(start, at.rows if at.rows is not None else slab.view(start, end))
+            self.kv_buffer.copy_in(
+                start, at.rows if at.rows is not None else kv_buffer.view(start, end)
+            )
         tier: MemoryTier = "memory" if any(at.rows is not None for at in path) else "slab"
         return self._cache.restorer.at(node, node.checkpoint, tier, keys)
 

@@ -13,10 +13,10 @@ from core.api.prompt import CutKind, Image, Run
 from core.cache.disk.segment import SegmentDamagedError, SegmentKind, largest_copy
 from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.policy import Throughput
-from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
@@ -154,10 +154,10 @@ class DiskTier:
             if not self.holds_state(node):
                 self._wanted[node.key] = node
 
-    def write_some(self, tree: PrefixTree, slab: KVSlab, embeddings: EmbeddingCache) -> bool:
+    def write_some(self, tree: PrefixTree, kv_buffer: KVBuffer, embeddings: EmbeddingCache) -> bool:
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
-            segment = self._missing(node, slab, embeddings) if node in tree else None
+            segment = self._missing(node, kv_buffer, embeddings) if node in tree else None
             copied = largest_copy(segment[3]) if segment is not None else 0
             if copied > max(0, self._ledger.room(Held.IN_FLIGHT)):
                 return False
@@ -167,14 +167,16 @@ class DiskTier:
                 return True
         return False
 
-    def _missing(self, node: Node, slab: KVSlab, embeddings: EmbeddingCache) -> Segment | None:
+    def _missing(
+        self, node: Node, kv_buffer: KVBuffer, embeddings: EmbeddingCache
+    ) -> Segment | None:
         """The first segment that a node's restore after a restart lacks, top runs first."""
         if node.checkpoint is None:
             return None
         path = node.path()
         for at in path:
             if not self.holds_rows(at.key):
-                return self._rows_segment(at, slab)
+                return self._rows_segment(at, kv_buffer)
         if not self.holds_state(node):
             tensors = {
                 f"{layer}.{index}": tensor
@@ -193,11 +195,11 @@ class DiskTier:
                 return SegmentKind.EMBEDDING, picture.key, None, tensors, held.owners
         return None
 
-    def _rows_segment(self, node: Node, slab: KVSlab) -> Segment | None:
+    def _rows_segment(self, node: Node, kv_buffer: KVBuffer) -> Segment | None:
         assert node.run is not None
         rows = node.rows
-        if rows is None and node.in_slab:
-            rows = slab.view(node.run.start.token.value, node.end.token.value)
+        if rows is None and node.in_kv_buffer:
+            rows = kv_buffer.view(node.run.start.token.value, node.end.token.value)
         if rows is None:
             return None
         tensors = {

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from core.api.prompt import Prompt, Run, TextRun
+from core.cache.kv_buffer import KVRows
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node, Remembered, chained_key
-from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
 
@@ -88,7 +88,7 @@ class PrefixTree:
             return 0
         return max(
             (
-                _num_common(run.content.ids, child.run.content.ids)
+                num_common(run.content.ids, child.run.content.ids)
                 for child in parent.children.values()
                 if child.run is not None and isinstance(child.run.content, TextRun)
             ),
@@ -98,7 +98,7 @@ class PrefixTree:
     def add(self, parent: Node, run: Run) -> Node:
         node = self.place(parent, run)
         self.release_rows(node)
-        node.in_slab = True
+        node.in_kv_buffer = True
         self.touch(node)
         return node
 
@@ -122,7 +122,7 @@ class PrefixTree:
         return node in self and (alone or node.num_checkpoints > 0)
 
     def hold_rows(self, node: Node, rows: KVRows) -> None:
-        node.rows, node.in_slab = rows, False
+        node.rows, node.in_kv_buffer = rows, False
 
     def release_rows(self, node: Node) -> None:
         if node.rows is not None:
@@ -200,7 +200,7 @@ class PrefixTree:
             assert node.parent.children[key] is node
             assert node.parent is self.root or self._nodes[node.parent.key] is node.parent
             assert node.run.start == node.parent.end
-            assert node.in_slab != (node.rows is not None), "KV is in exactly one place"
+            assert node.in_kv_buffer != (node.rows is not None), "KV is in exactly one place"
             below = sum(child.num_checkpoints for child in node.children.values())
             assert node.num_checkpoints == below + (node.checkpoint is not None)
             assert node.owners and node.owners <= self._remembered.past(key).owners
@@ -212,9 +212,9 @@ class PrefixTree:
             self._count_checkpoints(node, -1)
 
     def _useless(self, node: Node) -> bool:
-        # A run in the slab without a checkpoint may still get one below it in this very prefill;
+        # A run in the KV buffer without a checkpoint may get one below it in this very prefill;
         # `live` prunes it once the path leaves it.
-        if node.children or node.num_checkpoints or node.in_slab or node is self.pinned:
+        if node.children or node.num_checkpoints or node.in_kv_buffer or node is self.pinned:
             return False
         return self.recurrent or node.is_stop
 
@@ -230,10 +230,10 @@ class PrefixTree:
         if node in self:
             del node.parent.children[node.key], self._nodes[node.key]
         self.release_rows(node)
-        node.in_slab = False
+        node.in_kv_buffer = False
 
 
-def _num_common(one: Sequence[int], other: Sequence[int]) -> int:
+def num_common(one: Sequence[object], other: Sequence[object]) -> int:
     common = 0
     for left, right in zip(one, other, strict=False):
         if left != right:

@@ -1,7 +1,6 @@
 """Files that the user chose: opened without ever blocking, and kept by the SHA-256 of their bytes.
 
-A picture that is overwritten elsewhere is a new picture here. A stored file appears whole or not at
-all, readable by its owner only.
+A stored file appears whole or not at all, readable by its owner only.
 """
 
 from __future__ import annotations

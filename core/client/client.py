@@ -1,7 +1,7 @@
 """The engine as the window sees it: sends commands, and routes events to their requests.
 
 When the worker dies, open requests fail with the reason, `life` starts another worker, and the last
-model is loaded again. Anything that is more than one command has a method here besides `ask`.
+model is loaded again.
 """
 
 from __future__ import annotations
@@ -99,9 +99,7 @@ class EngineClient:
         self._requests.fail_all(EngineDiedError("The engine was closed.").info())
 
     async def load(
-        self,
-        settings: ModelSettings,
-        on_progress: Callable[[int, int], None] | None = None,
+        self, settings: ModelSettings, on_progress: Callable[[int, int], None] | None = None
     ) -> ModelInfo:
         return await self._loaded(self._start_load(settings), settings, on_progress)
 

@@ -1,7 +1,6 @@
 """Frames on a byte stream: four bytes of length (big-endian), then that many bytes.
 
-A frame holds JSON and, after a zero byte that no JSON contains, the bytes of a picture or a file,
-if any. Used between window and worker, and between worker and helper.
+A frame holds JSON and, after a zero byte, the bytes of a picture or a file, if any.
 """
 
 from __future__ import annotations

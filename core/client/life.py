@@ -1,7 +1,4 @@
-"""The worker's life: start it, listen to it, and replace it when it dies or hangs.
-
-Knows processes and states, and nothing of commands beyond sending them; `client` knows the rest.
-"""
+"""The worker's life: start it, listen to it, and replace it when it dies or hangs."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """One worker after another. All methods belong to the event loop's thread.
+    """One worker after another; for the event loop's thread.
 
     Calls `changed` with each new state and a reason (or ''), `received` with each event, `died`
     with the reason of a death, and `came_back` when another worker is up.

@@ -1,9 +1,9 @@
-"""How processes of ours are started, contained and ended, and where our programs and files are.
+"""How our processes are started, contained and ended, and where our programs and files are.
 
-A program of ours runs the installed code and nothing else. Python puts the current folder first
-when it runs a module by name, and reads variables that name code to load: ours is started without
-either, in the app's own folder, so a `json.py` in a stranger's folder is never imported. An
-installed app is *frozen*: it has no Python, but two executables, the window's and the engine's.
+Python would import from the current folder and from folders that the environment names. Our
+programs are started without either, in the app's own folder, so a `json.py` in a stranger's folder
+is never imported. An installed app is *frozen*: it has no Python, but two executables, the window's
+and the engine's.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def is_frozen() -> bool:
 
 
 def restore_environment() -> None:
-    """Undo what a frozen executable's loader has set for itself. Call before starting a process.
+    """Undo what a frozen executable's loader has set; call before starting a process.
 
-    Else a compiler or a browser would load our libraries, and our engine would take itself for a
-    part of the process that started it.
+    Otherwise a compiler or a browser would load our libraries, and our engine would behave as part
+    of the window's process.
     """
     if not is_frozen():
         return
@@ -125,7 +125,7 @@ def contain(pid: int, memory_bytes: int = 0) -> object | None:
     """On Windows, end process `pid` with this one and bound its memory (0: no limit).
 
     Returns an object to keep as long as the process may live; None elsewhere, or if the system
-    refuses: then the process still ends when its input does.
+    refuses.
     """
     if sys.platform == "win32":
         return _Job.around(pid, memory_bytes)

@@ -1,7 +1,6 @@
-"""The worker as a child process over pipes.
+"""The worker as a child process over pipes: commands on its standard input, events on its output.
 
-Commands go to its standard input, events come from its standard output. Its standard error is kept:
-the last lines in memory, all of it in a log file. The worker ends when its input closes.
+Its standard error goes to a log file, the last lines also to memory. It ends when its input closes.
 """
 
 from __future__ import annotations

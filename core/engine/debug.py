@@ -7,9 +7,9 @@ import os
 import torch
 
 from core.api.prompt import Cut, Image, Prompt
+from core.cache.kv_buffer import KVBuffer
 from core.cache.restore import Restored
 from core.cache.side import Branch
-from core.cache.slab import KVSlab
 from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import MOST_TOKENS, Decode
@@ -21,20 +21,20 @@ def integrity() -> bool:
 
 
 def check(
-    loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
+    loaded: LoadedModel, prompt: Prompt, restored: Restored, kv_buffer: KVBuffer, pictures: Pictures
 ) -> None:
     check_positions(prompt)
     loaded.cache.check_integrity()
-    check_restored(loaded, prompt, restored, slab, pictures)
+    check_restored(loaded, prompt, restored, kv_buffer, pictures)
 
 
 def check_restored(
-    loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
+    loaded: LoadedModel, prompt: Prompt, restored: Restored, kv_buffer: KVBuffer, pictures: Pictures
 ) -> None:
     """Assert that KV and states equal, to the bit, those of a prefill of the same runs."""
     if not restored.num_runs:
         return
-    scratch = Branch(slab.beside(prompt.num_tokens))
+    scratch = Branch(kv_buffer.beside(prompt.num_tokens))
     cold = loaded.cache.restorer.start(restored.keys)
     prefill = Prefill(loaded.model, scratch, cold, pictures.recomputed(), lambda: None)
     # Planned, so that the forward ends with this run's state.
@@ -50,7 +50,9 @@ def check_restored(
         assert same_row, "a restored hidden row differs from a prefill's"
     end = restored.cut.token.value
     rows = zip(
-        slab.view(0, end).layers.values(), scratch.slab.view(0, end).layers.values(), strict=True
+        kv_buffer.view(0, end).layers.values(),
+        scratch.kv_buffer.view(0, end).layers.values(),
+        strict=True,
     )
     same = (torch.equal(*pair) for one, other in rows for pair in zip(one, other, strict=True))
     assert all(same), "restored keys or values differ from a prefill's"
@@ -86,12 +88,12 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
     return walked
 
 
-def check_generated(decode: Decode, slab: KVSlab, start: Cut, num_fed: int) -> None:
+def check_generated(decode: Decode, kv_buffer: KVBuffer, start: Cut, num_fed: int) -> None:
     """Assert that after a prompt that ends at `start` there are rows of the `num_fed` tokens that
     were fed and kept, one each, and no others."""
     end = start.token.value + max(0, num_fed)
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"
     assert written == list(range(start.token.value, end)), "the context holds other tokens"
-    behind = slab.view(end, min(end + MOST_TOKENS, slab.capacity)).layers.values()
+    behind = kv_buffer.view(end, min(end + MOST_TOKENS, kv_buffer.capacity)).layers.values()
     assert not any(rows.any() for pair in behind for rows in pair), "keys of rejected tokens stay"

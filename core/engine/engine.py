@@ -37,8 +37,8 @@ from core.api.events import (
 )
 from core.api.params import ModelSettings
 from core.cache.disk.store import forget
-from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
+from core.engine.idle_work import IdlePrefill
 from core.engine.images import naming
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
@@ -118,7 +118,7 @@ class Engine:
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
-            return Ahead(self.loaded, command, flag).run()
+            return IdlePrefill(self.loaded, command, flag).run()
         finally:
             release_to_system()
 

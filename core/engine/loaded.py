@@ -45,8 +45,8 @@ from kernels.self_test.validation import validated
 
 # Default image detail: a 12-megapixel photo at full detail takes a CPU minutes.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
-# Default share for the slab of the memory that is free after loading.
-SLAB_SHARE = 0.5
+# Default share for the KV buffer of the memory that is free after loading.
+KV_BUFFER_SHARE = 0.5
 # Default share for contexts and checkpoints of the memory that is still free then,
 HOST_SHARE = 0.25
 # and on disk this share of what is free there, up to a limit.
@@ -213,23 +213,23 @@ def open_processor(
 
 
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
-    """Tokens in the slab: as set, else what the model supports and memory allows."""
+    """Tokens in the KV buffer: as set, else what the model supports and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
-    affordable = int(available * SLAB_SHARE) // per_token
+    affordable = int(available * KV_BUFFER_SHARE) // per_token
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
 
 
 def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
     """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
-    slab = context * kv_bytes_per_token(specs)
+    kv_buffer = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
     if device.type == "cpu":
-        budgets = Budgets(host=slab + host, device=0, disk=disk_budget(blobs))
+        budgets = Budgets(host=kv_buffer + host, device=0, disk=disk_budget(blobs))
     else:
-        budgets = Budgets(host=host, device=slab, disk=disk_budget(blobs))
+        budgets = Budgets(host=host, device=kv_buffer, disk=disk_budget(blobs))
     # No cap until the first request brings the user's: opening the store must not evict what was
     # stored under a larger cap than today's default.
     store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
@@ -281,6 +281,6 @@ def describe(
         fingerprint=root.hex(),
         spliced_replies=text.spliced,
         history_note=text.note,
-        joins_steps=model.batch_invariant_steps,
+        batch_invariant_steps=model.batch_invariant_steps,
         mtp=model.has_mtp,
     )

@@ -20,8 +20,7 @@ from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.lookup import LookupDrafter
-from core.engine.drafting.speculation import Drafter, Speculation
+from core.engine.drafting.speculation import Drafter, LookupDrafter, Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
@@ -76,10 +75,7 @@ class Session:
             loaded.model, loaded.catalog, parts, self._context.embeddings, self._flag.check
         )
         self._rendered = loaded.text.render(
-            command.conversation,
-            self._pictures.segments,
-            command.thinking,
-            loaded.settings.grid,
+            command.conversation, self._pictures.segments, command.thinking, loaded.settings.grid
         )
         self._prompt = self._rendered.prompt
         length, limit = self._prompt.num_tokens, loaded.info.context_length
@@ -98,7 +94,7 @@ class Session:
         restored = self._context.restore(prompt, Usage(command.chat, messages.roles(prompt)))
         self._restored = restored
         if debug.integrity():
-            debug.check(self._loaded, prompt, restored, self._context.slab, self._pictures)
+            debug.check(self._loaded, prompt, restored, self._context.kv_buffer, self._pictures)
         self._report = Report(
             started=self._started,
             prompt=prompt,
@@ -154,7 +150,7 @@ class Session:
         steps = loaded.steps.separate() if command.side else loaded.steps
         decode = Decode(
             loaded.model,
-            self._context.slab,
+            self._context.kv_buffer,
             prefill.state,
             self._prompt.end,
             self._flag.check,
@@ -162,7 +158,7 @@ class Session:
             self._probe.skip_rollback,
         )
         if debug.integrity():
-            self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
+            self._context.kv_buffer.clear(self._prompt.num_tokens, self._context.context_length)
         speculation, head = self._speculation(steps)
         self._report.drafts = speculation.counts
         self._reply.begin(self._report.count_token, self._send_text)
@@ -174,7 +170,11 @@ class Session:
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
         """The drafters that the settings ask for and the model has."""
-        settings, model, slab = self._command.draft, self._loaded.model, self._context.slab
+        settings, model, kv_buffer = (
+            self._command.draft,
+            self._loaded.model,
+            self._context.kv_buffer,
+        )
         costs, mode, head = self._loaded.step_costs, settings.mode, None
         # A side request is too short to gain from drafts.
         if not model.batch_invariant_steps or (self._command.side and mode == "auto"):
@@ -183,18 +183,14 @@ class Session:
         if mode in {"auto", "lookup", "both"}:
             drafters.append(LookupDrafter(self._prompt))
         if mode in {"auto", "mtp", "both"} and model.has_mtp:
-            check, head_steps = self._flag.check, steps.head(model, slab)
-            head = HeadDrafter(model, slab, self._prompt, costs, check, head_steps)
+            check, head_steps = self._flag.check, steps.head(model, kv_buffer)
+            head = HeadDrafter(model, kv_buffer, self._prompt, costs, check, head_steps)
             drafters.append(head)
         noise = self._probe.draft_noise
         return Speculation(settings, drafters, model.vocab_size, costs, noise), head
 
     def _generate(
-        self,
-        hidden: Tensor,
-        decode: Decode,
-        speculation: Speculation,
-        head: HeadDrafter | None,
+        self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
         """Sample from `hidden` [1, hidden_size], then after step upon step.
 
@@ -218,7 +214,9 @@ class Session:
                 decode.keep(len(sampled))
                 speculation.note(len(draft), accepted, decode.num_captured == captured)
             if debug.integrity():
-                debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
+                debug.check_generated(
+                    decode, self._context.kv_buffer, self._prompt.end, len(ids) - 1
+                )
             if head is not None and draft is None and self._probe.logits_file is not None:
                 self._write_logits(head.logits(), ".mtp")
             if reason is not None or len(ids) == room:

@@ -280,7 +280,7 @@ def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCh
 def cache_bytes(cache: ContextCache) -> CacheBytes:
     return CacheBytes(
         kv=cache.kv_bytes(),
-        slab=cache.slab.num_bytes,
+        slab=cache.kv_buffer.num_bytes,
         checkpoints=cache.state_bytes(),
         embeddings=cache.embeddings.num_bytes,
         in_flight=cache.ledger.used(Held.IN_FLIGHT),

@@ -1,5 +1,4 @@
-"""The helper: a limited process, without torch, in which strangers' files are interpreted.
+"""The helper: a limited process, without torch, in which untrusted files are interpreted.
 
-`process` is the worker's side. It is given bytes, never paths, and answers with bytes; the other
-modules are its tasks (`__main__` names them).
+It is given bytes, never paths. `process` is the worker's side; `__main__` names the tasks.
 """

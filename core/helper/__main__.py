@@ -1,7 +1,7 @@
 """The helper process: a task on standard input, its result on standard output, one at a time.
 
-An error of a task goes back by name; anything worse ends the process, and the worker starts
-another. Nothing that libraries print is kept, since it could quote what people wrote.
+A named error of a task is returned; anything worse ends the process, and the worker starts another.
+Output of libraries is dropped, since it could quote what people wrote.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """End the process when it has computed for `seconds` from now on; 0 takes the limit back.
+    """End the process when it has computed for `seconds` from now on; 0 removes the limit.
 
-    Processor time, not the clock: a busy machine makes no picture a bomb. The signal's own action
-    ends the process even inside one long call of a library.
+    Processor time, so that a busy machine ends no honest task. The signal's default action works
+    even inside one long call of a library.
     """
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)

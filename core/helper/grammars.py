@@ -1,7 +1,7 @@
 """Tasks on grammars of replies: can llguidance compile one, and does it derive a text?
 
-A schema of a few hundred bytes can take gigabytes or hours to compile, and running out of memory
-ends the process. So a grammar is compiled here first, and elsewhere only if that succeeded.
+Compiling a schema of a few hundred bytes can take gigabytes or hours and end the process, so a
+grammar is compiled here first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tasks on pictures: from a file's bytes to upright RGB pixels, and those at another size.
-
-Handles formats and their traps (bombs, truncation, orientation, transparency) through Pillow.
-"""
+"""Tasks on pictures: from a file's bytes to upright RGB pixels, through Pillow."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from PIL import ExifTags, ImageOps
 from PIL import Image as Pillow
 
 from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
+from core.api.limits import MAX_PICTURE_PIXELS, PICTURE_FORMATS
 from core.client.codec import Fields
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
-MAX_PIXELS = 64_000_000
+FORMATS = tuple(each.name for each in PICTURE_FORMATS)
 
 _T = TypeVar("_T")
 
@@ -94,10 +91,10 @@ def _check_size(name: str, size: tuple[int, int]) -> None:
     width, height = size
     if width < 1 or height < 1:
         raise ImageEmptyError(f"{name} measures {width} x {height} pixels.")
-    if width * height > MAX_PIXELS:
+    if width * height > MAX_PICTURE_PIXELS:
         raise ImageTooLargeError(
             f"{name} has {width} x {height} = {width * height / 1e6:.0f} million pixels; "
-            f"the limit is {MAX_PIXELS / 1e6:.0f} million."
+            f"the limit is {MAX_PICTURE_PIXELS / 1e6:.0f} million."
         )
 
 
@@ -135,7 +132,7 @@ def _guarded(name: str, work: Callable[[], _T]) -> _T:
         raise
     except Pillow.DecompressionBombError:
         raise ImageTooLargeError(
-            f"{name} has far more than {MAX_PIXELS / 1e6:.0f} million pixels, the limit."
+            f"{name} has far more than {MAX_PICTURE_PIXELS / 1e6:.0f} million pixels, the limit."
         ) from None
     except Exception as error:
         raise ImageUnreadableError(

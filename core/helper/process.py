@@ -1,7 +1,5 @@
-"""The worker's side of a helper: start it, ask it, and end it when it takes too long.
-
-When a helper ends, its request fails with a named error, and the next request starts another.
-"""
+"""The worker's side of a helper. If a helper ends, its request fails with a named error, and the
+next request starts another."""
 
 from __future__ import annotations
 
@@ -103,8 +101,8 @@ class Helper:
     ) -> tuple[Fields, bytes]:
         """Have a task done within `seconds` of processor time.
 
-        Raises the task's own error if `_NAMED` lists it, else HelperFailedError; and what `check`
-        raises, which is called while waiting, and then ends the helper.
+        Raises the task's error if `_NAMED` lists it, else HelperFailedError; and what `check`,
+        called while waiting, raises, which ends the helper.
         """
         check = check or self._check
         body = json.dumps({**fields, "task": task, "seconds": seconds}).encode()

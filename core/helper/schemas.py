@@ -1,7 +1,7 @@
 """Tasks on JSON Schemas: is a schema valid, and is a text JSON that it allows?
 
-jsonschema matches patterns by backtracking and fetches references. Here patterns are matched as the
-engine matches them, and no reference leads out of the schema. The process bounds time and memory.
+Unlike in jsonschema alone, patterns match as in the engine, without backtracking, and references
+are never fetched.
 """
 
 from __future__ import annotations

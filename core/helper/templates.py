@@ -1,7 +1,7 @@
 """Tasks on a chat template: compile it once, render conversations with it.
 
-A template comes from the internet with a model's weights. It runs in jinja2's immutable sandbox,
-which keeps it from Python; the process bounds its memory and time (`core.helper.__main__`).
+Templates run in jinja2's immutable sandbox, which keeps them from Python; the process bounds memory
+and time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tasks on a tokenizer.json (the `tokenizers` library's format): build, encode, decode.
 
-Two tokenizers are built of one description: as published, and a copy without added tokens, whose
-vocabulary doesn't spell them either. Nothing a person types can become a control token there (I5).
+Typed text goes through a copy without added tokens, whose vocabulary doesn't spell them either, so
+it can't become a control token (I5).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class TokenizerTasks:
         self._spellings = SpellingFinder(())
 
     def build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """Build from the attached file; its added tokens, type of decoder, and the token table.
+        """Build from the attached file; returns facts and the token table.
 
-        The table is 32-bit lengths in bytes, NO_TOKEN for an id without a token, then the tokens
-        as UTF-8. Raises BrokenTokenizerError.
+        The table is 32-bit lengths in bytes, NO_TOKEN for an id without a token, then the tokens as
+        UTF-8. Raises BrokenTokenizerError.
         """
         description = _parsed(attached)
         entries = _checked_entries(description)
@@ -106,8 +106,7 @@ class TokenizerTasks:
 class SpellingFinder:
     """Finds spellings in a text, leftmost and then longest first, in one pass.
 
-    A tokenizer finds its added tokens so, and its automaton takes as long for thousands as for one:
-    this is a tokenizer that knows nothing else.
+    It is a tokenizer with no other words: its automaton takes as long for thousands as for one.
     """
 
     def __init__(self, spellings: Iterable[str]) -> None:
@@ -198,8 +197,8 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
 
 
 def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
-    """Take control tokens out of the vocabulary, but for the unknown token, which must exist, and
-    pieces that merges build or use: those are ordinary text that is also listed as added token."""
+    """Remove control tokens from the vocabulary, except the unknown token, which must exist, and
+    pieces that merges use, which are ordinary text."""
     unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
     vocab = model.get("vocab")
     if isinstance(vocab, dict):

@@ -14,14 +14,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from core.api.errors import InvalidRequestError, WaymarkError
-from core.api.params import (
-    CacheSettings,
-    DraftMode,
-    DraftSettings,
-    ModelSettings,
-    Precision,
-    Probe,
-)
+from core.api.params import CacheSettings, DraftMode, DraftSettings, ModelSettings, Precision, Probe
 from core.client.lock import DataFolderLock
 from core.replay.chats import read_script
 from core.replay.player import Replay, Setup

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.api.chat import ContentPart, Conversation, ImagePart, TextPart, UserMessage
-from core.api.commands import ClearCache, Flush, Forget, Generate, ReadAhead, Settle
+from core.api.commands import ClearCache, Flush, Forget, Generate, PrefillDraft, PrefillReply
 from core.api.errors import ErrorInfo, ImageUnreadableError, WaymarkError
 from core.api.events import Finished, Prepared
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe
@@ -201,7 +201,7 @@ class Replay:
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
         """Idle work, run to its end within the step; a settled reply is also written to disk."""
         settles = isinstance(step, SettleStep)
-        kind: type[Settle] | type[ReadAhead] = Settle if settles else ReadAhead
+        kind: type[PrefillReply] | type[PrefillDraft] = PrefillReply if settles else PrefillDraft
         command = kind(
             conversation=chat.answered() if settles else self._drafted(step, chat),
             chat=chat_key(step.chat),

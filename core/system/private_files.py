@@ -1,4 +1,4 @@
-"""Folders and files that only their user can reach, and files written whole or not at all.
+"""Private folders and files, and files written whole or not at all.
 
 POSIX permissions only: on Windows other users can't open a folder in the user's profile.
 """
@@ -32,11 +32,11 @@ class NotPrivateError(OSError):
 
 
 def private_folder(folder: Path, given: bool = False) -> None:
-    """Create a folder, and missing parents, closed to other users, or check an existing one.
+    """Create a folder and its missing parents closed to other users, or check an existing one.
 
-    A folder that others may read is closed; one `given` by the user may hold other things and keeps
-    its mode. Raises NotPrivateError where another user owns it, may write into it or could replace
-    it, and OSError where it can't be created.
+    A folder that others may read is closed, unless it was `given` by the user. Raises
+    NotPrivateError where another user owns it, may write into it or could replace it, and OSError
+    where it can't be created.
     """
     # mkdir gives its mode to the last folder alone.
     for missing in reversed([each for each in folder.parents if not each.exists()]):

@@ -1,7 +1,7 @@
 """A tokenizer's added tokens (`<|im_end|>`, `<think>` ...), found in a template's own text.
 
-They are found the way the tokenizer does it: leftmost, then longest, with the whitespace that a
-token's `lstrip` and `rstrip` flags let it swallow. Text that people type is never split here.
+They are found as the tokenizer does it: leftmost, then longest, with the whitespace that `lstrip`
+and `rstrip` let them swallow. Typed text is never split here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """From pieces to a prompt: text between two control tokens is encoded as one piece.
 
-Knows that some tokens swallow whitespace next to them, and how to find the token index of a place
-in the text, such as a message's start.
+Some tokens swallow whitespace next to them; a message's start is found as a token index.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from core.text.tokenizer import Tokenizer
 def message_places(
     pieces: Sequence[Piece], messages: Sequence[Message], end_ids: frozenset[int]
 ) -> list[int]:
-    """For each message the place in `pieces` (0 to their number) where its part begins.
+    """For each message the place in `pieces` (0 to their number) where its part begins: directly
+    after the end-of-turn token before it.
 
-    A part begins directly after the end-of-turn token before it. Where the template writes none,
-    its text between two messages belongs to the user's: it closes the message before a reply, and
-    opens the one after it.
+    Where the template writes none, its text between two messages belongs to the user's.
     """
     places = [0] * len(messages)
     visible = [
@@ -71,10 +69,7 @@ def _ends_turn(piece: Piece, end_ids: frozenset[int]) -> bool:
 
 
 def assemble(
-    pieces: Sequence[Piece],
-    places: Iterable[int],
-    tokenizer: Tokenizer,
-    images: Sequence[Image],
+    pieces: Sequence[Piece], places: Iterable[int], tokenizer: Tokenizer, images: Sequence[Image]
 ) -> tuple[Assembly, tuple[TokenIndex, ...]]:
     places = list(places)
     names_at: dict[int, list[int]] = {}
@@ -146,9 +141,7 @@ class Assembly:
 
 
 def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
-    """The token indices at which a reply that begins at `start` paused, its own start included.
-
-    Prompts ended at all of these, so prefill can resume there. A reply that never paused has none.
-    """
+    """The token indices at which a reply that begins at `start` paused, its own start included:
+    earlier prompts ended there, so prefill can resume."""
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found

@@ -1,7 +1,4 @@
-"""The front door of `core.text`: a loaded model's tokenizer and chat template.
-
-From a conversation to a prompt (`render`) and from sampled ids to text (`reply_reader`).
-"""
+"""The front door of `core.text`: from a conversation to a prompt, from sampled ids to text."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ class RenderedPrompt:
 
     `message_starts` is the first token of each message but the system's, template header included.
     The reply begins inside an open thought (`opens_reasoning`), or after one that the template has
-    closed (`closes_reasoning`). A prompt that continues a reply ends in the ids `begun`; `pauses`
-    are the numbers of ids after which that reply paused, all of them included.
+    closed (`closes_reasoning`). If the prompt continues a reply, it ends in the ids `begun`; that
+    reply paused after `pauses` ids.
     """
 
     prompt: Prompt
@@ -65,8 +62,8 @@ class RenderedPrompt:
 class ChatText:
     """A loaded model's text side.
 
-    `end_of_turn_ids` close a message in a prompt and end a sampled reply. `spliced` is False where
-    replies must be tokenised again, with a `note` for the user that says why.
+    `end_of_turn_ids` close a message and end a sampled reply. If not `spliced`, replies must be
+    tokenised again; `note` tells the user why.
     """
 
     def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
@@ -101,16 +98,12 @@ class ChatText:
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
 
     def render(
-        self,
-        conversation: Conversation,
-        images: Sequence[Image],
-        thinking: bool | None,
-        grid: int,
+        self, conversation: Conversation, images: Sequence[Image], thinking: bool | None, grid: int
     ) -> RenderedPrompt:
         """The prompt for the next reply, or for the rest of a reply that ends the conversation.
 
-        `images` are those of the conversation's ImageParts, in order; `grid` is the spacing of cuts
-        in tokens. Raises EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError,
+        `images` are those of the conversation's ImageParts, in order. Raises
+        EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError,
         BrokenTokenizerError.
         """
         last = conversation.messages[-1] if conversation.messages else None
@@ -153,8 +146,8 @@ class ChatText:
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
         """The places of the messages that the template gets.
 
-        A reply without any content (it failed, or was stopped at once) is left out, unless the
-        template needs a reply to every question: the model would copy it and say nothing.
+        A reply without content (it failed, or was stopped at once) is left out if the template
+        allows it: the model would copy it.
         """
         keeps_all = not self._traits.takes_questions_in_a_row
         return [
@@ -173,8 +166,7 @@ class ChatText:
         """A reader for the reply to `rendered`, with the user's stop strings.
 
         A stop string that spells an added token means that token, which may show no text. With
-        `keeps_blanks` an answer includes the whitespace between it and a thought. If the prompt
-        continues a reply, the reader has already read the ids `begun`.
+        `keeps_blanks` an answer includes the whitespace between it and a thought.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
         spelled = {token_id for token_id in found if token_id is not None}

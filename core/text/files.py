@@ -1,8 +1,4 @@
-"""The files of a model folder that concern text, with their older names.
-
-`tokenizer.json`, `tokenizer_config.json`, `generation_config.json`, `config.json` and a chat
-template, as published with model weights.
-"""
+"""The text files of a model folder, as published, with their older names."""
 
 from __future__ import annotations
 
@@ -144,12 +140,11 @@ def _as_ids(value: object) -> list[int]:
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
-    """The model's own sampling settings, by generation_config.json; seed and max_tokens are None.
+    """The model's sampling settings, from generation_config.json; seed and max_tokens are None.
 
     Missing values are those of transformers' GenerationConfig: no sampling (temperature 0) without
-    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. `max_new_tokens` is ignored:
-    the context length is the only limit that the user didn't set. Raises BrokenConfigError for
-    values out of range.
+    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. `max_new_tokens` is ignored.
+    Raises BrokenConfigError for values out of range.
     """
 
     def value(name: str, default: float) -> float:

@@ -1,8 +1,8 @@
 """From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
 Replies are spliced in as the ids they were sampled as or, where the template doesn't allow that,
-written out as text. Either way the template's own text, and only that, is split at added tokens, so
-nothing typed becomes a control token. `assembly` turns the pieces into a prompt.
+written out as text. Only the template's own text is split at added tokens, so nothing typed becomes
+a control token.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Traits:
     """What probing found of a template.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
-    history has before a reply; `takes_questions_in_a_row`: two need no reply between them.
+    history has before one.
     """
 
     style: ContentStyle
@@ -108,8 +108,8 @@ def masked_items(
 def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> None:
     """Replace the slots of sampled replies by their ids.
 
-    `reply_space` is whitespace that the template writes before a reply in history but not before
-    one that is about to be sampled; it is dropped, as the ids were sampled without it.
+    `reply_space` is whitespace that only history has before a reply; it is dropped, as the ids were
+    sampled without it.
     """
     by_message: dict[int, dict[str, int]] = {}
     for index, item in enumerate(items):
@@ -120,11 +120,7 @@ def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> N
 
 
 def _splice(
-    items: list[Item],
-    message: int,
-    places: dict[str, int],
-    reply_space: str,
-    tokens: TokenText,
+    items: list[Item], message: int, places: dict[str, int], reply_space: str, tokens: TokenText
 ) -> None:
     """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
@@ -206,8 +202,8 @@ def plain_pieces(
 ) -> list[Piece]:
     """The prompt with replies from their text. Raises TemplateError.
 
-    The texts go through the template as they are, except that a mark replaces each spelling of an
-    added token on the way, so it comes out as text.
+    Texts go through the template, with each spelling of an added token hidden in a mark, so that it
+    comes out as text.
     """
     marks = Marks.absent_from(
         (kit.template.source, *kit.added.by_spelling, *_texts(conversation.messages))

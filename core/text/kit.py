@@ -1,7 +1,4 @@
-"""The parts of a loaded model that concern text, built of its files.
-
-A folder's tokenizer.json is read by `files`; tokens that come from elsewhere enter in `build_kit`.
-"""
+"""The parts of a loaded model that concern text."""
 
 from __future__ import annotations
 
@@ -34,12 +31,7 @@ class TextKit:
     fingerprint: str
     vocab_size: int
 
-    def render(
-        self,
-        messages: list[TemplateMessage],
-        thinking: bool | None,
-        created: float,
-    ) -> str:
+    def render(self, messages: list[TemplateMessage], thinking: bool | None, created: float) -> str:
         rendered = self.template.render(messages, thinking, created)
         return self.frame.around_pictures(rendered) if self.frame is not None else rendered
 

@@ -1,8 +1,8 @@
 """A conversation as a template gets it: a mark of private-use characters in place of every text.
 
-Templates are arbitrary code; what they do with a mark (keep, drop, repeat) shows what they do with
-a text, and the text itself never passes through them. Only the whitespace around a text is passed
-on, so that a template trims exactly what it would trim. `history` reads the result.
+Templates are arbitrary code, so texts never pass through them: what a template does with a mark
+(keep, drop, repeat) shows what it does with a text. The whitespace around a text is passed on, so
+that it is trimmed as usual.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a chat template does, found by rendering small conversations when a model is loaded.
 
-`probe_traits` asks what a template accepts and writes. `splicing_obstacle` renders each of some
-conversations twice, with marks and spliced ids, and plainly as in training: where the ids differ,
-or the template loses a text, replies can't be reused token for token.
+`probe_traits` finds what a template accepts and writes. `splicing_obstacle` renders conversations
+with spliced ids and plainly, as in training: where the ids differ, or a text is lost, replies can't
+be reused token for token.
 """
 
 from __future__ import annotations

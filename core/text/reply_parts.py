@@ -32,9 +32,8 @@ class ThinkingTokens:
 class SampledReply:
     """A reply as ids: all of them, and those of its thought and its answer.
 
-    `thought` is None where the model did not think; it lacks the opening and the closing id.
-    `answer` is the whole reply without a thought, else all ids after the closing one, trimmed.
-    `pauses` are those of `ReplyIds`.
+    `thought` is None without one; it lacks the opening and the closing id. `answer` is the whole
+    reply without a thought, else the ids after the closing one, trimmed.
     """
 
     ids: tuple[int, ...]

@@ -1,7 +1,4 @@
-"""A reply as it is sampled: ids in, text by channel out, and the ids to store at the end.
-
-Knows stop ids, stop strings and the two thinking tokens, and nothing of templates.
-"""
+"""A reply as it is sampled: ids in, text by channel out, and the ids to store at the end."""
 
 from __future__ import annotations
 
@@ -22,10 +19,9 @@ class Delta:
 class ReplyReader:
     """Reads one reply. A stop string counts within one channel; channels are split by id only.
 
-    Whitespace around a thought and before the answer after it belongs to the template's format, so
-    the texts lack it, unless the answer `keeps_blanks`; the ids keep it. Special ids show no text
-    but are stored like any other. `begun` are the ids of a reply that is continued: no stop in them
-    counts any more.
+    The texts lack the whitespace around a thought and before the answer after it, unless the answer
+    `keeps_blanks`; the ids keep it. Special ids show no text but are stored. `begun` are the ids of
+    a reply that is continued: stops in them don't count.
     """
 
     def __init__(
@@ -156,9 +152,8 @@ class _Channel:
 class StopStrings:
     """Finds stop strings as text arrives; holds back what could still become one.
 
-    The first stop string to be complete counts, and of those that end together the longest: the
-    pieces in which the text arrives change nothing. `found_at` is where it begins, in characters of
-    all text pushed; None while there is none.
+    The first stop string to be complete counts, and of those that end together the longest, however
+    the text is split into pieces. `found_at` is where it begins, in characters of all text pushed.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,4 @@
-"""A model's chat template, rendered in the helper, and the frame it needs around pictures.
-
-`masking` decides what is in the messages (text, or marks in place of text), `core.helper.templates`
-what a template may do.
-"""
+"""A model's chat template, rendered in the helper, and the frame it needs around pictures."""
 
 from __future__ import annotations
 
@@ -35,10 +31,7 @@ class ChatTemplate:
         self._compile()
 
     def render(
-        self,
-        messages: Sequence[TemplateMessage],
-        thinking: bool | None,
-        created: float,
+        self, messages: Sequence[TemplateMessage], thinking: bool | None, created: float
     ) -> str:
         """The conversation as one string. `created` is in seconds, UTC. Raises TemplateError."""
         variables: dict[str, Any] = {
@@ -83,11 +76,10 @@ def _as_error(reason: str) -> TemplateError:
 
 @dataclass(frozen=True, slots=True)
 class PictureFrame:
-    """Spellings of the token that a template writes for a picture, and of all that stands for it.
+    """What a template writes for a picture (`begin`), and what must be there instead (`whole`).
 
-    Most templates write a picture's placeholder themselves. Gemma 3's writes the token that begins
-    an image; its processor adds the placeholders, the token that ends the image, and line ends
-    around all of it. LFM2-VL's writes the placeholder, which its processor puts between two tokens.
+    Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
+    image; LFM2-VL's the placeholder without the tokens around it.
     """
 
     begin: str

@@ -1,7 +1,7 @@
 """What token ids mean as text: decoded one at a time, and spelled out for grammars.
 
-Byte-level tokenizers (Qwen, Llama 3 and kin) are decoded through bytes, which is exact for any ids;
-all others by decoding a short window of ids. Special tokens have no text.
+Byte-level tokenizers (Qwen, Llama 3) are decoded through bytes, which is exact for any ids, others
+by decoding a short window of ids.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class TokenText:
 
 
 class ByteDetokenizer:
-    """Incremental decoder for byte-level tokenizers: UTF-8 bytes through Python's own.
+    """Incremental decoder for byte-level tokenizers.
 
-    What `push` and `close` return, joined, is the text of all ids, with U+FFFD for a character that
-    never became complete. `holds_back` is True if the last id began a character not shown yet.
+    A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
+    character not shown yet.
     """
 
     def __init__(self, tokens: TokenText) -> None:
@@ -145,10 +145,10 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def grammar_tokens(tokens: TokenText, stop_ids: Iterable[int], num_ids: int) -> LLTokenizer:
-    """The ids below `num_ids` as llguidance takes them; a reply ends at `stop_ids`.
+    """The ids below `num_ids` for llguidance; a reply ends at `stop_ids`.
 
-    Control tokens spell nothing, so no grammar can ask for one. Raises ReplyFormatError where what
-    a token spells depends on others, or where nothing ends a reply.
+    No grammar can ask for a control token. Raises ReplyFormatError if a token's bytes depend on
+    others, or if nothing ends a reply.
     """
     if not tokens.tokenizer.byte_level and not tokens.tokenizer.word_spaces:
         raise ReplyFormatError(

@@ -1,7 +1,7 @@
 """A model's tokenizer: built and run in the helper, with its token table and a cache kept here.
 
-The table of all tokens is handed over once, so replies of byte-level tokenizers are decoded without
-the helper. A conversation is sent whole with every turn; the cache leaves only new text to encode.
+With the table, replies of byte-level tokenizers are decoded without the helper. With the cache,
+only new text of a conversation is encoded.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ class TokenTable:
 
 
 class Tokenizer:
-    """One tokenizer.json, with the facts that the helper found in it.
+    """One tokenizer.json, with the facts that the helper found in it. All methods raise
+    BrokenTokenizerError.
 
-    `vocab_size` counts its tokens. `byte_level` and `word_spaces` say how its tokens spell text, if
-    either is known. All methods raise BrokenTokenizerError.
+    `byte_level` and `word_spaces` tell how its tokens spell text, if either is known.
     """
 
     def __init__(self, read: Callable[[], bytes], helper: Helper) -> None:

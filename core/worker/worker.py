@@ -4,9 +4,13 @@ counts tokens. Standard output carries frames only."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import secrets
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -28,17 +32,17 @@ from core.api.commands import (
     OfPicture,
     OfPrompt,
     Ping,
-    ReadAhead,
+    PrefillDraft,
+    PrefillReply,
     RenderImage,
-    Settle,
     UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
-from core.api.events import Answer, Done, Event, Failed, Last
+from core.api.events import Answer, Done, Event, Failed, Finished, Last, Prepared
+from core.api.stats import RequestStats
 from core.client.codec import decode, encode, read_frame
 from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
-from core.engine.request_log import log_line
 from core.watchdog import Heartbeat
 from core.worker.inbox import Entry, Inbox, Work
 
@@ -57,6 +61,40 @@ SLOW_STEP_S = 180.0
 COMPILED_STEP_S = 60.0
 # Long enough not to compete with the next message of a quick exchange.
 IDLE_S = 2.0
+
+
+# Keys of a line of the log.
+FROM_STATS = (
+    "prompt_tokens",
+    "reused_tokens",
+    "evaluated_tokens",
+    "reply_tokens",
+    "images_in_prompt",
+    "images_encoded",
+    "restored_from",
+    "restored_at",
+    "miss",
+    "ttft_s",
+    "prefill_s",
+    "decode_tokens_per_s",
+    "bytes",
+    "checkpoints_held",
+    "draft",
+)
+KEYS = (
+    "at",
+    "request",
+    "op",
+    "chat",
+    "side",
+    "finish_reason",
+    *FROM_STATS,
+    "settled_tokens",
+    "read_ahead_tokens",
+    "error",
+)
+
+_SALT = secrets.token_bytes(16)
 
 
 class Outbox:
@@ -186,8 +224,8 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
         LoadModel: lambda command, flag: engine.load(command, flag, emit),
         UnloadModel: lambda command, flag: engine.unload(),
         Generate: lambda command, flag: engine.generate(command, flag, emit),
-        Settle: engine.prepare,
-        ReadAhead: engine.prepare,
+        PrefillReply: engine.prepare,
+        PrefillDraft: engine.prepare,
         DescribeImage: lambda command, flag: engine.describe(command),
         RenderImage: lambda command, flag: engine.render_image(command),
         CountTokens: lambda command, flag: engine.count_tokens(command),
@@ -196,6 +234,47 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
         DeleteMatrices: lambda command, flag: engine.delete_matrices(command),
         Flush: engine.flush,
     }
+
+
+def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
+    """A line of JSON for a command that ended in `last`: numbers and names, no text, ids or paths.
+    `chat` is an alias that lasts as long as the process."""
+    line: dict[str, object] = dict.fromkeys(KEYS)
+    line |= {
+        "at": round(clock(), 3),
+        "request": command.request,
+        "op": command.type,
+        "chat": _alias(getattr(command, "chat", None)),
+        "side": getattr(command, "side", None),
+    }
+    return json.dumps(line | _outcome(command, last))
+
+
+def _alias(chat: str | None) -> str | None:
+    """A salted name that reveals no key, so that the log may outlive a deleted chat."""
+    if chat is None:
+        return None
+    return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()
+
+
+def _outcome(command: Command, last: Event) -> dict[str, object]:
+    match last:
+        case Finished():
+            return {"finish_reason": last.reason, **_numbers(last.stats)}
+        case Prepared():
+            op = "settled_tokens" if command.type == "prefill_reply" else "read_ahead_tokens"
+            totals = last.bytes.model_dump()
+            return {op: last.tokens, "images_encoded": last.encoded, "bytes": totals}
+        case Done() if last.bytes is not None:
+            return {"bytes": last.bytes.model_dump()}
+        case Failed():
+            return {"error": last.error.name}
+        case _:
+            return {}
+
+
+def _numbers(stats: RequestStats) -> dict[str, object]:
+    return stats.model_dump(mode="json", include=set(FROM_STATS))
 
 
 def _step_limit_s(work: Work, engine: Engine) -> float:

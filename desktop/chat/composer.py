@@ -19,12 +19,12 @@ from desktop.chat.message_queue import QueuedMessages
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.pictures.draft import Draft
+from desktop.pictures.given_data import take_data
+from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
-from desktop.pictures.taking import take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
-from desktop.words.pictures import Refusal, not_taken
 
 # A shorter pause is for thinking.
 PAUSE_MS = 1_000
@@ -121,7 +121,7 @@ class Composer(QFrame):
 
         Refused pictures are listed until the message is sent.
         """
-        said = " ".join(each for each in (words, not_taken(self._refusals)) if each)
+        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
 

@@ -11,14 +11,13 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.pictures.given_data import RAW_FORMS
+from desktop.pictures.given_data import FILE_TYPES, accept_copy, may_take, take_data
+from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
-from desktop.pictures.taking import accept_copy, may_take, take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
-from desktop.words.pictures import Refusal, not_taken
 
 MOST_LINES_SEEN = 8
 
@@ -109,7 +108,7 @@ class ComposerText(LongText):
 def has_files(data: QMimeData) -> bool:
     """Whether this is a picture or files rather than text; a copied web address is text."""
     # Pictures copied by this process have an encoded form only.
-    pictured = data.hasImage() or any(map(data.hasFormat, RAW_FORMS))
+    pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
 
 
@@ -193,7 +192,7 @@ class MessageEditor(QWidget):
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:
             self._refusals += refusals
-            self._say(not_taken(self._refusals))
+            self._say(not_added(self._refusals))
 
     def _take_data(self, data: QMimeData) -> None:
         refused = take_data(data, self._draft, self._pictures, self.text)

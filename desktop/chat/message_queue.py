@@ -16,8 +16,8 @@ from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.pictures.draft import Draft
 from desktop.store.tables.records import Reply, ReplyState
-from desktop.widgets.elided_label import ElidedLabel
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import ElidedLabel
 
 LONGEST_SHOWN = 200
 Send = Callable[[int, Draft], Awaitable[bool]]

@@ -19,8 +19,7 @@ from desktop import theme
 from desktop.chat.markdown.text_selection import TextOwner, text_selection
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
-from desktop.widgets.copy_button import CopyButton
-from desktop.widgets.icon_button import IconButton
+from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.plain import Button, Label, action, set_tip
 
 # How many widgets of a row that has left the transcript are deleted at a step.

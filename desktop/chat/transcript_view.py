@@ -13,9 +13,9 @@ from desktop.chat.row_widgets import RowPlaces, RowWidget, RowWidgets
 from desktop.chat.transcript import Row, Transcript
 from desktop.chat.user_row import UserRow
 from desktop.i18n import tr
+from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button
-from desktop.widgets.text_column import column_width
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.
 BUILT_AT_ONCE = 4

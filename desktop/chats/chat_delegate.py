@@ -1,11 +1,22 @@
-"""Draws the rows of the lists of chats: a title, the head of a section, a title with a note."""
+"""Sets up the lists of chats and draws their rows: titles, titles with a note, section heads."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from collections.abc import Callable
+
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+)
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QLineEdit,
+    QListView,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -21,6 +32,25 @@ SIDE_PX, ENDS_PX = 14, 8
 NOTE_PX = 2
 SMALLER = 0.88
 FORK_PX = 14
+
+
+def set_up(
+    view: QListView,
+    name: str,
+    spoken: str,
+    model: QAbstractItemModel,
+    show_menu: Callable[[QPoint], None],
+) -> None:
+    view.setObjectName(name)
+    view.setAccessibleName(spoken)
+    view.setModel(model)
+    view.setItemDelegate(ChatDelegate(view))
+    view.setTextElideMode(Qt.TextElideMode.ElideRight)
+    view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    # With rows of one height, Qt asks only for the visible ones.
+    view.setUniformItemSizes(True)
+    view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+    view.customContextMenuRequested.connect(show_menu)
 
 
 class ChatDelegate(QStyledItemDelegate):

@@ -57,30 +57,30 @@ class ChatsController(QObject):
         self.shown_changed.emit()
 
     def read_again(self) -> None:
-        self._tasks.spawn(self.refresh(), "Reading the chats")
+        self._tasks.spawn(self.refresh(), tr("Reading the chats"))
 
     def set_shown(self, chat: int | None) -> None:
         self.shown = chat
         self.shown_changed.emit()
 
     def rename(self, chat: int, title: str) -> None:
-        self._tasks.spawn(self._rename(chat, title), "Renaming a chat")
+        self._tasks.spawn(self._rename(chat, title), tr("Renaming a chat"))
 
     def pin(self, chat: int, pinned: bool) -> None:
-        self._tasks.spawn(self._pin(chat, pinned), "Pinning a chat")
+        self._tasks.spawn(self._pin(chat, pinned), tr("Pinning a chat"))
 
     def delete(self, chat: int) -> None:
         """Move a chat to the trash."""
         if chat not in self._deleting:
             self._deleting.add(chat)
-            self._tasks.spawn(self._delete(chat), "Deleting a chat")
+            self._tasks.spawn(self._delete(chat), tr("Deleting a chat"))
 
     def restore(self, chat: int, opened: bool = True) -> None:
-        self._tasks.spawn(self._restore(chat, opened), "Bringing a chat back")
+        self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
 
     def fork(self, chat: int, message: int) -> None:
         """A new chat that begins with this one's messages up to `message`."""
-        self._tasks.spawn(self._fork(chat, message), "Making a fork")
+        self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:
         """Stop the replies of all chats."""

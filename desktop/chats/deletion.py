@@ -1,8 +1,7 @@
 """Deletes chats for good, 30 days after they went to the trash or when the user says so.
 
-Rows, picture files, backups and damaged files of chats go, and the engine forgets its contexts.
-Keys that it has to forget are in the database until it confirms, so a dead worker or a restart
-loses none. A file of chats that the user put aside stays, and its pictures with it.
+Rows, pictures, backups and damaged files go, and the engine forgets the contexts: their keys are in
+the database until it confirms. A file that the user put aside stays, with its pictures.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, fields, pictures
 
@@ -69,33 +68,29 @@ class Deletion(QObject):
         self._sending = False
         services.engine.changed.connect(self.send_pending)
         chats.time_passed.connect(
-            lambda: services.tasks.spawn(self.purge_old(), "Deleting old chats for good")
+            lambda: services.tasks.spawn(self.purge_old(), tr("Deleting old chats for good"))
         )
 
     def delete_everything(self) -> None:
-        """All chats, drafts, pictures, and what was read of them; settings stay."""
-        self._tasks.spawn(self._delete_everything(), "Deleting all data")
+        """Delete all but the settings."""
+        self._tasks.spawn(self._delete_everything(), tr("Deleting all data"))
 
     def delete_for_good(self, chat: int | None = None) -> None:
-        """Delete this chat of the trash, or all of it."""
-        self._tasks.spawn(self.purge(chat), "Deleting a chat for good")
+        self._tasks.spawn(self.purge(chat), tr("Deleting a chat for good"))
 
     async def purge(self, chat: int | None = None) -> None:
-        """Delete this chat of the trash (or all of it) for good, and what only it used.
-
-        Raises NotDeletedError, StoreError.
-        """
+        """Delete this chat of the trash, or all of it. Raises NotDeletedError, StoreError."""
         await self._purge(partial(chats.purge, chat=chat))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """Delete for good what has been in the trash for long enough, and what nobody uses.
+        """Delete what has been in the trash for long enough, but no copies in `spare`.
 
-        `spare` are copies that nobody was told of yet. Raises NotDeletedError, StoreError.
+        Raises NotDeletedError, StoreError.
         """
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
-        """Delete what is old enough, while the engine still runs; call when no task runs."""
+        """Delete what is old enough; call while the engine still runs and no task does."""
         try:
             # Closing the file empties its log.
             await self._delete_rows_and_files(await self._old_ones())
@@ -121,7 +116,7 @@ class Deletion(QObject):
             if purged:
                 # Before the commit, so that a crash leaves no backup with what is deleted.
                 with contextlib.suppress(OSError):
-                    copies.remove(self._folders.database, spare)
+                    backups.remove(self._folders.database, spare)
             return purged
 
         async with self._pictures.held():
@@ -130,13 +125,12 @@ class Deletion(QObject):
                 self._chat.forget(purged)
                 await deleted(BlobStore(self._folders.pictures).sweep)
                 if purged:
-                    await deleted(copies.remove, self._folders.database, spare)
+                    await deleted(backups.remove, self._folders.database, spare)
             finally:
-                if purged or not copies.names_pictures(self._folders.database):
+                if purged or not backups.names_pictures(self._folders.database):
                     await self._remove_unused(self._chat.digests())
 
     async def _old_ones(self) -> Purge:
-        """Delete the chats that have been in the trash for long enough."""
         clock = partial(confirmed_moment, self._folders.data / CLOCK_NAME, time.time())
         now: float | None = None
         with contextlib.suppress(OSError):  # without a clock nothing is old
@@ -149,7 +143,7 @@ class Deletion(QObject):
         async with self._pictures.held():
             await self._database.run(chats.delete_everything)
             try:
-                await deleted(copies.remove_all, self._folders.database)
+                await deleted(backups.remove, self._folders.database, aside=True)
                 await deleted(BlobStore(self._folders.pictures).sweep)
             finally:
                 self.send_pending()
@@ -162,14 +156,13 @@ class Deletion(QObject):
         known = await self._database.run(pictures.digests)
         used = held | await self._database.run(pictures.collect_garbage)
         # Of what no chat ever knew, a file that was kept may show it.
-        kept = copies.names_pictures(self._folders.database)
+        kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
 
     def send_pending(self) -> None:
-        """Have the engine forget deleted chats, in the background."""
         if not self._sending and self._engine.status.runs:
             self._sending = True
-            self._tasks.spawn(self._send(), "Forgetting deleted chats")
+            self._tasks.spawn(self._send(), tr("Forgetting deleted chats"))
 
     async def _send(self) -> None:
         try:
@@ -179,8 +172,8 @@ class Deletion(QObject):
             if error.info().name != EngineDiedError.__name__:
                 self.said.emit(
                     tr(
-                        "The context of a deleted chat could not be deleted yet: {} The next start "
-                        "tries again."
+                        "The context of a deleted chat could not be deleted yet: {} Waymark tries "
+                        "again at the next start."
                     ).format(error.message)
                 )
         finally:
@@ -195,22 +188,20 @@ class Deletion(QObject):
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Delete files in a thread. Raises NotDeletedError when the system refuses."""
+    """Delete files in a thread. Raises NotDeletedError."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
         raise NotDeletedError(
             tr(
-                "{file} could not be deleted: {reason}. The next deletion for good tries again."
+                "{file} could not be deleted: {reason}. Waymark tries again the next time a chat "
+                "is deleted for good."
             ).format(file=error.filename, reason=error.strerror)
         ) from error
 
 
 def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:
-    """Delete the picture files that are not in use, of those that were `known` if that is given.
-
-    What is no picture file stays. Raises OSError when the system refuses.
-    """
+    """Delete the picture files that are not in use, only `known` ones if given. Raises OSError."""
     blobs = BlobStore(folder)
     for path in folder.glob("??/*"):
         name = path.name
@@ -219,10 +210,9 @@ def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -
 
 
 def confirmed_moment(path: Path, now: float) -> float | None:
-    """The latest moment that a look at least a day later has confirmed, if there is one.
+    """The latest moment that a call at least a day later has confirmed, if there is one.
 
-    A clock that jumps ahead would empty the trash at once, so the trash counts by this moment.
-    `now` is stored for later looks. Raises OSError.
+    The trash counts by it, since a clock that jumps ahead would empty it at once. Raises OSError.
     """
     seen, trusted = _clock(path)
     if trusted is not None and trusted > now:
@@ -237,7 +227,6 @@ def confirmed_moment(path: Path, now: float) -> float | None:
 
 
 def _clock(path: Path) -> tuple[float | None, float | None]:
-    """The stored moments; none if the file is missing or damaged."""
     try:
         kept = json.loads(path.read_bytes())
         seen, trusted = kept["seen"], kept["confirmed"]

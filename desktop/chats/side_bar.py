@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.chats.chat_delegate import ChatDelegate
+from desktop.chats.chat_delegate import set_up
 from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.trash_page import TrashPage
@@ -65,7 +65,12 @@ class SideBar(QFrame):
         self._new = Button(tr("New chat"), name="newChat", spoken=tr("New chat"))
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
         self.search = SearchField("chatSearch", tr("Search titles"))
-        self.list = self._make_list()
+        self.list = ChatsView()
+        set_up(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
+        self.list.setEditTriggers(
+            QAbstractItemView.EditTrigger.EditKeyPressed
+            | QAbstractItemView.EditTrigger.DoubleClicked
+        )
         self._nothing = Label(name="chatSearchNone", style="muted", wraps=True)
         self._open_trash = Button(name="openTrash", style="flat")
         self.trash = TrashPage(chats)
@@ -103,24 +108,6 @@ class SideBar(QFrame):
 
     def _current(self) -> Chat | None:
         return self._chats.chat_list.chat_at(self.list.currentIndex())
-
-    def _make_list(self) -> QListView:
-        view = ChatsView()
-        view.setObjectName("chatList")
-        view.setAccessibleName(tr("Chats"))
-        view.setModel(self._chats.chat_list)
-        view.setItemDelegate(ChatDelegate(view))
-        view.setEditTriggers(
-            QAbstractItemView.EditTrigger.EditKeyPressed
-            | QAbstractItemView.EditTrigger.DoubleClicked
-        )
-        view.setTextElideMode(Qt.TextElideMode.ElideRight)
-        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # With rows of one height, Qt asks only for the visible ones.
-        view.setUniformItemSizes(True)
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(self._show_menu)
-        return view
 
     def _make_menu(self) -> QMenu:
         menu = QMenu(self)

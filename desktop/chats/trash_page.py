@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QListView, QMenu, QVBoxLayout, QWidget
 
-from desktop.chats.chat_delegate import ChatDelegate
+from desktop.chats.chat_delegate import set_up
 from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
@@ -29,7 +29,8 @@ class TrashPage(QWidget):
         super().__init__()
         self.setObjectName("trashPage")
         self._chats = chats
-        self.list = self._make_list()
+        self.list = QListView()
+        set_up(self.list, "trashList", tr("Deleted chats"), chats.trash, self._show_menu)
         self._menu = QMenu(self)
         self._menu.setObjectName("trashMenu")
         self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
@@ -60,19 +61,6 @@ class TrashPage(QWidget):
         chat = self.list.currentIndex().data(CHAT_ROLE)
         if chat is not None:
             self._chats.restore(chat, opened=False)
-
-    def _make_list(self) -> QListView:
-        view = QListView()
-        view.setObjectName("trashList")
-        view.setAccessibleName(tr("Deleted chats"))
-        view.setModel(self._chats.trash)
-        view.setItemDelegate(ChatDelegate(view))
-        view.setTextElideMode(Qt.TextElideMode.ElideRight)
-        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        view.setUniformItemSizes(True)
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(self._show_menu)
-        return view
 
     def _build(self) -> None:
         back = IconButton("chevron_left", tr("Back to the chats"), name="leaveTrash")

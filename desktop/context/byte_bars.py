@@ -1,27 +1,79 @@
-"""What the cache holds, place by place: a stacked bar against the budget, each class in numbers.
-
-Leaves which class lies where to presentation.byte_stores.
-"""
+"""The cache's bytes by place and class: a bar against each budget, and each class in numbers."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.stats import CacheBytes
-from desktop.context.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
-from desktop.context.fill_bar import FillBar
-from desktop.context.legend_entry import LegendEntry
+from desktop.context.fills import Fill, FillBar, LegendEntry
+from desktop.i18n import tr
 from desktop.numbers import format_bytes
 from desktop.widgets.plain import Label, set_tip
 
 BAR_HEIGHT = 10
-PLACES: tuple[PlaceKind, ...] = ("host", "device", "disk")
+PLACES = ("host", "device", "disk")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    kind: Fill
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByteStore:
+    """The bytes in one place; a `budget` of 0 is none."""
+
+    title: str
+    budget: int
+    shares: tuple[Share, ...]
+
+    def words(self) -> str:
+        """Use and budget: 1.2 GB of 6.2 GB."""
+        used = sum(share.size for share in self.shares)
+        if not self.budget:
+            return format_bytes(used) if used else tr("nothing is kept here")
+        words = tr("{used} of {budget}")
+        return words.format(used=format_bytes(used), budget=format_bytes(self.budget))
+
+    def spoken(self) -> str:
+        shares = ", ".join(
+            f"{share.name.lower()} {format_bytes(share.size)}"
+            for share in self.shares
+            if share.size
+        )
+        return f"{self.title}: {self.words()}{shares and f': {shares}'}."
+
+
+def place_title(place: str) -> str:
+    return {"device": tr("Graphics memory"), "host": tr("Memory"), "disk": tr("Disk")}[place]
+
+
+def stores(held: CacheBytes) -> dict[str, ByteStore]:
+    """The places; graphics memory only if the model's device has its own memory."""
+    slab = Share("slab", tr("Context in use now"), held.slab)
+    host = [
+        Share("memory", tr("Other contexts"), max(0, held.kv - held.slab)),
+        Share("checkpoint", tr("Checkpoints"), held.checkpoints),
+        Share("image", tr("Encoded pictures"), held.embeddings),
+        Share("moving", tr("Being copied"), held.in_flight),
+    ]
+    found = {}
+    if held.device_budget:
+        found["device"] = ByteStore(place_title("device"), held.device_budget, (slab,))
+    else:
+        host.insert(0, slab)
+    found["host"] = ByteStore(place_title("host"), held.host_budget, tuple(host))
+    disk = Share("disk", tr("Contexts and pictures"), held.disk)
+    found["disk"] = ByteStore(place_title("disk"), held.disk_budget, (disk,))
+    return found
 
 
 class ByteBars(QWidget):
-    """All places, hidden while nothing is known of them."""
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._places = {place: PlaceBytes(place, self) for place in PLACES}
@@ -32,9 +84,8 @@ class ByteBars(QWidget):
             layout.addWidget(widget)
         self.show_bytes(None)
 
-    def show_bytes(self, bytes_held: CacheBytes | None) -> None:
-        """Show the engine's totals; None is not known."""
-        found = stores(bytes_held) if bytes_held is not None else {}
+    def show_bytes(self, held: CacheBytes | None) -> None:
+        found = stores(held) if held is not None else {}
         for place, widget in self._places.items():
             widget.setVisible(place in found)
             if place in found:
@@ -45,19 +96,19 @@ class ByteBars(QWidget):
 class PlaceBytes(QWidget):
     """One place: title and numbers, the bar, and a line for each class."""
 
-    def __init__(self, place: PlaceKind, parent: QWidget | None = None) -> None:
+    def __init__(self, place: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName(f"bytes{place.capitalize()}")
-        self.setAccessibleName(TITLES[place])
+        self.setAccessibleName(place_title(place))
         self._words = Label(parent=self, name=f"bytes{place.capitalize()}Words")
-        self._words.setAccessibleName(TITLES[place])
+        self._words.setAccessibleName(place_title(place))
         self._bar = FillBar(BAR_HEIGHT, self)
-        self._lines: dict[str, tuple[LegendEntry, Label]] = {}
+        self._lines: dict[Fill, tuple[LegendEntry, Label]] = {}
         self._grid = QGridLayout()
         self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(0, 1)
         head = QHBoxLayout()
-        head.addWidget(Label(TITLES[place], self), 1)
+        head.addWidget(Label(place_title(place), self), 1)
         head.addWidget(self._words)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -67,7 +118,6 @@ class PlaceBytes(QWidget):
         layout.addLayout(self._grid)
 
     def show_store(self, store: ByteStore) -> None:
-        """Show what lies here."""
         self._words.setText(store.words())
         self.setAccessibleDescription(store.spoken())
         set_tip(self, store.spoken())

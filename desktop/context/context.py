@@ -1,36 +1,61 @@
-"""Follows what the engine says of its context, and puts together what the Context page shows.
+"""The state behind the Context page: the last request, where its context is stored, the bytes.
 
-Any work of the engine may move what others left behind, so only the newest word counts: what was
-said of another path before is not claimed any more.
+Any work of the engine may move the contexts of other chats, so only its newest report is shown.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.events import Prepared
+from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, RequestStats
 from desktop.chat.chat import ChatController
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row
-from desktop.context.ahead import AheadController
-from desktop.context.context_view import ContextView, Strip, prepared_strip
+from desktop.context.idle_prefill import IdlePrefill
+from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
+from desktop.i18n import tr
 from desktop.store.tables.records import Reply
-from desktop.words.context import disk_trouble_words
 
 SHOWN_EVERY_MS = 250
 
 
+@dataclass(frozen=True, slots=True)
+class ContextView:
+    """The values of the Context page; None is unknown.
+
+    `foreign`: another model wrote the last reply, so its numbers aren't shown. `reasoned`: the
+    reply has reasoning. `begun`: the chat has messages. `disk_trouble`: why contexts can't be
+    saved on disk.
+    """
+
+    stats: RequestStats | None = None
+    done: int | None = None
+    strip: Strip = Strip()  # noqa: RUF009 - immutable
+    bytes: CacheBytes | None = None
+    model: ModelInfo | None = None
+    foreign: bool = False
+    reasoned: bool = False
+    begun: bool = False
+    disk_trouble: str = ""
+
+
+def disk_trouble_words(trouble: str) -> str:
+    words = tr("Contexts can't be saved on disk, so after a restart they are read again: {reason}")
+    return words.format(reason=trouble)
+
+
 class ContextController(QObject):
-    """The context of the path on screen.
+    """Follows the engine's reports on the chat on screen.
 
     Signals:
-        changed(): `view` is another one.
-        said(str): contexts can't be kept on disk any more, and why.
+        changed(): `view` has changed.
+        said(str): a message for the user.
     """
 
     changed = Signal()
@@ -40,27 +65,27 @@ class ContextController(QObject):
         self,
         chat: ChatController,
         replies: Replies,
-        ahead: AheadController,
+        idle_prefill: IdlePrefill,
         engine: EngineController,
     ) -> None:
         super().__init__()
         self._chat = chat
         self._engine = engine
         self._bytes: CacheBytes | None = None
-        # Why the engine can't keep contexts on disk, of its last request in any chat.
+        # From the engine's last request in any chat.
         self._disk_trouble = ""
-        # The message that ended the path the engine worked on last (None: a new chat's draft), and
-        # what it said of it.
+        # The last message of the path the engine worked on last (None: the draft of a new chat),
+        # and its report.
         self._last: tuple[int | None, RequestStats | Prepared] | None = None
-        # A reply grows thirty times a second; nobody reads numbers that fast.
+        # A reply grows thirty times a second; its numbers are shown less often.
         self._later = QTimer(self, singleShot=True, interval=SHOWN_EVERY_MS)
         self._later.timeout.connect(self.changed)
         replies.streamed.connect(self._on_streamed)
-        # The fingerprint of the model that wrote each reply of this session.
+        # Fingerprint of the model that wrote each reply of this session.
         self._answered_by: dict[int, str] = {}
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
-        ahead.prepared.connect(self._note)
+        idle_prefill.prepared.connect(self._note)
         engine.changed.connect(self._on_engine)
         transcript = chat.transcript
         for signal in (transcript.chat_changed, transcript.rows_replaced, chat.busy_changed):
@@ -68,7 +93,6 @@ class ContextController(QObject):
 
     @property
     def view(self) -> ContextView:
-        """What the page shows now."""
         return replace(self._view(), disk_trouble=self._disk_trouble)
 
     def _view(self) -> ContextView:
@@ -87,7 +111,6 @@ class ContextController(QObject):
         return ContextView(stats, None, strip, self._bytes, model, reasoned=reasoned)
 
     def _of_other(self, row: Row, stats: RequestStats) -> bool:
-        """Whether another model answered than the one that is loaded, or one loaded otherwise."""
         model = self._engine.model
         if model is None or row.live is not None:
             return False
@@ -98,9 +121,9 @@ class ContextController(QObject):
         return other_words or stats.context_length not in (0, model.context_length)
 
     def _end(self) -> int | None:
-        """The message that ends what the engine has worked on of this chat.
+        """The last message of this chat that the engine has worked on.
 
-        A reply that waits for its turn changes nothing yet: it is the reply before that.
+        That is the reply before a reply that still waits for its turn.
         """
         rows, running = self._chat.transcript.rows, self._chat.running
         waits = running is not None and running.stats is None
@@ -139,7 +162,7 @@ class ContextController(QObject):
         self.changed.emit()
 
     def _note_trouble(self, trouble: str) -> None:
-        """Say once what is wrong with the disk; again after it was well meanwhile."""
+        """Report a disk problem once, and again if it comes back."""
         if trouble and not self._disk_trouble:
             self.said.emit(disk_trouble_words(trouble))
         self._disk_trouble = trouble

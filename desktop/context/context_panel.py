@@ -1,7 +1,6 @@
-"""The context in live numbers: what was reused, what was read, where it lives and what it takes.
+"""The Context page: what was reused, what was read, where it is stored and what it takes.
 
-Knows which number stands where. Leaves wording to words.context and drawing to ContextStrip and
-ByteBars. Every value label keeps its objectName, and is hidden while it has no value.
+Value labels keep their objectNames, and are hidden while they have no value.
 """
 
 from __future__ import annotations
@@ -12,21 +11,17 @@ from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 from core.api.stats import RequestStats
 from desktop import numbers
 from desktop.context.byte_bars import ByteBars
-from desktop.context.context_strip import ContextStrip
-from desktop.context.context_view import ContextView, Strip
-from desktop.numbers import format_count
+from desktop.context.context import ContextView, disk_trouble_words
+from desktop.context.context_strip import ContextStrip, tokens_words
+from desktop.context.strip import Strip
+from desktop.i18n import tr
+from desktop.numbers import count_of, format_count
 from desktop.widgets.plain import Label, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
-from desktop.words import context as words
-
-TOKENS_ROW = Row(*words.TOKENS_ROW)
-GRIDS = [
-    [Row(*each) for each in rows] for rows in (words.PROMPT_ROWS, words.SPEED_ROWS, words.KEPT_ROWS)
-]
 
 
 class ContextPanel(QWidget):
-    """Shows one request's numbers, live while its prompt is read."""
+    """Shows one request's numbers, live during its prefill."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,32 +30,34 @@ class ContextPanel(QWidget):
         self._progress = QProgressBar(self)
         self._progress.setObjectName("contextProgress")
         self._progress.setTextVisible(False)
-        self._progress.setAccessibleName(words.PROGRESS_SPOKEN)
-        self._tokens = ValueGrid((TOKENS_ROW,), self)
+        self._progress.setAccessibleName(tr("Reading the prompt"))
+        self._tokens = ValueGrid((_tokens_row(),), self)
         self._strip = ContextStrip(self)
         self._strip.setObjectName("contextStrip")
         self._difference = self._label("contextDifference", "muted small")
-        self._grids = [(_separator(self), ValueGrid(rows, self)) for rows in GRIDS]
+        self._grids = [
+            (_separator(self), ValueGrid(rows, self))
+            for rows in (_prompt_rows(), _speed_rows(), _kept_rows())
+        ]
         self._bytes = ByteBars(self)
         self._bytes.setObjectName("byteBars")
         self._miss = self._label("contextMiss", "muted")
-        set_tip(self._miss, words.MISS_TIP)
+        set_tip(self._miss, tr("Why tokens were read a second time."))
         self._note = self._label("contextNote", "warning")
         self._disk_trouble = self._label("contextDiskTrouble", "warning")
         self._lay_out()
         self.show_view(ContextView())
 
     def show_view(self, view: ContextView) -> None:
-        """Show the last request, where its context lives, and what is held."""
         model, stats = view.model, view.stats
         self._strip.show_strip(view.strip)
         self._bytes.show_bytes(view.bytes)
         note = "" if model is None or model.spliced_replies else model.history_note
         self._show_words(self._note, note)
         trouble = view.disk_trouble
-        self._show_words(self._disk_trouble, words.disk_trouble_words(trouble) if trouble else "")
+        self._show_words(self._disk_trouble, disk_trouble_words(trouble) if trouble else "")
         self._show_heading(view)
-        self._tokens.show_values({TOKENS_ROW.name: _tokens(view)})
+        self._tokens.show_values({"contextTokens": _tokens(view)})
         values = _values(view, stats) if stats is not None else {}
         for separator, grid in self._grids:
             grid.show_values(values)
@@ -73,12 +70,16 @@ class ContextPanel(QWidget):
         stats, done = view.stats, view.done
         self._progress.setVisible(stats is not None and done is not None)
         if stats is None:
-            hero, summary = _of_nothing(view)
+            hero, summary = _without_request(view)
         elif done is not None:
             self._progress.setRange(0, max(1, stats.prompt_tokens))
             self._progress.setValue(min(done, stats.prompt_tokens))
-            hero = words.READING
-            summary = words.live_words(done, stats.prompt_tokens, stats.reused_tokens)
+            hero = tr("Reading…")
+            summary = tr("{done} of {prompt} prompt tokens, {reused} of them reused.").format(
+                done=format_count(done),
+                prompt=format_count(stats.prompt_tokens),
+                reused=format_count(stats.reused_tokens),
+            )
         else:
             hero, summary = _of_request(stats)
         self._hero.setText(hero)
@@ -122,49 +123,98 @@ def _separator(parent: QWidget) -> QWidget:
     return line
 
 
-def _of_nothing(view: ContextView) -> tuple[str, str]:
-    """Hero and summary where there is no request to tell of."""
-    limit = view.model.context_length if view.model else 0
+# The rows: objectName, label, explanation.
+
+
+def _tokens_row() -> Row:
+    explanation = tr(
+        "Tokens of this chat in the context, and how many fit. While the computer is idle, the "
+        "last reply is read the way later turns show it, which may take a few tokens more or fewer."
+    )
+    return Row("contextTokens", tr("In the context"), explanation)
+
+
+def _prompt_rows() -> tuple[Row, ...]:
+    return (
+        Row("contextReused", tr("Reused"), tr("Prompt tokens reused for this reply, not read.")),
+        Row("contextEvaluated", tr("Read"), tr("Prompt tokens read before the first word.")),
+        Row("contextImagesReused", tr("Images reused"), tr("Images that weren't encoded again.")),
+        Row("contextImagesEncoded", tr("Images encoded"), tr("Images encoded for this reply.")),
+    )
+
+
+def _speed_rows() -> tuple[Row, ...]:
+    return (
+        Row("contextFirstToken", tr("First token"), tr("Time from Send to the first token.")),
+        Row("contextSpeed", tr("Speed"), tr("Tokens of the reply written per second.")),
+        Row("contextDrafts", tr("Drafts"), tr("What guessing several tokens per step has saved.")),
+    )
+
+
+def _kept_rows() -> tuple[Row, ...]:
+    checkpoints = tr("Saved states of this chat from which reading can resume; those of all chats.")
+    return (
+        Row("contextCheckpoints", tr("Checkpoints"), checkpoints),
+        Row("contextRestoredFrom", tr("Restored from"), tr("Where the reused part was stored.")),
+    )
+
+
+# The values.
+
+
+def _without_request(view: ContextView) -> tuple[str, str]:
+    """Heading and summary while there are no numbers of a request."""
+    limit = format_count(view.model.context_length if view.model else 0)
+    tokens = count_of(view.strip.num_tokens, "token")
     if view.strip.num_tokens and view.begun:
-        return words.READY, words.ready_words(view.strip.num_tokens)
+        words = tr("The context holds {tokens} of this chat.")
+        return tr("Ready to continue"), words.format(tokens=tokens)
     if view.strip.num_tokens:
-        return words.READ_AHEAD, words.ahead_words(view.strip.num_tokens)
+        return tr("Draft read"), tr("{tokens} of your draft are already read.").format(
+            tokens=tokens
+        )
     if view.foreign:
-        return words.OTHER_MODEL, words.other_model_words(limit)
-    return words.NOTHING_READ, words.nothing_words(limit)
+        words = tr(
+            "Another model, or other model settings, wrote the last reply. The next message reads "
+            "the whole chat; {limit} tokens fit."
+        )
+        return tr("Not read by this model"), words.format(limit=limit)
+    words = tr("Numbers appear with the first message.")
+    if view.model:
+        words += " " + tr("{limit} tokens fit.").format(limit=limit)
+    return tr("Nothing read yet"), words
 
 
 def _of_request(stats: RequestStats) -> tuple[str, str]:
-    """Hero and summary of a request that was answered."""
     reused, read = stats.reused_tokens, stats.evaluated_tokens
     if not reused and len(stats.message_starts) <= 1 and stats.miss is None:
-        return words.first_words(read), ""
-    hero = words.reused_words(numbers.reused_percent(stats))
-    return hero, words.summary_words(reused, stats.prompt_tokens)
+        return tr("First message: {tokens} read").format(tokens=count_of(read, "token")), ""
+    hero = tr("{percent} % reused").format(percent=numbers.reused_percent(stats))
+    words = tr("{reused} of {prompt} prompt tokens were reused.")
+    prompt = format_count(stats.prompt_tokens)
+    return hero, words.format(reused=format_count(reused), prompt=prompt)
 
 
 def _tokens(view: ContextView) -> str:
-    """What the context holds now of this chat, and what fits; '' before there was anything."""
+    """Tokens in the context and how many fit; '' before there are any."""
     strip, stats = view.strip, view.stats
     if not strip.known:
-        return words.NOT_LOADED
+        return tr("Not loaded")
     if strip.parts:
-        return words.held_words(strip.num_tokens, strip.context_length)
+        return tokens_words(strip.num_tokens, strip.context_length)
     if stats is None:
         return ""
-    return words.held_words(numbers.context_used(stats), stats.context_length)
+    return tokens_words(numbers.context_used(stats), stats.context_length)
 
 
 def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
-    """The other values by their rows' names; '' for what there is none of."""
     ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
     images = stats.images_in_prompt
+    images_reused = format_count(numbers.images_reused(stats, view.done)) if images else ""
     return {
         "contextReused": format_count(stats.reused_tokens),
         "contextEvaluated": format_count(stats.evaluated_tokens),
-        "contextImagesReused": format_count(numbers.images_reused(stats, view.done))
-        if images
-        else "",
+        "contextImagesReused": images_reused,
         "contextImagesEncoded": format_count(stats.images_encoded) if images else "",
         "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
         "contextSpeed": "" if speed is None else numbers.format_speed(speed),
@@ -175,16 +225,26 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
 
 
 def _checkpoints(strip: Strip, stats: RequestStats) -> str:
-    """Those the strip ticks, and those of all chats where that was counted at the same moment."""
+    """Checkpoints of this chat, and of all chats if counted at the same moment."""
     if not strip.known or not (strip.checkpoints or stats.checkpoints_held):
         return ""
     if strip.parts and strip.checkpoints != stats.checkpoints:
-        return words.checkpoint_words(len(strip.checkpoints), None)
-    return words.checkpoint_words(len(stats.checkpoints), stats.checkpoints_held)
+        return tr("{count} here").format(count=format_count(len(strip.checkpoints)))
+    here, total = format_count(len(stats.checkpoints)), format_count(stats.checkpoints_held)
+    return tr("{count} here, {total} in all chats").format(count=here, total=total)
 
 
 def _difference(strip: Strip, reasoned: bool) -> str:
-    """Why the strip's two bands are not of the same tokens, where they are not."""
-    if not strip.known or strip.asked == strip.parts:
+    """Why the context has fewer tokens than the last request and its reply; '' if it hasn't."""
+    asked, held = strip.num_asked, strip.num_tokens
+    if not strip.known or strip.asked == strip.parts or not 0 < held < asked:
         return ""
-    return words.difference_words(strip.num_asked, strip.num_tokens, reasoned)
+    if reasoned:
+        words = tr(
+            "Later turns leave out this reply's reasoning: {held} of {asked} stay in the context."
+        )
+    else:
+        words = tr(
+            "Later turns show this reply in a shorter form: {held} of {asked} stay in the context."
+        )
+    return words.format(held=format_count(held), asked=count_of(asked, "token"))

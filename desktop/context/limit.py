@@ -1,9 +1,9 @@
-"""The end of the context: says when it is near, and carries out the two ways on.
+"""The end of the context: warn before it, leave out the oldest turns, or begin from a summary.
 
-Leaving out the oldest turns deletes nothing: the chat remembers which are still in the prompt. What
-would be left is known in advance, so that it can be read in idle time. A summary is a side request,
-which costs the chat nothing; its words become the instructions of a new chat, where they stand
-before everything else, can be read and changed, and are never left out themselves.
+Leaving out turns deletes nothing: the chat stores which messages are still in the prompt. They are
+chosen in advance, so that the shorter prompt can be prefilled while idle. A summary is a side
+request, which doesn't evict the chat's context; it becomes the instructions of a new chat, where
+the user can read and change it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from desktop.chat.context_fill import (
     plan,
 )
 from desktop.chats.chats import ChatsController
+from desktop.i18n import tr
 from desktop.services import Services
 from desktop.settings.setting_rows import MODEL_ROWS
 from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
-from desktop.words.limit import NO_MODEL, NO_SUMMARY, NO_WORDS, SUMMARISING
 
 SUMMARY_TOKENS = 300
 CONTEXT_ROW = next(row for row in MODEL_ROWS if row.key == "model.context_length")
@@ -46,10 +46,8 @@ ASK = (
 
 
 class LimitController(QObject):
-    """Watches the shown chat.
-
-    Signals:
-        changed(): the words, or what can be done, are others.
+    """Signals:
+    changed(): of `words`, `fill`, `longer` or `summarising`.
     """
 
     changed = Signal()
@@ -74,7 +72,7 @@ class LimitController(QObject):
 
     @property
     def fill(self) -> ContextFill | None:
-        """How full the shown chat is; None while that is not known or a reply is on its way."""
+        """How full the shown chat is; None if unknown or while a reply is running."""
         model = self._engine.model
         shown = self._chat.shown_path
         if model is None or not shown.path or self._chat.running is not None:
@@ -83,11 +81,9 @@ class LimitController(QObject):
 
     @property
     def summarising(self) -> bool:
-        """Whether a summary of the shown chat is on its way."""
         return self._summarised is not None and self._summarised == self._chat.transcript.chat
 
     def _mark_last(self) -> None:
-        """Say of the last message whether there is room to go on with it."""
         transcript, fill = self._chat.transcript, self.fill
         row = transcript.rows[-1] if transcript.rows else None
         full = fill is not None and fill.full
@@ -95,15 +91,14 @@ class LimitController(QObject):
             transcript.update(replace(row, full=full))
 
     def words(self) -> str:
-        """What there is to say; '' when there is nothing."""
         if self.summarising:
-            return SUMMARISING
+            return tr("Writing a summary of this chat…")
         fill, model = self.fill, self._engine.model
         words = fill_words(fill, model) if fill and model else ""
         return f"{self.trouble} {words}".strip() if words else ""
 
     def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
-        """What the prompt would hold without the oldest turns; None while it is far from full."""
+        """The chat without its oldest turns; None while the context is far from full."""
         model = self._engine.model
         if model is None:
             return None
@@ -114,13 +109,13 @@ class LimitController(QObject):
 
     @property
     def longer(self) -> tuple[int, int] | None:
-        """A longer context that would hold the chat, in tokens and in bytes of keys and values."""
+        """A context that would hold the chat: tokens, and bytes of its KV cache."""
         fill, model = self.fill, self._engine.model
         tokens = longer_context(fill, model) if fill and model and fill.full else None
         return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None
 
     def load_longer(self) -> None:
-        """Load the model with a context that holds the shown chat, and go on where it stood."""
+        """Reload the model with a context that holds the shown chat, and retry the last message."""
         longer, rows = self.longer, self._chat.transcript.rows
         if longer is None or not rows:
             return
@@ -133,19 +128,16 @@ class LimitController(QObject):
         self._go_on(rows[-1].message)
 
     def drop(self) -> None:
-        """Leave out the oldest turns of the shown chat."""
         chat = self._chat.transcript.chat
         if chat is not None:
             self._tasks.spawn(self._drop(chat), "Leaving out the oldest turns")
 
     def tell_all(self) -> None:
-        """Tell the model everything again."""
         chat = self._chat.transcript.chat
         if chat is not None:
             self._tasks.spawn(self._leave_out(chat, None), "Telling everything again")
 
     def summarise(self) -> None:
-        """Begin a new chat from a summary of the shown one."""
         chat = self._chat.transcript.chat
         if chat is not None and self._summarised is None:
             self._summarised, self.trouble = chat, ""
@@ -166,7 +158,7 @@ class LimitController(QObject):
         if shorter is None:
             return
         await self._leave_out(chat, shorter.left_out)
-        # What was refused is what the user waits for: an answer, or the rest of one.
+        # Retry the request that was refused.
         if fill.refused and self._chat.transcript.chat == chat:
             self._go_on(chat_path.path[-1])
 
@@ -188,14 +180,14 @@ class LimitController(QObject):
         try:
             new = await self._begin_from_summary(chat)
         except WaymarkError as error:
-            self.trouble = f"{NO_SUMMARY}: {error.message}"
+            self.trouble = tr("There is no summary: {reason}").format(reason=error.message)
             new = None
         finally:
             self._summary = self._summarised = None
         if new is not None:
             await self._chats.refresh()
         self.changed.emit()
-        # Who has gone elsewhere meanwhile finds it in the list.
+        # Don't open it if the user has opened another chat meanwhile.
         if new is not None and self._chat.transcript.chat == chat:
             self._chat.open_made(new)
 
@@ -203,7 +195,7 @@ class LimitController(QObject):
         chat_path = await self._database.run(messages.read_chat, chat)
         model = self._engine.model
         if model is None:
-            raise NoModelError(NO_MODEL)
+            raise NoModelError(tr("Load a model first."))
         if chat_path is None:
             return None
         answered, question = split_unanswered(chat_path)
@@ -213,7 +205,6 @@ class LimitController(QObject):
         return await self._database.run(forks.begin_from, chat, text, question)
 
     async def _ask(self, chat_path: ChatPath, model: ModelInfo) -> str | None:
-        """The summary's words; None if it was cancelled."""
         settings = self._settings.settings
         command = Generate(
             conversation=self._asking(chat_path, model),
@@ -228,11 +219,11 @@ class LimitController(QObject):
         if finished.reason == "cancelled":
             return None
         if not finished.reply.text.strip():
-            raise NoSummaryError(NO_WORDS)
+            raise NoSummaryError(tr("The model wrote nothing."))
         return finished.reply.text.strip()
 
     def _asking(self, chat_path: ChatPath, model: ModelInfo) -> Conversation:
-        """The conversation with the question behind it, short enough to be answered."""
+        """The conversation with the request for a summary, shortened to fit."""
         fill = fill_of(chat_path, model.context_length)
         room = model.context_length - SUMMARY_TOKENS - 2 * estimate(ASK)
         if fill.tokens > room:
@@ -249,14 +240,10 @@ class LimitController(QObject):
         self.changed.emit()
 
 
-class NoSummaryError(WaymarkError):
-    """The model was asked and gave no words."""
-
-    title = NO_SUMMARY
+class NoSummaryError(WaymarkError, title="There is no summary"): ...
 
 
 def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:
-    """The turns that have an answer, and the last question if it has none."""
     path = chat_path.path
     last = path[-1].reply if path else None
     if len(path) > 2 and last and last.state is ReplyState.FAILED and not path[-1].text:

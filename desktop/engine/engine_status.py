@@ -1,4 +1,4 @@
-"""What the engine is doing, as one value the window can show, and the words for it."""
+"""The state of the engine as the window shows it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from core.api.model_info import ModelInfo, folder_name
 from desktop.i18n import tr
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets.plain_text import shortened
-from desktop.words import frame as words
 
 LONGEST_NAME = 60
 
 
 class Phase(enum.Enum):
-    """`EMPTY`: the engine runs and has no model."""
+    """`EMPTY`: the engine runs without a model."""
 
     STARTING = "starting"
     LOADING = "loading"
@@ -28,8 +27,8 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """`trouble` is what went wrong last, in words; it stays until a model is loaded. A `silent`
-    engine has not answered for a while. `cancelled`: the user ended the last load."""
+    """`trouble` is the last error, kept until a model is loaded; `silent`: the engine has not
+    answered for a while; `cancelled`: the user cancelled the last load."""
 
     phase: Phase = Phase.STARTING
     model: ModelInfo | None = None
@@ -41,47 +40,45 @@ class EngineStatus:
 
     @property
     def runs(self) -> bool:
-        """Whether the engine takes commands."""
         return self.phase in (Phase.LOADING, Phase.READY, Phase.EMPTY)
 
     def words(self) -> str:
-        """One short line for the header."""
         if self.silent:
-            return words.SILENT
+            return tr("The engine isn't responding")
         match self.phase:
             case Phase.STARTING:
-                return words.STARTING
+                return tr("Starting the engine")
             case Phase.LOADING if self.total:
-                return words.loading_words(100 * self.done // self.total)
+                percent = 100 * self.done // self.total
+                return tr("Loading the model: {percent}%").format(percent=percent)
             case Phase.LOADING:
-                return words.LOADING
+                return tr("Loading the model")
             case Phase.READY if self.model:
                 return f"{self.model.device}, {self.model.precision}"
             case Phase.EMPTY | Phase.READY if self.cancelled:
-                return words.LOAD_CANCELLED
+                return tr("Loading was cancelled")
             case Phase.EMPTY | Phase.READY:
-                return words.NO_MODEL
+                return tr("No model is loaded")
             case Phase.RESTARTING:
-                return words.RESTARTING
+                return tr("The engine stopped; starting it again")
             case Phase.FAILED:
-                return words.FAILED
+                return tr("The engine does not start")
             case Phase.CLOSED:
-                return words.CLOSING
+                return tr("Closing")
 
     def waiting_words(self) -> str:
-        """What a message sent now waits for."""
+        """Shown in place of a reply that waits for a model."""
         if self.phase in (Phase.EMPTY, Phase.FAILED):
-            return words.WAITING_FOR_CHOICE
-        return words.waiting_words(self.words())
+            return tr("Waiting for a model: choose one under Model & settings.")
+        return tr("Waiting for the model. {state} …").format(state=self.words())
 
 
 def model_name(model: ModelInfo) -> str:
-    """The display name of a loaded model."""
     return tr("The demo model") if model.path == str(DEMO_MODEL) else model.name
 
 
 def shown_name(path: str) -> str:
-    """The name of the model in a folder; '' is the demo model."""
+    """The name of the model in a folder; '' stands for the demo model."""
     if path in ("", str(DEMO_MODEL)):
         return tr("The demo model")
     return shortened(folder_name(path), LONGEST_NAME)

@@ -1,7 +1,4 @@
-"""Every coroutine the window starts: named, held until it ends, its errors said, ended at closing.
-
-The one place that calls ensure_future in the window.
-"""
+"""The window's background tasks: started here only, their errors reported, cancelled at closing."""
 
 from __future__ import annotations
 
@@ -9,28 +6,32 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-from core.api.errors import ErrorInfo, WaymarkError
+from core.api.errors import ErrorInfo, SlowFileError, WaymarkError
 from core.client.traces import trace_of
+from desktop.i18n import tr
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 # A busy disk stores a reply within this time; one that takes longer may never answer.
 STEP_LIMIT_S = 10.0
+# A sleeping disk answers within this time; a file server that is gone never does.
+FILE_LIMIT_S = 30.0
 
 
 class Tasks:
-    """The running tasks; `on_error` is told of what a task raised."""
+    """The running tasks; `on_error` is called with the exceptions they raise."""
 
     def __init__(self, on_error: Callable[[ErrorInfo], None]) -> None:
         self._on_error = on_error
-        # asyncio itself holds tasks weakly.
+        # asyncio holds only weak references to tasks.
         self._running: set[asyncio.Task[Any]] = set()
         self.closed = False
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any] | None:
-        """Start a coroutine; after `close` it is dropped."""
         if self.closed:
             work.close()
             return None
@@ -41,7 +42,6 @@ class Tasks:
         return task
 
     async def close(self) -> None:
-        """Cancel all that still runs and wait for it."""
         self.closed = True
         for task in self._running:
             task.cancel()
@@ -56,17 +56,27 @@ class Tasks:
             self._on_error(error.info())
             return
         log.error("%s failed: %s", task.get_name(), trace_of(error))
-        words = f"{task.get_name()} ended with an error ({type(error).__name__})."
-        self._on_error(ErrorInfo(name="Unexpected", title="Something went wrong", message=words))
+        words = tr("{task} ended with an error ({kind}).")
+        words = words.format(task=task.get_name(), kind=type(error).__name__)
+        title = tr("Something went wrong")
+        self._on_error(ErrorInfo(name="Unexpected", title=title, message=words))
+
+
+async def answered(read: Callable[[], T]) -> T:
+    """Run a function that reads files in a thread. Raises SlowFileError after FILE_LIMIT_S."""
+    future = asyncio.get_running_loop().run_in_executor(None, read)
+    try:
+        # A thread that waits for a dead file server is left behind.
+        return await asyncio.wait_for(future, FILE_LIMIT_S)
+    except TimeoutError:
+        words = tr("The disk or server did not answer within {seconds:.0f} seconds.")
+        raise SlowFileError(words.format(seconds=FILE_LIMIT_S)) from None
 
 
 async def attempted(
     what: str, step: Callable[[], Awaitable[None] | None], limit_s: float | None = STEP_LIMIT_S
 ) -> None:
-    """Carry out a step of closing; one that fails or hangs keeps no other from being done.
-
-    After `limit_s` it is cancelled and left alone; None is for steps that have limits inside.
-    """
+    """Run a step of closing; if it fails or takes longer than `limit_s`, log that and go on."""
     try:
         waits = step()
         if inspect.isawaitable(waits):
@@ -76,6 +86,6 @@ async def attempted(
                 task.result()
             else:
                 task.cancel()
-                log.error("Given up while closing, %s: not done within %g s", what, limit_s)
+                log.error("Gave up while closing, %s: not done within %g s", what, limit_s)
     except Exception as error:
         log.error("Failed while closing, %s: %s", what, trace_of(error))

@@ -1,4 +1,4 @@
-"""Lets the user pick the folder of a model, wherever models are kept on this computer."""
+"""Let the user pick a model folder, or one of the models in a folder."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from PySide6.QtWidgets import (
 from core.api.errors import SlowFileError
 from desktop import theme
 from desktop.engine.engine_status import shown_name
-from desktop.engine.slow_files import answered
+from desktop.engine.tasks import answered
+from desktop.i18n import tr
 from desktop.models.model_folders import first_folder, models_in
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.plain import Button, Label
-from desktop.words import frame as words
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 
@@ -38,7 +38,7 @@ async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
         )
     except SlowFileError:
         start = ""
-    folder = await dialogs.choose_folder(parent, words.FOLDER_TITLE, start)
+    folder = await dialogs.choose_folder(parent, tr("Choose a model folder"), start)
     if not folder:
         return ""
     models = await answered(partial(models_in, Path(folder)))
@@ -50,15 +50,14 @@ async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
 
 
 class ModelsDialog(QDialog):
-    """Asks which of the models in the chosen folder is meant."""
-
     def __init__(self, models: Sequence[Path], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("modelsDialog")
-        self.setWindowTitle(words.FOLDER_TITLE)
+        self.setWindowTitle(tr("Choose a model folder"))
         self._list = QListWidget()
         self._list.setObjectName("modelsFound")
-        self._list.setAccessibleName(words.MODELS_FOUND)
+        found = tr("This folder contains several models. Choose one.")
+        self._list.setAccessibleName(found)
         for model in models:
             item = QListWidgetItem(shown_name(str(model)))
             item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
@@ -66,23 +65,23 @@ class ModelsDialog(QDialog):
             self._list.addItem(item)
         self._list.setCurrentRow(0)
         self._list.itemDoubleClicked.connect(self.accept)
-        choose = Button(words.CHOOSE_MODEL, name="modelsChoose", spoken=words.CHOOSE_MODEL)
+        choose = Button(tr("Choose"), name="modelsChoose", spoken=tr("Choose"))
         choose.setProperty("class", "primary")
         choose.setDefault(True)
         choose.clicked.connect(self.accept)
-        cancel = Button(words.CANCEL, name="modelsCancel", spoken=words.CANCEL)
+        cancel = Button(tr("Cancel"), name="modelsCancel", spoken=tr("Cancel"))
         cancel.clicked.connect(self.reject)
         row = QHBoxLayout()
         row.addStretch(1)
         row.addWidget(cancel)
         row.addWidget(choose)
         layout = QVBoxLayout(self)
-        layout.addWidget(Label(words.MODELS_FOUND, style="muted", wraps=True))
+        layout.addWidget(Label(found, style="muted", wraps=True))
         layout.addWidget(self._list, 1)
         layout.addLayout(row)
         self.resize(WIDTH, HEIGHT)
 
     def model(self) -> str:
-        """The path of the selected model; '' if none is."""
+        """The path of the selected model, or ''."""
         item = self._list.currentItem()
         return "" if item is None else str(item.data(Qt.ItemDataRole.UserRole))

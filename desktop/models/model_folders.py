@@ -21,8 +21,8 @@ HASH_BYTES = 128
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """The folders of models in a chosen folder, sorted: the folder itself if it is a model or holds
-    none, the newest snapshot of a folder of the hub cache, else the models directly in it."""
+    """The models in a chosen folder, sorted: itself if it is one or contains none, the newest
+    snapshot if it is of the hub cache, else the models directly in it."""
     found = _model(folder)
     if found is not None:
         return (found,)
@@ -33,7 +33,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """The start folder of a dialog: that of the last model, or the hub cache; '' without both."""
+    """Where a dialog starts: beside the last model, or in the hub cache; '' without both."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)
@@ -51,14 +51,12 @@ def hub_cache(environment: Mapping[str, str]) -> Path:
 
 
 def _beside(model: Path) -> Path:
-    """The parent of a model's folder; of a snapshot, the cache."""
     if model.parent.name == SNAPSHOTS and hub_name(model.parent.parent.name):
         return model.parents[2]
     return model.parent
 
 
 def _model(folder: Path) -> Path | None:
-    """The folder if it is a model, or its newest snapshot."""
     with contextlib.suppress(OSError):
         if (folder / CONFIG).is_file():
             return folder

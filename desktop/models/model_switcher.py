@@ -1,4 +1,4 @@
-"""The model's name in the header, with a menu of recent models, a folder, and the settings."""
+"""The model's name in the header, with a menu of recent models, a folder and the settings."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, model_name, shown_name
+from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
 from desktop.widgets.plain import ToolButton, action, set_tip
-from desktop.words import frame as words
 
 WIDEST_PX = 160
-# The arrow and the frame.
+# The arrow and the margins.
 FRAME_PX = 46
 COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 class ModelSwitcher(ToolButton):
     """Signals:
-    folder_asked(): the user wants to pick a folder.
-    settings_asked(): the user wants to see the model's settings.
+    folder_asked(): the user wants to pick a model folder.
+    settings_asked(): the user wants to see the model settings.
     """
 
     folder_asked = Signal()
@@ -38,11 +38,11 @@ class ModelSwitcher(ToolButton):
         self._settings = settings
         self._menu = QMenu(self)
         self._menu.setObjectName("modelMenu")
-        # The button is right to left, so that its arrow is after the name.
+        # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._folder = action(words.CHOOSE_FOLDER, self, self.folder_asked.emit)
+        self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
         self._folder.setObjectName("actionChooseModel")
-        self._more = action(words.MODEL_SETTINGS, self, self.settings_asked.emit)
+        self._more = action(tr("Model settings"), self, self.settings_asked.emit)
         self._more.setObjectName("actionModelSettings")
         self.clicked.connect(self._open)
         theme.signals().changed.connect(self._draw)
@@ -50,19 +50,19 @@ class ModelSwitcher(ToolButton):
 
     def show_status(self, status: EngineStatus) -> None:
         model = status.model
-        name = words.NO_MODEL_NAME
+        name = tr("No model")
         if model is not None:
             name = model_name(model)
         elif status.phase in COMING:
             name = shown_name(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX
         self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))
-        self.setAccessibleName(words.model_spoken(name))
-        told = words.MODEL_TIP if model is None else f"{model.name}\n{model.path}"
+        self.setAccessibleName(tr("Model: {name}").format(name=name))
+        told = tr("Choose a model") if model is None else f"{model.name}\n{model.path}"
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The filled menu: recent models, the one that loaded last checked."""
+        """The menu as it would open now, with the model that loaded last checked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):

@@ -1,4 +1,4 @@
-"""What stands in the composer of one chat and was not sent yet."""
+"""An unsent message of one chat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True, eq=False)
 class DraftPicture:
-    """A picture on its way into a message; `picture` is None until the engine has looked at it."""
+    """`picture` is None until the engine has described it."""
 
     name: str
     path: Path | None = None
@@ -25,9 +25,9 @@ class DraftPicture:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """Text and pictures, in order, and the messages `queued` before them.
+    """Text, pictures, and the messages `queued` before them.
 
-    Where no chat is yet, `key`, `system` and `format` are those the new one will have.
+    `key`, `system` and `format` are for the chat that will be created, if there is none yet.
     """
 
     text: str = ""
@@ -39,7 +39,6 @@ class Draft:
 
     @property
     def complete(self) -> bool:
-        """Whether every picture has been looked at."""
         return all(each.picture is not None for each in self.pictures)
 
     @property
@@ -50,9 +49,7 @@ class Draft:
         return tuple(each.picture for each in self.pictures if each.picture is not None)
 
     def all_text(self) -> str:
-        """The text with that of the queued messages before it."""
         return "\n\n".join(each.text for each in (*self.queued, self) if each.text.strip())
 
     def all_pictures(self) -> tuple[Picture, ...]:
-        """The pictures with those of the queued messages before them."""
         return tuple(picture for each in (*self.queued, self) for picture in each.ready_pictures())

@@ -1,8 +1,7 @@
-"""What was dropped or pasted, sorted: picture files, picture bytes, text, or none of these.
+"""Dropped or pasted data: sorted into files, picture bytes and text, and added to a draft.
 
-A web address stays an address: nothing here or below ever fetches one. Nor is a picture decoded
-here: another program's file goes on as it is, to the engine's process, and only what the system
-holds decoded already is taken as an image.
+A web address is never fetched. Nor is a picture decoded here: another program's file is passed on
+as it is, and only an image that the system already holds decoded is taken as one.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData
-from PySide6.QtGui import QImage, QImageWriter
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, Qt
+from PySide6.QtGui import QDropEvent, QImage, QImageWriter
 
-from desktop.words.pictures import ADDRESS_REFUSED, FORM_REFUSED, SIZE_REFUSED
+from core.api.limits import MAX_PICTURE_BYTES, MAX_PICTURE_PIXELS, PICTURE_FORMATS
+from desktop.i18n import tr
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
+from desktop.widgets.long_text import LongText
 
-# The forms in which another program may hand over a picture as it is, best first.
-RAW_FORMS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
-# How Qt names what it can make an image of: what is one in memory, or else in any form that it has
-# a decoder for, of which one reads drawings that name files.
-DECODED_FORM = "application/x-qt-image"
-# As much as the engine takes.
-MOST_PIXELS = 64_000_000
-MOST_BYTES = 256 * 2**20
+# Files that another program may hand over, best first.
+FILE_TYPES = tuple(f"image/{each.name.lower()}" for each in PICTURE_FORMATS)
+# Qt's name for an image it has in memory or can decode, some of them drawings that name files.
+DECODED_TYPE = "application/x-qt-image"
 
 
 @dataclass(frozen=True, slots=True)
 class GivenData:
-    """`read` gives the bytes of a pasted picture and may be slow; `refused` is words, or ''."""
+    """`read` returns the bytes of a pasted picture and may be slow; `refused` is the reason."""
 
     files: tuple[Path, ...] = ()
     read: Callable[[], bytes] | None = None
@@ -38,34 +37,64 @@ class GivenData:
 
 
 def sort_data(data: QMimeData) -> GivenData:
-    """What can be done with dropped or pasted data."""
     files = tuple(Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile())
     if files:
         return GivenData(files=files)
-    for form in RAW_FORMS:
-        if data.hasFormat(form):
-            array = data.data(form)
-            if array.size() > MOST_BYTES:
-                return GivenData(refused=SIZE_REFUSED)
+    too_large = tr("Not added: that picture is too large.")
+    for kind in FILE_TYPES:
+        if data.hasFormat(kind):
+            array = data.data(kind)
+            if array.size() > MAX_PICTURE_BYTES:
+                return GivenData(refused=too_large)
             return GivenData(read=partial(bytes, array.data()))
-    strange = any(form.startswith("image/") for form in data.formats())
-    if data.hasFormat(DECODED_FORM) and not strange:
+    unknown = any(kind.startswith("image/") for kind in data.formats())
+    if data.hasFormat(DECODED_TYPE) and not unknown:
         image = data.imageData()
         if isinstance(image, QImage) and not image.isNull():
-            if image.width() * image.height() > MOST_PIXELS:
-                return GivenData(refused=SIZE_REFUSED)
+            if image.width() * image.height() > MAX_PICTURE_PIXELS:
+                return GivenData(refused=too_large)
             return GivenData(read=partial(png_bytes, image))
-    if data.hasImage() or (strange and not data.hasText()):
-        return GivenData(refused=FORM_REFUSED)
+    if data.hasImage() or (unknown and not data.hasText()):
+        return GivenData(refused=tr("Not added: Waymark can't read that picture format."))
     if data.hasUrls() and data.urls():
-        return GivenData(refused=ADDRESS_REFUSED)
+        return GivenData(
+            refused=tr(
+                "Not added: that is a web address, and Waymark never fetches one. Save the picture "
+                "first."
+            )
+        )
     return GivenData(text=data.text())
 
 
 def png_bytes(image: QImage) -> bytes:
-    """A picture from the clipboard as a file's bytes."""
     array = QByteArray()
     buffer = QBuffer(array)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     QImageWriter(buffer, QByteArray(b"png")).write(image)
     return bytes(array.data())
+
+
+def take_data(data: QMimeData, draft: Draft, pictures: PictureController, text: LongText) -> str:
+    """Add pictures to the draft or text to the field; returns why it was refused, or ''."""
+    given = sort_data(data)
+    if given.files:
+        pictures.add_files(draft, given.files)
+    elif given.read is not None:
+        pictures.add_bytes(draft, given.read, tr("Pasted picture"))
+    elif given.text:
+        text.take_text(given.text)
+    return given.refused
+
+
+def may_take(event: QDropEvent) -> bool:
+    data = event.mimeData()
+    if not (data.hasUrls() or data.hasImage() or data.hasText()):
+        return False
+    accept_copy(event)
+    return True
+
+
+def accept_copy(event: QDropEvent) -> None:
+    """Accept as Copy, whatever was proposed: after Move the source would delete its file."""
+    event.setDropAction(Qt.DropAction.CopyAction)
+    event.accept()

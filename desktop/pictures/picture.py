@@ -1,8 +1,4 @@
-"""A small picture with its caption, in the composer or in a message.
-
-Knows how to draw the thumbnail it is given, and that it can be opened and taken out by mouse and
-keyboard. Leaves making thumbnails to the engine and the large picture to PictureViewer.
-"""
+"""A thumbnail with its caption, in the composer or in a message."""
 
 from __future__ import annotations
 
@@ -22,20 +18,23 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Label, set_tip
-from desktop.words import pictures as words
 
 # Large enough to recognise a picture, small enough for four in the narrowest composer.
 LARGEST = QSize(168, 126)
 SMALLEST = QSize(64, 64)
 CORNER = 9.0
-# Twice what the engine can be asked for; more is none that it made.
+# Twice the largest thumbnail that the engine makes.
 LARGEST_THUMBNAIL = 2048
 
 
 class PictureThumbnail(QWidget):
-    """Sends `opened` when the picture is pressed and `removed` when it is to be taken out."""
+    """Signals:
+    opened(): the picture was pressed.
+    removed(): the user removes it from the draft.
+    """
 
     opened = Signal()
     removed = Signal()
@@ -54,7 +53,7 @@ class PictureThumbnail(QWidget):
         layout.setSpacing(4)
         layout.addWidget(self._face, alignment=Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self._caption)
-        layout.addStretch(1)  # pictures in a row hang from one line, however long their captions
+        layout.addStretch(1)  # aligns pictures of a row at the top
         self.setFocusProxy(self._face)
         self._words = ""
         self.set_caption(caption)
@@ -63,25 +62,26 @@ class PictureThumbnail(QWidget):
             self._add_remove_button()
 
     def set_caption(self, caption: str) -> None:
-        """Say something else under the picture."""
         self._words = caption
         self._caption.setText(caption)
         self._caption.setVisible(bool(caption))
-        # Few layouts ask a wrapped label how high it is at its width, so it says so itself.
+        # Few layouts ask a wrapped label for its height at its width.
         self._caption.ensurePolished()
         self._caption.setFixedHeight(max(0, self._caption.heightForWidth(LARGEST.width())))
-        self._face.setAccessibleName(f"Picture, {caption}" if caption else "Picture")
+        name = tr("Picture, {caption}").format(caption=caption) if caption else tr("Picture")
+        self._face.setAccessibleName(name)
 
     def _on_theme(self) -> None:
-        # Its words may be larger now.
+        # The text size may have changed.
         self.set_caption(self._words)
 
     def caption(self) -> str:
-        """The words under the picture."""
         return self._words
 
     def _add_remove_button(self) -> None:
-        button = IconButton("close", words.TAKE_OUT, self._face, pixels=12, name="pictureRemove")
+        button = IconButton(
+            "close", tr("Remove this picture"), self._face, pixels=12, name="pictureRemove"
+        )
         button.setFixedSize(20, 20)
         button.move(self._face.width() - 24, 4)
         button.clicked.connect(self.removed)
@@ -95,9 +95,9 @@ class PictureThumbnail(QWidget):
 
 
 def read_thumbnail(png: bytes) -> QImage:
-    """A thumbnail that the engine made, or none if these bytes are not one."""
+    """The engine's thumbnail, or a null image if these bytes aren't one."""
     is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and png[12:16] == b"IHDR" and len(png) > 24
-    # Damage in a file must not cost a decoder's time and memory.
+    # Damaged data must not cost a decoder's time and memory.
     if not is_png or max(struct.unpack(">II", png[16:24])) > LARGEST_THUMBNAIL:
         return QImage()
     image = QImage()
@@ -106,17 +106,15 @@ def read_thumbnail(png: bytes) -> QImage:
 
 
 class _PictureFace(QAbstractButton):
-    """The picture itself, with rounded corners."""
-
     def __init__(self, png: bytes, parent: QWidget) -> None:
         super().__init__(parent)
         self._pixmap = QPixmap.fromImage(read_thumbnail(png))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        set_tip(self, words.SHOW_LARGE)
+        set_tip(self, tr("Show this picture large"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
         fitted = size.scaled(LARGEST, Qt.AspectRatioMode.KeepAspectRatio)
-        # Never drawn larger than it is, and never too narrow to press.
+        # Never enlarged, and never too small to press.
         self.setFixedSize(fitted.boundedTo(size).expandedTo(SMALLEST))
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -139,7 +137,7 @@ class _PictureFace(QAbstractButton):
     def _paint_picture(self, painter: QPainter) -> None:
         if self._pixmap.isNull():
             painter.setPen(QColor(theme.colours().muted))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words.NO_PREVIEW)
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, tr("No preview"))
             return
         size = self._pixmap.size()
         fitted = size.scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).boundedTo(size)

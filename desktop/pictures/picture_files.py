@@ -1,48 +1,99 @@
-"""Reads files that may be pictures: regular ones only, within a size."""
+"""Read files that may be pictures, and say why some were not added."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from core.api.errors import ImageTooLargeError, NotRegularFileError
+from core.api.limits import MAX_PICTURE_BYTES, PICTURE_FORMATS
 from core.client.blobs import open_regular
-from desktop.words.pictures import (
-    EMPTY,
-    FOLDER,
-    NO_FILE,
-    NO_PICTURE,
-    not_readable,
-    too_large,
-)
+from desktop.i18n import tr
+from desktop.numbers import format_bytes, format_count
 
-# A file larger than this is no picture anyone looks at, and reading it would hold up the rest.
-LARGEST_FILE_BYTES = 256 * 2**20
-# How the files that the engine may read begin; the rest is refused without asking it.
-BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*")
+NAMES_SHOWN = 3
+SENTENCES_SHOWN = 4
+
+
+class Refusal(NamedTuple):
+    """A picture that was not added, by the name the user knows, or '' for none.
+
+    `why` is a sentence about `{names}`, for one and for several; `said` a sentence in its place.
+    """
+
+    name: str = ""
+    why: tuple[str, str] | None = None
+    said: str = ""
 
 
 def read_picture_file(path: Path) -> bytes:
-    """A picture's bytes. Raises OSError, NotRegularFileError, ImageTooLargeError."""
     with open_regular(path) as file:
-        data = file.read(LARGEST_FILE_BYTES + 1)
-    if len(data) > LARGEST_FILE_BYTES:
-        raise ImageTooLargeError(f"It is {too_large(LARGEST_FILE_BYTES)}.")
+        data = file.read(MAX_PICTURE_BYTES + 1)
+    if len(data) > MAX_PICTURE_BYTES:
+        limit = format_bytes(MAX_PICTURE_BYTES)
+        raise ImageTooLargeError(tr("It is larger than {limit}.").format(limit=limit))
     return data
 
 
-def why_no_picture(path: Path) -> str:
-    """Why a file can't be a picture, as the end of a sentence; '' if it may be one."""
+def why_no_picture(path: Path) -> tuple[str, str] | None:
+    """Why a file can't be a picture, as a `Refusal.why`; None if it may be one."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             beginning = file.read(4)
     except NotRegularFileError as error:
-        return FOLDER if error.folder else NO_FILE
+        if error.folder:
+            return (
+                tr("{names} is a folder. Add the pictures inside it."),
+                tr("{names} are folders. Add the pictures inside them."),
+            )
+        return tr("{names} is not a file."), tr("{names} are not files.")
     except OSError as error:
-        return not_readable(error.strerror or type(error).__name__)
-    if size > LARGEST_FILE_BYTES:
-        return too_large(LARGEST_FILE_BYTES)
+        reason = error.strerror or type(error).__name__
+        one, many = tr("{names} can't be read"), tr("{names} can't be read")
+        return f"{one} ({reason}).", f"{many} ({reason})."
+    if size > MAX_PICTURE_BYTES:
+        limit = format_bytes(MAX_PICTURE_BYTES)
+        one, many = tr("{names} is larger than"), tr("{names} are larger than")
+        return f"{one} {limit}.", f"{many} {limit}."
     if not size:
-        return EMPTY
-    return "" if beginning.startswith(BEGINNINGS) else NO_PICTURE
+        return tr("{names} is empty."), tr("{names} are empty.")
+    if beginning.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings)):
+        return None
+    return tr("{names} is not a picture."), tr("{names} are not pictures.")
+
+
+def not_added(refusals: Iterable[Refusal]) -> str:
+    """All refusals in words: a few names for each reason, then how many more."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    sentences: list[str] = []
+    for name, why, said in dict.fromkeys(refusals):
+        if why is not None:
+            by_reason.setdefault(why, []).append(name)
+        elif not name:
+            sentences.append(said)
+        elif name in said:
+            sentences.append(tr("Not added: {reason}").format(reason=said))
+        else:
+            sentences.append(tr("{name} was not added: {reason}").format(name=name, reason=said))
+    grouped = [_grouped(why, names) for why, names in by_reason.items()]
+    more = len(sentences) - SENTENCES_SHOWN
+    if more > 0:
+        words = (
+            tr("And {count} more was not added.")
+            if more == 1
+            else tr("And {count} more were not added.")
+        )
+        sentences[SENTENCES_SHOWN:] = [words.format(count=format_count(more))]
+    return " ".join([*grouped, *sentences])
+
+
+def _grouped(why: tuple[str, str], names: list[str]) -> str:
+    shown = ", ".join(names[:NAMES_SHOWN])
+    if len(names) > NAMES_SHOWN:
+        more = tr("and {count} more").format(count=format_count(len(names) - NAMES_SHOWN))
+        shown = f"{shown} {more}"
+    reason = why[0 if len(names) == 1 else 1].replace("{names}", shown)
+    return tr("Not added: {reason}").format(reason=reason)

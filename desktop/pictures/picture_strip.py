@@ -1,7 +1,4 @@
-"""A row of thumbnails that scrolls sideways: those of a draft, removable, or of a message.
-
-Fifty pictures may come at once; their thumbnails are made a few at a time.
-"""
+"""A row of thumbnails that scrolls sideways, made a few at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
 
 from desktop import theme
-from desktop.numbers import picture_caption
+from desktop.i18n import tr
+from desktop.numbers import count_of, picture_caption
 from desktop.pictures.draft import DraftPicture
 from desktop.pictures.picture import PictureThumbnail
 from desktop.store.tables.records import Picture
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label, set_tip
-from desktop.words.pictures import LOOKING, count_in_strip
 
 MADE_AT_ONCE = 4
 GAP_PX = 4
@@ -28,12 +25,10 @@ Make = Callable[[], PictureThumbnail]
 
 
 class PictureStrip(QScrollArea):
-    """Thumbnails in order.
-
-    Signals:
-        open_asked(str): the picture with this digest was clicked.
-        remove_asked(int): take the draft picture of this number out.
-        filled(): there are more thumbnails, or fewer.
+    """Signals:
+    open_asked(str): the user opens the picture with this digest.
+    remove_asked(int): the user removes the draft picture with this number.
+    filled(): thumbnails were added or removed.
     """
 
     open_asked = Signal(str)
@@ -48,7 +43,7 @@ class PictureStrip(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._content = QWidget()
-        # What is to stand here, in order, and what does already.
+        # Factories of all thumbnails, in order, and those made so far.
         self._wanted: dict[Hashable, Make] = {}
         self._made: dict[Hashable, PictureThumbnail] = {}
         self._row = QHBoxLayout(self._content)
@@ -59,38 +54,36 @@ class PictureStrip(QScrollArea):
         self._count = Label(parent=self, name="pictureCount", style="muted small")
         self._count.hide()
         self._newest = 0
-        # Whether what was added last is to be seen: until the user looks at another part.
+        # Scroll to the newest picture until the user scrolls.
         self._to_end = False
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(self._on_range)
         bar.actionTriggered.connect(self._stay)
-        # A scroll area fills its widget with the window's colour; here the bubble shows through.
+        # Let the bubble show through.
         self._content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
         theme.signals().changed.connect(self._on_theme)
         self.hide()
 
     def show_pictures(self, pictures: Sequence[Picture]) -> None:
-        """The pictures of a sent message."""
         self._to_end = False
         self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
-        """The pictures of a draft, those still being looked at among them."""
+        """Show the pictures of a draft, also those not described yet."""
         newest = max((each.number for each in pictures), default=0)
         self._to_end = newest > self._newest or (self._to_end and newest == self._newest)
         self._newest = newest
-        # Of fifty dropped pictures, only the one that was just looked at is made anew.
+        # Rebuild only thumbnails whose description has arrived.
         self._show(
             {(each.number, id(each.picture)): partial(self._drafted, each) for each in pictures}
         )
 
     def thumbnails(self) -> list[PictureThumbnail]:
-        """Those made so far, in order."""
         return [self._made[key] for key in self._wanted if key in self._made]
 
     def _on_theme(self) -> None:
-        # Once the captions have the height of their new size of text.
+        # After the captions have taken their new text size.
         pace().go_on(self._fill)
 
     def _show(self, wanted: dict[Hashable, Make], anew: bool = False) -> None:
@@ -107,7 +100,7 @@ class PictureStrip(QScrollArea):
             pace().go_on(self._fill)
 
     def _fill(self) -> bool:
-        """Make some of the thumbnails that are missing; says whether any are left."""
+        """Make some of the missing thumbnails; returns whether any are left."""
         missing = [key for key in self._wanted if key not in self._made]
         for key in missing[:MADE_AT_ONCE]:
             thumbnail = self._made[key] = self._wanted[key]()
@@ -117,10 +110,10 @@ class PictureStrip(QScrollArea):
         return len(missing) > MADE_AT_ONCE
 
     def _fit(self) -> None:
-        """As high as the highest picture, with the count above where not all are seen."""
+        """Fit the height, with the count above if not all pictures are visible."""
         counts = self.horizontalScrollBar().maximum() > 0
         above = self._count.sizeHint().height() + GAP_PX if counts else 0
-        self._count.setText(count_in_strip(len(self._wanted)))
+        self._count.setText(count_of(len(self._wanted), "picture"))
         self._count.adjustSize()
         self._count.setVisible(counts)
         self.setViewportMargins(0, above, 0, 0)
@@ -139,7 +132,7 @@ class PictureStrip(QScrollArea):
         self._to_end = False
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Sideways; at its ends, what lies around the strip scrolls on."""
+        """Scroll sideways; at its ends, leave the event to the parent."""
         turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
         bar.setValue(before - (turned.y() or turned.x()))
@@ -156,7 +149,7 @@ class PictureStrip(QScrollArea):
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
         png = known.thumbnail if known else b""
-        caption = _caption_of(known) if known else LOOKING
+        caption = _caption_of(known) if known else tr("Checking…")
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
         thumbnail.removed.connect(lambda: self.remove_asked.emit(draft.number))

@@ -1,8 +1,7 @@
-"""A picture at full size, in a window of its own.
+"""A picture at full size, in a window of its own: zoom, pan, copy, save.
 
-Decodes nothing: it asks for as many pixels as are seen, and for more when the picture is drawn
-larger. Until they come the thumbnail stands in for them. Leaves where pixels come from to whoever
-hears `pixels_wanted`. That there are none is said in words where the picture would be.
+It decodes nothing: it asks for as many pixels as are visible, and for more after zooming in. Until
+they arrive, the thumbnail is shown.
 """
 
 from __future__ import annotations
@@ -10,34 +9,54 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QShowEvent
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QImage,
+    QKeyEvent,
+    QPainter,
+    QPixmap,
+    QResizeEvent,
+    QShowEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import (
+    QDialog,
+    QFrame,
+    QGraphicsPixmapItem,
+    QGraphicsScene,
+    QGraphicsView,
+    QHBoxLayout,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from core.api.events import ImageRendered
+from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.picture import read_thumbnail
-from desktop.pictures.picture_canvas import PictureCanvas
 from desktop.store.tables.records import Picture
-from desktop.widgets.copy_button import CopyButton
-from desktop.widgets.icon_button import IconButton
+from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.plain import Label
-from desktop.words import pictures as words
 
-# More would take the pipe from the engine's process longer than the window may be kept waiting.
+# More would take too long through the pipe from the engine's process.
 MOST_PIXELS = 6_000_000
-# Zooming goes through many sizes in a moment; only where it rests are pixels asked for.
+# Pixels are requested once zooming has paused.
 REST_MS = 150
-# Asked for beyond what is seen, so that not every step of the wheel asks again.
+# Requested beyond what is visible, so that not every step of the wheel requests again.
 SPARE = 1.25
+# One notch of a wheel is 120 units; eight notches double five times over.
+ZOOM_PER_UNIT = 1.0015
+LARGEST_ZOOM = 32.0
+SMALLEST_ZOOM = 0.02
 
 
 class PictureViewer(QDialog):
-    """Shows `picture`, and turns to the others of `pictures`; open it with `open()` or `show()`.
+    """Shows `picture` and turns to the others of `pictures`.
 
     Signals:
-        pixels_wanted(int, int): so many pixels, width and height, are to be given to `show_pixels`.
-        copy_asked(Picture), save_asked(Picture): put it on the clipboard, or into a file.
+        pixels_wanted(int, int): width and height of the pixels wanted by `show_pixels`.
+        copy_asked(Picture), save_asked(Picture)
     """
 
     pixels_wanted = Signal(int, int)
@@ -53,40 +72,41 @@ class PictureViewer(QDialog):
         super().__init__(parent)
         self.picture = picture
         self._pictures = list(pictures) or [picture]
-        self.setWindowTitle("Picture")
+        self.setWindowTitle(tr("Picture"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(900, 700)
         self._whole = QSize(*picture.size)
-        # How many pixels there are, and how many were asked for.
+        # Sizes of the pixels shown and requested.
         self._shown = self._asked = QSize()
         self._canvas = PictureCanvas(self._whole, self)
         self._canvas.set_image(read_thumbnail(picture.thumbnail))
         self._words = Label(parent=self, name="pictureError", style="error", wraps=True)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._size = Label(parent=self, name="pictureSize", style="muted small")
-        self._fit_button = IconButton("fit", words.FIT, self)
-        self._full_button = IconButton("actual_size", words.ONE_TO_ONE, self)
         self._place = Label(parent=self, name="picturePlace", style="muted small")
-        self._before = IconButton("chevron_left", words.PREVIOUS, self, name="pictureBefore")
-        self._next = IconButton("chevron_right", words.NEXT, self, name="pictureNext")
-        self._copy = CopyButton(words.COPY)
+        self._before = IconButton(
+            "chevron_left", tr("Previous picture (Left)"), self, name="pictureBefore"
+        )
+        self._next = IconButton(
+            "chevron_right", tr("Next picture (Right)"), self, name="pictureNext"
+        )
+        self._copy = CopyButton(tr("Copy the picture (Ctrl+C)"))
         self._copy.setObjectName("pictureCopy")
-        self._save = IconButton("save", words.SAVE, self, name="pictureSave")
-        for button, key in (
-            (self._before, "Left"),
-            (self._next, "Right"),
-            (self._copy, "Ctrl+C"),
-            (self._save, "Ctrl+S"),
+        self._save = IconButton(
+            "save", tr("Save the picture as a file (Ctrl+S)"), self, name="pictureSave"
+        )
+        self._fit_button = IconButton("fit", tr("Fit the picture into the window (F)"), self)
+        self._full_button = IconButton("actual_size", tr("Show one to one (1)"), self)
+        for button, key, act in (
+            (self._before, "Left", lambda: self._turn(-1)),
+            (self._next, "Right", lambda: self._turn(1)),
+            (self._copy, "Ctrl+C", lambda: self.copy_asked.emit(self.picture)),
+            (self._save, "Ctrl+S", lambda: self.save_asked.emit(self.picture)),
+            (self._fit_button, "F", self._canvas.fit),
+            (self._full_button, "1", self._canvas.show_one_to_one),
         ):
             button.setShortcut(key)
-        self._before.clicked.connect(lambda: self._turn(-1))
-        self._next.clicked.connect(lambda: self._turn(1))
-        self._copy.clicked.connect(lambda: self.copy_asked.emit(self.picture))
-        self._save.clicked.connect(lambda: self.save_asked.emit(self.picture))
-        self._fit_button.setShortcut("F")
-        self._full_button.setShortcut("1")
-        self._fit_button.clicked.connect(self._canvas.fit)
-        self._full_button.clicked.connect(self._canvas.show_one_to_one)
+            button.clicked.connect(act)
         self._canvas.zoomed.connect(self._on_zoomed)
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._ask)
@@ -95,23 +115,19 @@ class PictureViewer(QDialog):
         self._canvas.setFocus()
 
     def canvas(self) -> PictureCanvas:
-        """The part that draws the picture."""
         return self._canvas
 
     def error(self) -> str:
-        """Why there is no picture; empty if there is one."""
         return self._words.text()
 
     def pixels(self) -> QSize:
-        """How many pixels there are to draw it from; none until they come."""
+        """The size of the pixels shown; empty until they arrive."""
         return self._shown
 
     def say_copied(self) -> None:
-        """Show for a moment that the picture was copied."""
         self._copy.say_copied()
 
     def _turn(self, step: int) -> None:
-        """Show another picture, if there is one there."""
         place = self._pictures.index(self.picture) + step
         if not 0 <= place < len(self._pictures):
             return
@@ -129,20 +145,19 @@ class PictureViewer(QDialog):
 
     def _show_place(self) -> None:
         place, count = self._pictures.index(self.picture), len(self._pictures)
-        self._place.setText(words.place_words(place, count))
+        self._place.setText(tr("{place} of {count}").format(place=place + 1, count=count))
         self._before.setEnabled(place > 0)
         self._next.setEnabled(place < count - 1)
         for widget in (self._place, self._before, self._next):
             widget.setVisible(count > 1)
 
     def show_pixels(self, rendered: ImageRendered) -> None:
-        """Draw the picture from these pixels."""
         size = QSize(rendered.width, rendered.height)
         if size.isEmpty() or len(rendered.pixels) != 4 * rendered.width * rendered.height:
-            self.show_error(words.NOT_SHOWN)
+            self.show_error(tr("The engine sent no valid picture."))
             return
         kind = QImage.Format.Format_RGBA8888
-        # What was asked for first may come last.
+        # An earlier request may be answered later.
         if size.width() < self._shown.width():
             return
         image = QImage(rendered.pixels, size.width(), size.height(), 4 * size.width(), kind)
@@ -151,9 +166,8 @@ class PictureViewer(QDialog):
         self._say_size()
 
     def show_error(self, why: str) -> None:
-        """Say why there is no picture; one that is there already stays."""
         if not self._shown.isEmpty():
-            # With the next step of the zoom it is asked for again.
+            # The next zoom requests again.
             self._asked = self._shown
             return
         self._words.setText(why)
@@ -162,7 +176,7 @@ class PictureViewer(QDialog):
             button.setEnabled(False)
 
     def _wanted(self) -> QSize:
-        """As many pixels as the picture is drawn with now and a few more, if it has so many."""
+        """The size to request: the visible one and a little more, at most the picture's own."""
         return within(self.picture.size, MOST_PIXELS, SPARE * self._canvas.zoom())
 
     def _ask(self) -> None:
@@ -174,17 +188,18 @@ class PictureViewer(QDialog):
 
     def _on_zoomed(self, _percent: int) -> None:
         self._say_size()
-        # What is asked for already is enough for somewhat more than was seen.
         if self.isVisible() and self._canvas.zoom() * self._whole.width() > self._asked.width():
             self._rest.start()
 
     def _say_size(self) -> None:
         whole = self._whole
-        said = f"{format_count(whole.width())} x {format_count(whole.height())} pixels"
+        said = tr("{width} x {height} pixels").format(
+            width=format_count(whole.width()), height=format_count(whole.height())
+        )
         drawn = self._canvas.zoom() * whole.width()
-        # Up to a pixel is a matter of rounding.
+        # A difference of one pixel is rounding.
         if 0 < self._shown.width() < min(drawn, whole.width()) - 1:
-            said += ", shown reduced"
+            said += tr(", shown reduced")
         self._size.setText(f"{said}, {round(100 * self._canvas.zoom())} %")
 
     def _lay_out(self) -> None:
@@ -211,8 +226,93 @@ class PictureViewer(QDialog):
         self._ask()
 
 
+class PictureCanvas(QGraphicsView):
+    """Draws a picture fitted or at any zoom, from as many pixels as it is given.
+
+    Signals:
+        zoomed(int): the zoom in percent.
+    """
+
+    zoomed = Signal(int)
+
+    def __init__(self, size: QSize, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._fitted = True
+        self._pixels = QGraphicsPixmapItem()
+        self._pixels.setTransformationMode(Qt.TransformationMode.SmoothTransformation)
+        scene = QGraphicsScene(QRectF(0, 0, size.width(), size.height()), self)
+        scene.addItem(self._pixels)
+        self.setScene(scene)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
+        self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
+        self.setAccessibleName(tr("Picture"))
+        self.fit()
+
+    def set_size(self, size: QSize) -> None:
+        scene = self.scene()
+        assert scene is not None
+        scene.setSceneRect(0, 0, size.width(), size.height())
+        self.fit()
+
+    def set_image(self, image: QImage) -> None:
+        """Draw the whole picture from these pixels, which may be fewer than it has."""
+        self._pixels.setPixmap(QPixmap.fromImage(image))
+        if not image.isNull():
+            self._pixels.setScale(self.sceneRect().width() / image.width())
+
+    def fit(self) -> None:
+        """Fit the picture into the window, now and when it is resized; never enlarge it."""
+        self._fitted = True
+        area, picture = self.viewport().rect(), self.sceneRect()
+        if picture.isEmpty() or area.isEmpty():
+            return
+        # One to one means device pixels.
+        largest = 1 / self.devicePixelRatioF()
+        scale = min(area.width() / picture.width(), area.height() / picture.height(), largest)
+        self._set_scale(scale)
+
+    def show_one_to_one(self) -> None:
+        self._fitted = False
+        self._set_scale(1 / self.devicePixelRatioF())
+
+    def zoom(self) -> float:
+        return self.transform().m11() * self.devicePixelRatioF()
+
+    def is_fitted(self) -> bool:
+        return self._fitted
+
+    def zoom_by(self, factor: float) -> None:
+        self._fitted = False
+        zoom = min(LARGEST_ZOOM, max(SMALLEST_ZOOM, self.zoom() * factor))
+        self._set_scale(zoom / self.devicePixelRatioF())
+
+    def _set_scale(self, scale: float) -> None:
+        self.resetTransform()
+        self.scale(scale, scale)
+        self.zoomed.emit(round(self.zoom() * 100))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        self.zoom_by(ZOOM_PER_UNIT ** event.angleDelta().y())
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
+            self.zoom_by(1.25)
+        elif event.key() == Qt.Key.Key_Minus:
+            self.zoom_by(0.8)
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._fitted:
+            self.fit()
+
+
 def within(size: tuple[int, int], most: int, zoom: float = 1.0) -> QSize:
-    """The size at this zoom, at most as it is, with at most so many pixels in all."""
+    """The size at this zoom, at most the size itself and at most `most` pixels."""
     width, height = size
     scale = min(1.0, zoom, math.sqrt(most / max(1, width * height)))
     return QSize(max(1, math.ceil(width * scale)), max(1, math.ceil(height * scale)))

@@ -1,7 +1,6 @@
-"""Takes pictures into a draft: checked, stored by digest, looked at by the engine, or refused.
+"""Add pictures to a draft: check the file, store it by digest, have the engine describe it.
 
-Never decodes anything itself: a picture that kills a decoder must not kill the window. A URL is
-never fetched. What is refused is refused in words.
+Nothing is decoded here: a picture that crashes a decoder must not crash the window.
 """
 
 from __future__ import annotations
@@ -24,30 +23,23 @@ from core.api.errors import (
 )
 from core.api.events import ImageDescribed, ImageRendered
 from desktop.engine.engine_status import Phase
-from desktop.engine.slow_files import answered
+from desktop.engine.tasks import answered
 from desktop.pictures.draft import Draft, DraftPicture
-from desktop.pictures.picture_files import (
-    read_picture_file,
-    why_no_picture,
-)
+from desktop.pictures.picture_files import Refusal, read_picture_file, why_no_picture
 from desktop.services import Services
 from desktop.store.tables.records import Picture
-from desktop.words.pictures import Refusal
 
-# What the engine says of a picture itself.
+# Errors of the picture itself, not of the engine.
 UNREADABLE = frozenset(
     kind.__name__ for kind in (ImageUnreadableError, ImageEmptyError, ImageTooLargeError)
 )
 
 
 class PictureController(QObject):
-    """Pictures of all drafts.
-
-    Signals:
-        changed(Draft): the pictures of a draft are others, or were looked at.
-        refused(Draft, tuple[Refusal, ...]): what was not taken into it, and why.
-        outdated(): another model counts tokens differently; whoever holds drafts has them looked
-            at again.
+    """Signals:
+    changed(Draft): pictures were added, removed or described.
+    refused(Draft, tuple[Refusal, ...]): pictures were not added.
+    outdated(): another model counts tokens differently, so drafts must be described again.
     """
 
     changed = Signal(object)
@@ -59,39 +51,35 @@ class PictureController(QObject):
         self._engine = services.engine
         self._blobs = services.blobs
         self._tasks = services.tasks
-        # One at a time: fifty dropped files must not be in memory at once.
+        # One picture at a time, to limit memory.
         self._turn = asyncio.Lock()
         services.engine.model_loaded.connect(lambda _model: self.outdated.emit())
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        """Take files into a draft, in their order, in the background."""
-        self._tasks.spawn(self._add_files(draft, list(paths)), "Taking in pictures")
+        self._tasks.spawn(self._add_files(draft, list(paths)), "Adding pictures")
 
     def add_bytes(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
-        """Take a pasted picture; `read` may be slow and is called in a thread."""
-        self._tasks.spawn(self._add_pasted(draft, read, name), "Taking in a pasted picture")
+        """Add a pasted picture; `read` may be slow and is called in a thread."""
+        self._tasks.spawn(self._add_pasted(draft, read, name), "Adding a pasted picture")
 
     def remove(self, draft: Draft, number: int) -> None:
         draft.pictures = [each for each in draft.pictures if each.number != number]
         self.changed.emit(draft)
 
     def draft_picture(self, picture: Picture) -> DraftPicture:
-        """A stored picture as part of a draft."""
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
 
     def look_again(self, drafts: Iterable[Draft]) -> None:
-        """Bring the captions of these drafts up to date.
+        """Describe the pictures of these drafts again.
 
-        Only drafts that still are any: of one that was sent, or whose chat is gone, the pictures'
-        files may be gone too, and nobody is to hear of that.
+        Not of drafts that were sent or deleted, whose files may be gone.
         """
         for draft in drafts:
             if draft.pictures:
-                self._tasks.spawn(self._describe_draft(draft), "Looking at pictures again")
+                self._tasks.spawn(self._describe_draft(draft), "Checking pictures again")
 
     async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
-        """A stored picture's pixels within this size, and what a frame holds. Raises
-        WaymarkError."""
+        """A stored picture's pixels, within this size and a wire frame. Raises WaymarkError."""
         path = str(self._blobs.path(picture.digest))
         image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
@@ -100,15 +88,14 @@ class PictureController(QObject):
         return await self._engine.client.ask(command).last()
 
     def path_of(self, picture: Picture) -> Path:
-        """The path of a stored picture's file."""
         return self._blobs.path(picture.digest)
 
     def held(self) -> asyncio.Lock:
-        """While it is held, no picture is on its way into a draft."""
+        """Hold this lock to keep pictures from being added."""
         return self._turn
 
     async def settled(self, draft: Draft) -> bool:
-        """Wait until all pictures were looked at; False if one was refused meanwhile."""
+        """Wait until all pictures are described; False if one was refused meanwhile."""
         before = len(draft.pictures)
         while not draft.complete:
             async with self._turn:
@@ -148,7 +135,7 @@ class PictureController(QObject):
             self.changed.emit(draft)
 
     async def _take(self, draft: Draft, picture: DraftPicture, read: Callable[[], bytes]) -> None:
-        """Store a picture and have it looked at; refused, it leaves the draft."""
+        """Store and describe a picture; if refused, remove it from the draft."""
         async with self._turn:
             if picture not in draft.pictures:
                 return
@@ -168,7 +155,6 @@ class PictureController(QObject):
         return await self._engine.client.ask(DescribeImage(image=image)).last()
 
     async def _until_running(self) -> None:
-        # A picture dropped while the engine starts is looked at as soon as it runs.
         await self._engine.until(lambda status: status.runs or status.phase is Phase.FAILED)
 
     def _refuse(self, draft: Draft, picture: DraftPicture, error: Exception) -> None:
@@ -184,20 +170,18 @@ class PictureController(QObject):
             try:
                 each.picture = picture_of(await self._describe(image), each.name)
             except WaymarkError as error:
-                # An engine that died says nothing against a picture.
+                # If the engine failed, the picture stays.
                 if error.info().name in UNREADABLE:
                     self._refuse(draft, each, error)
         self.changed.emit(draft)
 
 
 def in_words(error: Exception) -> str:
-    """What the system said of a file, without the path it has here."""
     reason = error.strerror if isinstance(error, OSError) else None
     return f"{reason or type(error).__name__}."
 
 
 def picture_of(described: ImageDescribed, name: str) -> Picture:
-    """What the store keeps of what the engine said."""
     return Picture(
         digest=described.digest,
         name=name,

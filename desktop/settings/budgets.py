@@ -41,7 +41,7 @@ def _place(key: str) -> str:
 
 
 def automatic(key: str, model: ModelInfo) -> int:
-    """The bytes that a budget left alone stands for with this model."""
+    """The bytes of an automatic budget with this model."""
     budgets = {
         "cache.host_bytes": model.host_budget,
         "cache.device_bytes": model.device_budget,
@@ -52,7 +52,7 @@ def automatic(key: str, model: ModelInfo) -> int:
 
 
 def smallest(key: str, model: ModelInfo) -> int:
-    """The bytes below which the engine refuses to work; 0 where nothing is too small."""
+    """The fewest bytes with which the engine works."""
     least = {
         "cache.host_bytes": model.smallest_host_budget,
         "cache.device_bytes": model.smallest_device_budget,
@@ -61,7 +61,7 @@ def smallest(key: str, model: ModelInfo) -> int:
 
 
 def too_small(key: str, value: object, model: ModelInfo | None) -> str:
-    """Why a budget of `value` bytes is too small for the loaded model, with numbers; '' if not."""
+    """Why a budget is too small for the loaded model, with numbers; '' if it isn't."""
     if not key.endswith("_bytes") or model is None or not isinstance(value, int):
         return ""
     least = smallest(key, model)
@@ -79,7 +79,7 @@ def too_small(key: str, value: object, model: ModelInfo | None) -> str:
 
 
 def too_large(key: str, value: object, most: int | None) -> str:
-    """Why a budget of `value` bytes is more than there is here, with numbers; '' if not."""
+    """Why a budget is more than this computer has, with numbers; '' if it isn't."""
     if most is None or not isinstance(value, int) or value <= most:
         return ""
     return tr("{size} is more than this computer has: {most} of {place}.").format(
@@ -88,9 +88,9 @@ def too_large(key: str, value: object, most: int | None) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size as it is written: '1.5 GB', '700 mb'; a bare number is GB. None: no size.
+    """Bytes of '1.5 GB' or '700 mb', a bare number is GB; None for anything else.
 
-    Raises UnclearNumberError for a number that this locale doesn't write so.
+    Raises UnclearNumberError for separators out of place in this locale.
     """
     found = re.fullmatch(r"([^a-zA-Z]*)([a-zA-Z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
@@ -106,7 +106,7 @@ def parse_size(text: str) -> int | None:
 
 
 def exact_bytes(size: int) -> str:
-    """A size as short as it can be written without changing it: 1.5 GB, 700 MB, 0 MB."""
+    """The size without rounding: 1.5 GB, 700 MB, 0 MB."""
     for unit, name in ((1000 * GB, "TB"), (GB, "GB"), (MB, "MB"), (1000, "KB")):
         if size >= unit and size * 1000 % unit == 0:
             return f"{number(size / unit)} {name}"
@@ -128,7 +128,7 @@ def stepped(size: int, steps: int) -> int:
 
 
 def setting_cost(key: str, cache: CacheSettings, model: ModelInfo | None) -> str:
-    """The cost of a setting of what is cached; '' for a setting that has none."""
+    """The cost of a setting in words; '' if it has none."""
     costs = {
         "cache.count": _count_cost,
         "cache.interval": _interval_cost,
@@ -147,7 +147,6 @@ def setting_cost(key: str, cache: CacheSettings, model: ModelInfo | None) -> str
 
 
 def budget_in_force(key: str, cache: CacheSettings, model: ModelInfo) -> int:
-    """Bytes of a budget: the size set, or what automatic stands for."""
     own: int | None = getattr(cache, key.partition(".")[2])
     return automatic(key, model) if own is None else own
 
@@ -172,7 +171,7 @@ def _interval_cost(cache: CacheSettings, model: ModelInfo) -> str:
     if not model.checkpoint_bytes:
         return _no_checkpoints()
     if not cache.count:
-        return tr("Without effect while checkpoints are switched off.")
+        return tr("No effect while checkpoints are switched off.")
     spacing = -(-cache.interval // model.grid) * model.grid
     most = whole(spacing + model.grid - 1)
     return tr("At most {} tokens are read again inside a long message.").format(most)
@@ -204,41 +203,39 @@ def _device_cost(cache: CacheSettings, model: ModelInfo) -> str:
 def _disk_cost(cache: CacheSettings, model: ModelInfo) -> str:
     size = budget_in_force("cache.disk_bytes", cache, model)
     if not size:
-        return tr("Nothing is kept on disk: after a restart, chats are read again.")
-    held = _kept(_tokens(size, model))
+        return tr("Nothing is saved on disk: after a restart, chats are read again.")
+    held = _saved(_tokens(size, model))
     if model.checkpoint_bytes:
         checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
         held += tr(", or {} on disk").format(checkpoints)
-    return tr("Room for {}, of all chats together.").format(held)
+    return tr("Room for {}, for all chats together.").format(held)
 
 
 def _weights_cost(_: CacheSettings, model: ModelInfo) -> str:
     kept = model.load.kept_bytes
     if not kept:
-        return tr("Nothing is kept now.")
-    return tr("{} kept now, of all models.").format(format_bytes(kept))
+        return tr("No quantised weights are saved.")
+    return tr("{} saved, for all models.").format(format_bytes(kept))
 
 
 def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:
-    """Bytes of the memory budget that the largest context leaves to everything else."""
     size = budget_in_force("cache.host_bytes", cache, model)
     return max(0, size - model.smallest_host_budget)
 
 
 def _holds(size: int, count: int, model: ModelInfo) -> str:
-    """What so many bytes hold: never more checkpoints than are allowed."""
     if not model.checkpoint_bytes or not count:
-        return _kept(_tokens(size, model))
+        return _saved(_tokens(size, model))
     rest = size - count * model.checkpoint_bytes
     if rest < 0:
         checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
-        return tr("{} or {}").format(_kept(_tokens(size, model)), checkpoints)
+        return tr("{} or {}").format(_saved(_tokens(size, model)), checkpoints)
     everything = tr("all {} and {}")
-    return everything.format(count_of(count, "checkpoint"), _kept(_tokens(rest, model)))
+    return everything.format(count_of(count, "checkpoint"), _saved(_tokens(rest, model)))
 
 
-def _kept(tokens: int) -> str:
-    return tr("{} kept").format(count_of(tokens, "token"))
+def _saved(tokens: int) -> str:
+    return tr("{} of saved context").format(count_of(tokens, "token"))
 
 
 def _no_checkpoints() -> str:

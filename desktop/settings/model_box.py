@@ -117,10 +117,10 @@ class ModelBox(QWidget):
         if model is None:
             return cancelled or status.words()
         if self._settings.needs_load:
-            return f"{cancelled} {tr('Press Load to work with these settings.')}".strip()
+            return f"{cancelled} {tr('Press Load to apply these settings.')}".strip()
         why = describe_choice(model.precision, model.choice)
         guessing = model.mtp_refused
-        if not model.joins_steps:
+        if not model.batch_invariant_steps:
             guessing = tr("Speculative decoding is off: it needs another precision or device.")
         parts = (
             cancelled,
@@ -146,7 +146,7 @@ class ModelBox(QWidget):
 def _facts(model: ModelInfo) -> str:
     return tr(
         "{family}, {parameters} parameters, {reads}. {device}, {precision}; context {length} of "
-        "{own} tokens, {each} for each."
+        "{own} tokens, {each} per token."
     ).format(
         family=model.family,
         parameters=whole(model.num_parameters),

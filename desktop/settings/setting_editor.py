@@ -97,7 +97,7 @@ class Editor(QWidget):
 
 def unclear_number(given: str) -> str:
     return tr(
-        "'{given}' is not clear: numbers are written like {example} here. It stays as it was."
+        "'{given}' is unclear: write numbers like {example}. The setting was not changed."
     ).format(given=given, example=number(1234.5))
 
 
@@ -222,9 +222,9 @@ class SettingEditor(Editor):
             self._refuse(text, unclear=isinstance(error, UnclearNumberError))
 
     def _refuse(self, text: str, unclear: bool) -> None:
-        said = tr("'{given}' is not a number: {title} takes {bounds}. It stays as it was.").format(
-            given=text, title=self.row.title, bounds=self.row.bounds_in_words()
-        )
+        said = tr(
+            "'{given}' is not a number: {title} takes {bounds}. The setting was not changed."
+        ).format(given=text, title=self.row.title, bounds=self.row.bounds_in_words())
         self._say(unclear_number(text) if unclear else said, bad=True)
 
     def _put(self, value: object) -> None:
@@ -289,7 +289,7 @@ class BudgetEditor(Editor):
 
     def _prepare_controls(self) -> None:
         name = control_name(self.row.key)
-        self.choice.addItems(["", tr("Custom"), tr("Keep nothing on disk")][: len(self._choices)])
+        self.choice.addItems(["", tr("Custom"), tr("Save nothing on disk")][: len(self._choices)])
         self.choice.setObjectName(f"setting{name}")
         self.choice.setAccessibleName(tr("{} budget").format(self.row.title))
         self.choice.currentIndexChanged.connect(lambda at: self._choose(self._choices[at]))

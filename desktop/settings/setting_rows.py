@@ -259,7 +259,7 @@ WEIGHTS_ROW = SettingRow(
         tr("Quantised weights"),
         tr(
             "The most disk space for weights quantised to int8 or int4, so that a model loads "
-            "faster the next time. Takes effect with Load."
+            "faster the next time. Takes effect when you press Load."
         ),
         tr("quantisation quantization storage cache SSD"),
     ),
@@ -410,7 +410,7 @@ TEXT_SIZE_ROW = SettingRow(
     "window.text_size",
     lambda: (
         tr("Text size"),
-        tr("Of all text in this window."),
+        tr("The size of all text in this window."),
         tr("font size zoom scale letters"),
     ),
     lambda: tuple(
@@ -444,7 +444,7 @@ PART_ROWS: dict[str, tuple[SettingRow, ...]] = {
 def part_texts(part: str) -> tuple[str, str]:
     """The title of a part of the settings, and a note on what it holds for."""
     return {
-        "Model": (tr("Model"), tr("For all chats. Takes effect with Load.")),
+        "Model": (tr("Model"), tr("For all chats. Takes effect when you press Load.")),
         "Memory": (tr("Memory"), tr("For all chats together, from the next message on.")),
         "Writing": (tr("Writing"), tr("For all chats, from the next message on.")),
         "Appearance": (tr("Appearance"), tr("For this window, at once.")),

@@ -79,19 +79,19 @@ class SettingsController(QObject):
         trouble = too_small(row.key, value, self.engine.model)
         trouble = trouble or too_large(row.key, value, self._most(row.key))
         if trouble:
-            return f"{trouble} " + tr("The budget stays as it was.")
+            return f"{trouble} " + tr("The budget was not changed.")
         longest = self._longest(row)
         if longest is not None and isinstance(value, int) and value > longest:
             return tr(
-                "{} is more than this model can hold: its context has at most {} tokens. It stays "
-                "as it was."
+                "{} is more than this model can hold: its context has at most {} tokens. The "
+                "setting was not changed."
             ).format(whole(value), whole(longest))
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
             given = number(value) if isinstance(value, int | float) else str(value)
             return tr(
-                "{given} is out of range: {title} takes {bounds}. It stays as it was."
+                "{given} is out of range: {title} takes {bounds}. The setting was not changed."
             ).format(given=given, title=row.title, bounds=row.bounds_in_words())
         self._put(settings)
         return ""
@@ -124,7 +124,7 @@ class SettingsController(QObject):
         )
 
     def _longest(self, row: SettingRow) -> int | None:
-        """The longest context of the chosen model in tokens, if it is the loaded one."""
+        """The longest context of the chosen model, if it is the loaded one."""
         model = self.engine.model
         loaded = self.settings.model_to_load(self._contexts).path == self.loaded.path
         is_row = row.key == CONTEXT_KEY
@@ -143,7 +143,6 @@ class SettingsController(QObject):
         return None
 
     def note_outcome(self, error: ErrorInfo | None) -> None:
-        """Note if a request failed because a budget was too small."""
         small = error is not None and error.name == BudgetTooSmallError.__name__
         trouble = error.message if error is not None and small else ""
         if trouble != self.budget_trouble:
@@ -185,7 +184,6 @@ class SettingsController(QObject):
         self.changed.emit()
 
     def _put(self, settings: AppSettings, again: bool = False) -> None:
-        """Apply and write these settings; `again` writes them even if they are the same."""
         if settings == self.settings and not again:
             return
         self.settings = settings
@@ -193,5 +191,5 @@ class SettingsController(QObject):
         try:
             self._file.save(settings.model_copy(update={"model": model}))
         except OSError as error:
-            self.said.emit(tr("The settings could not be written: {}.").format(error))
+            self.said.emit(tr("The settings could not be saved: {}.").format(error))
         self.changed.emit()

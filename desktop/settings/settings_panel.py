@@ -70,7 +70,7 @@ class SettingsPanel(QScrollArea):
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
         self._search = SearchField("settingsSearch", tr("Search settings"))
         self._nothing = Label(
-            tr("No setting has these words."), name="settingsNotFound", style="muted small"
+            tr("No setting matches."), name="settingsNotFound", style="muted small"
         )
         restore_all = tr("Restore all defaults")
         self._restore_all = Button(restore_all, name="restoreAll", style="flat", spoken=restore_all)
@@ -246,10 +246,7 @@ class SettingsPart(QWidget):
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
-        """Show the settings that have these words, folded or not, and return if there are any.
-
-        '' is no search.
-        """
+        """Show the settings that match, folded or not; '' shows all. Returns if there are any."""
         shown = bool(text) or self._open
         wanted = text.casefold().split()
         fits = {
@@ -281,18 +278,15 @@ class SettingsPart(QWidget):
 
 
 class QuantisedWeights(QWidget):
-    """The button that deletes quantised weights, enabled if there may be some.
-
-    It asks no question, since the next load only has to quantise again.
-    """
+    """The button that deletes quantised weights without a question: a load quantises them again."""
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._delete = Button(
-            tr("Delete what is kept"),
+            tr("Delete saved weights"),
             name="deleteKeptWeights",
-            spoken=tr("Delete the quantised weights kept on disk"),
-            tip=tr("The next load of each model takes longer once."),
+            spoken=tr("Delete the quantised weights saved on disk"),
+            tip=tr("Each model then takes longer to load the next time."),
         )
         self._delete.clicked.connect(settings.delete_matrices)
         layout = QHBoxLayout(self)

@@ -1,4 +1,4 @@
-"""Says whether a file is whole, one of ours, and of a format that is known. Changes nothing."""
+"""Checks that a file is whole, one of ours, and of a known format. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from core.client.sqlite_errors import ERRORS, is_damage
-from desktop.store.copies import LOG
+from desktop.i18n import tr
+from desktop.store.backups import LOG
 from desktop.store.tables import fields
-from desktop.store.tables.faults import (
+from desktop.store.tables.errors import (
     ForeignDatabaseError,
     NewerDatabaseError,
     StoreError,
@@ -31,7 +32,9 @@ def is_whole(path: Path) -> bool:
     Raises NewerDatabaseError, ForeignDatabaseError, StoreError when it can't be looked at, OSError.
     """
     if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is no file. Nothing was changed.", blames_file=True)
+        raise StoreError(
+            tr("{} is not a file. Nothing was changed.").format(path), blames_file=True
+        )
     if is_empty(path):
         # SQLite would take the log for an old one, and delete it.
         log = Path(f"{path}{LOG}")
@@ -67,11 +70,11 @@ def is_sound(connection: sqlite3.Connection, path: Path) -> bool:
     `ERRORS`."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
-        raise NewerDatabaseError(
-            f"The chats were stored in format {version}; this Waymark knows formats up to "
-            f"{len(MIGRATIONS)}. Nothing was changed. Please start the newer Waymark.",
-            blames_file=True,
+        words = tr(
+            "The chats were stored in format {}; this version knows formats up to {}. Nothing was "
+            "changed. Please start the newer version of Waymark."
         )
+        raise NewerDatabaseError(words.format(version, len(MIGRATIONS)), blames_file=True)
     (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
         return False
@@ -79,9 +82,8 @@ def is_sound(connection: sqlite3.Connection, path: Path) -> bool:
     found, expected = structure(connection), structure_of(version)
     ours = structure_of(len(MIGRATIONS)).keys() - {SEQUENCE}
     if found and not found.keys() & ours:
-        raise ForeignDatabaseError(
-            f"{path} is a database of another program. Nothing was changed.", blames_file=True
-        )
+        words = tr("{} is a database of another program. Nothing was changed.").format(path)
+        raise ForeignDatabaseError(words, blames_file=True)
     if version == 0:
         return not found
     return all(found.get(table) == columns for table, columns in expected.items()) and all(

@@ -1,7 +1,4 @@
-"""One SQLite file on one thread of its own: checked, opened, migrated, backed up once a day.
-
-The functions of `tables` take the connection that `Database.run` hands them.
-"""
+"""An SQLite file on a thread of its own: checked, opened, migrated, backed up once a day."""
 
 from __future__ import annotations
 
@@ -13,18 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from core.client.sqlite_errors import ERRORS, code_of
+from core.client.sqlite_errors import ERRORS
 from core.client.traces import trace_of
 from core.system.private_files import open_or_create, private_folder
-from desktop.store import copies
+from desktop.i18n import tr
+from desktop.store import backups
 from desktop.store.check import is_whole
 from desktop.store.salvage import salvage
 from desktop.store.tables import fields
-from desktop.store.tables.faults import (
-    WORDS,
+from desktop.store.tables.errors import (
     MigrationError,
     SalvageError,
     StoreError,
+    disk_trouble,
     in_words,
     name_of,
     refused,
@@ -43,8 +41,8 @@ CLOSE_PATIENCE_S = 10.0
 class Database:
     """The file of chats.
 
-    `notice` says in words what happened at opening, '' if nothing did; `made` are the copies of
-    the file that were made then. Raises StoreError when there can be no file at that place.
+    `notice` tells what happened at opening, '' if nothing did; `made` are the copies of the file
+    that were made then. Raises StoreError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,9 +50,9 @@ class Database:
         # An SQLite connection belongs to a thread; with one thread, calls also keep their order.
         self._executor = DaemonExecutor("store", 1)
         try:
-            before = copies.copies(path)
+            before = backups.copies(path)
             self._connection, self.notice = self._executor.submit(open_or_salvage, path).result()
-            self.made = copies.copies(path) - before
+            self.made = backups.copies(path) - before
         except BaseException:
             self._executor.shutdown()
             raise
@@ -65,7 +63,7 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Carry out `work(connection, ...)` as one transaction. Raises StoreError."""
+        """Run `work(connection, ...)` as one transaction. Raises StoreError."""
 
         def transaction() -> T:
             with self._connection:
@@ -77,7 +75,7 @@ class Database:
             return await loop.run_in_executor(self._executor, transaction)
 
     def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry out `work(connection)` and wait for it. Raises StoreError."""
+        """Run `work(connection)` and wait for it. Raises StoreError."""
         with in_words():
             return self._executor.submit(work, self._connection).result()
 
@@ -88,12 +86,11 @@ class Database:
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
 
     async def back_up_daily(self) -> None:
-        """Make a backup unless one was made in the last 24 hours."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._executor, back_up_daily, self._connection, self._path)
 
     def close(self) -> None:
-        """Finish the queue, then close the file. Raises StoreError, or TimeoutError when the disk
+        """Finish the queue and close the file. Raises StoreError, or TimeoutError when the disk
         doesn't answer, which SQLite's log makes safe."""
         try:
             with in_words():
@@ -103,18 +100,19 @@ class Database:
 
 
 def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file, or a new one with the rows of a damaged one, which is kept.
+    """Open the file, or a new one with the rows of a damaged one.
 
     Returns the connection and a message, '' if the file was whole. Raises StoreError.
     """
     try:
-        copies.clear_unfinished(path)
+        backups.clear_unfinished(path)
         notice = "" if is_whole(path) else _save(path)
         return open_database(path), notice
     except ERRORS as error:
         raise refused(error, blames_file=True) from None
     except OSError as error:
-        raise StoreError(f"{path} can't be used: {error.strerror}.", blames_file=True) from error
+        words = tr("{path} can't be used: {reason}.").format(path=path, reason=error.strerror)
+        raise StoreError(words, blames_file=True) from error
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -139,33 +137,34 @@ def truncate_log(connection: sqlite3.Connection) -> None:
 
 
 def back_up_daily(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a backup if one is due; a failure is logged, and the next hour tries again."""
+    """Make a backup if one is due; failures are only logged."""
     try:
-        if copies.is_due(path):
+        if backups.is_due(path):
             # A damaged log is then always newer than the backup.
             truncate_log(connection)
-            copies.make(connection, path)
+            backups.make(connection, path)
     except (*ERRORS, OSError) as error:
         log.warning("No backup of the chats was made: %s", trace_of(error))
 
 
 def _save(path: Path) -> str:
-    """Replace a damaged file by a new one with its rows; returns a message."""
     try:
-        new = copies.begin(path)
-        salvaged = salvage(path, new, copies.backups(path))
-        kept = copies.exchange(path, new)
+        new = backups.begin(path)
+        saved = salvage(path, new, backups.backups(path))
+        kept = backups.exchange(path, new)
     except Exception as error:
         log.error("Saving a damaged file of chats failed: %s", trace_of(error))
-        raise SalvageError(
-            "The file of chats is damaged, and what can be read could not be written into a new "
-            f"file. {_reason(error)} {path} is as it was.",
-            blames_file=True,
-        ) from None
-    return (
-        f"The file of chats was damaged. {salvaged.words()} The damaged file is kept as "
-        f"{kept.name} until a chat is deleted for good, since it may hold that chat too."
+        words = tr(
+            "The file of chats is damaged, and a new file with its readable parts could not be "
+            "written. {reason} {path} was not changed."
+        )
+        words = words.format(reason=_reason(error), path=path)
+        raise SalvageError(words, blames_file=True) from None
+    words = tr(
+        "The file of chats was damaged. {saved} The damaged file is kept as {name} until you "
+        "delete a chat for good, since it may contain that chat."
     )
+    return words.format(saved=saved, name=kept.name)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -177,27 +176,27 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate the file to the newest format in one transaction, after a backup."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= len(MIGRATIONS):
         return
     if version > 0:
-        copies.make(connection, path)
+        backups.make(connection, path)
     try:
         connection.executescript(
             f"BEGIN IMMEDIATE; {script(MIGRATIONS[version:])};"
             f" PRAGMA user_version = {len(MIGRATIONS)}; COMMIT;"
         )
     except ERRORS as error:
-        if code_of(error) in WORDS:
+        if disk_trouble(error):
             raise
         log.error("A migration failed: %s", trace_of(error))
-        raise MigrationError(
-            f"The step from format {version} to format {len(MIGRATIONS)} failed "
-            f"({name_of(error)}). This is a defect of Waymark, not of your chats: they are as they "
-            "were, and the Waymark you had before can open them.",
-            blames_file=True,
-        ) from None
+        words = tr(
+            "The step from format {old} to format {new} failed ({error}). This is a defect of "
+            "Waymark, not of your chats: they were not changed, and your previous version of "
+            "Waymark can open them."
+        )
+        words = words.format(old=version, new=len(MIGRATIONS), error=name_of(error))
+        raise MigrationError(words, blames_file=True) from None
 
 
 def _reason(error: Exception) -> str:

@@ -25,7 +25,7 @@ from core.api.params import (
 from core.client.blobs import read_regular
 from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
 
 RECENT_MODELS = 8
@@ -36,8 +36,6 @@ Tree: TypeAlias = dict[str, Any]
 
 
 class AheadSettings(Settings):
-    """What the engine may read before it is asked to."""
-
     settle: bool = True
     read_ahead: bool = True
 
@@ -69,7 +67,7 @@ class AppSettings(Settings):
     @field_validator("cache")
     @classmethod
     def _as_the_window_sends_it(cls, cache: CacheSettings) -> CacheSettings:
-        """The user waits for the reply, so states are restored only if that is faster."""
+        # The user waits for the reply, so states are restored only if that is faster.
         interval = max(SHORTEST_INTERVAL, cache.interval)
         return cache.model_copy(update={"restore": "when_faster", "interval": interval})
 
@@ -106,8 +104,8 @@ def kept_path(path: str) -> str:
 class SettingsFile:
     """Reads and writes the settings.
 
-    An invalid value gets its default. Unknown keys stay in the file for the version that wrote
-    them. A file that isn't JSON is kept under another name.
+    An invalid value gets its default; unknown keys stay in the file for the version that wrote
+    them; a file that isn't JSON is kept under another name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -123,18 +121,18 @@ class SettingsFile:
         except OSError as error:
             return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
         except NotRegularFileError as error:
-            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is no file")
+            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is not a file")
             return AppSettings(), self._kept_aside(reason)
         except (ValueError, RecursionError):
             return AppSettings(), self._kept_aside(tr("the file is damaged"))
         if not isinstance(stored, dict):
             return AppSettings(), self._kept_aside(tr("the file is damaged"))
         settings, self._unknown, lost = read_settings(stored)
-        said = tr("These settings could not be read and have their defaults again: {}.")
+        said = tr("These settings could not be read and were reset to their defaults: {}.")
         return settings, said.format(", ".join(lost)) if lost else ""
 
     def save(self, settings: AppSettings) -> None:
-        """Write all of it or nothing. Raises OSError when the disk refuses."""
+        """Write all of it or nothing. Raises OSError."""
         values = with_missing(settings.model_dump(mode="json"), self._unknown)
         text = json.dumps(values, indent=2, ensure_ascii=False)
         # A folder's name may hold half a surrogate pair.
@@ -142,7 +140,7 @@ class SettingsFile:
 
     def _kept_aside(self, reason: str) -> str:
         words = tr("The settings could not be read ({}); the defaults are used.").format(reason)
-        kept = copies.unused(self._path, copies.DAMAGED)
+        kept = backups.unused(self._path, backups.DAMAGED)
         try:
             rename(self._path, kept)
         except OSError:
@@ -175,7 +173,6 @@ def read_settings(stored: Tree) -> tuple[AppSettings, Tree, list[str]]:
 
 
 def with_missing(values: Tree, others: Tree) -> Tree:
-    """`values`, and what only `others` has."""
     merged = {**others, **values}
     for key, other in others.items():
         value = values.get(key)

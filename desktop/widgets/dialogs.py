@@ -1,4 +1,4 @@
-"""Dialogs that are waited for without a second event loop: opened, and a future on their end."""
+"""Dialogs that are awaited, without a second event loop: files, folders and links."""
 
 from __future__ import annotations
 
@@ -6,19 +6,32 @@ import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
+from PySide6.QtGui import QDesktopServices, QTextOption
+from PySide6.QtWidgets import (
+    QDialog,
+    QFileDialog,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
 
-from desktop.widgets.link_dialog import LinkDialog
-from desktop.widgets.plain import make_plain
-from desktop.widgets.web_address import RefusedAddressError, web_address
-from desktop.words import frame as words
+from core.api.limits import PICTURE_FORMATS
+from desktop.i18n import tr
+from desktop.widgets.plain import Button, Label, make_plain
+from desktop.widgets.plain_text import shortened, visible
+from desktop.widgets.question import GuardedButton
+from desktop.widgets.web_address import RefusedAddressError, WebAddress, web_address
 
-KINDS = "*.png *.jpg *.jpeg *.webp *.gif *.bmp *.tif *.tiff"
+LINK_WIDTH = 460
+ADDRESS_HEIGHT = 96
+MOST_UNSEEN = 5
+LONGEST_SHOWN = 8_000
+# Longer hosts have smaller letters, so that all of it is visible.
+LONGEST_TITLE = 40
 
 
 async def outcome(dialog: QDialog) -> int:
-    """Open a dialog and wait for its result; it deletes itself."""
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def ended(result: int) -> None:
@@ -35,7 +48,6 @@ async def outcome(dialog: QDialog) -> int:
 
 
 async def choose_folder(parent: QWidget, title: str, start: str) -> str:
-    """A folder the user picks, or ''."""
     dialog = QFileDialog(parent, title, start)
     dialog.setObjectName("folderDialog")
     dialog.setFileMode(QFileDialog.FileMode.Directory)
@@ -46,8 +58,9 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
 
 
 async def choose_pictures(parent: QWidget) -> list[str]:
-    """Picture files the user picks."""
-    dialog = QFileDialog(parent, words.ADD_PICTURES, "", words.picture_kinds(KINDS))
+    patterns = " ".join(f"*{suffix}" for each in PICTURE_FORMATS for suffix in each.suffixes)
+    kinds = tr("Pictures ({patterns});;All files (*)").format(patterns=patterns)
+    dialog = QFileDialog(parent, tr("Add pictures"), "", kinds)
     dialog.setObjectName("pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
@@ -56,7 +69,7 @@ async def choose_pictures(parent: QWidget) -> list[str]:
 
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
-    """A file to write to, or ''; the dialog asks before one that exists is replaced."""
+    """The file the user picks to write to, or ''; the dialog confirms replacing."""
     dialog = QFileDialog(parent, title)
     dialog.setObjectName("saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
@@ -66,7 +79,7 @@ async def choose_target(parent: QWidget, title: str, name: str) -> str:
 
 
 async def open_link(parent: QWidget, address: str) -> None:
-    """Ask before a link that the model wrote is opened, showing where it leads, or why it isn't."""
+    """Ask before opening a link that the model wrote, or say why it can't be opened."""
     try:
         found = web_address(address)
     except RefusedAddressError as refusal:
@@ -77,5 +90,83 @@ async def open_link(parent: QWidget, address: str) -> None:
 
 
 def open_folder(folder: Path) -> None:
-    """Show a folder in the system's own window for files."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+
+
+class LinkDialog(QDialog):
+    """Asks before opening an address that the model wrote; shows all of it, its host first."""
+
+    def __init__(self, question: str, address: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("linkDialog")
+        self.setWindowTitle(tr("Link"))
+        self._column = QVBoxLayout(self)
+        self._column.setSpacing(8)
+        self._column.addWidget(Label(question, style="muted", wraps=True))
+        self._address = QPlainTextEdit(shortened(address, LONGEST_SHOWN))
+        self._address.setObjectName("linkAddress")
+        self._address.setAccessibleName(tr("The whole address"))
+        self._address.setReadOnly(True)
+        self._address.setFixedHeight(ADDRESS_HEIGHT)
+        self._address.setProperty("class", "field")
+        self._address.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
+        self._address.setTabChangesFocus(True)
+
+    @classmethod
+    def asking(cls, address: WebAddress, parent: QWidget | None = None) -> LinkDialog:
+        question = tr("The model wrote this address. It leads to:")
+        dialog = cls(question, address.opened, parent)
+        dialog._add_host(address)
+        dialog._finish(("linkCancel", tr("Cancel")), ("linkOpen", tr("Open in the browser")))
+        return dialog
+
+    @classmethod
+    def refused(cls, address: str, reason: str, parent: QWidget | None = None) -> LinkDialog:
+        said = tr("The model wrote this address, which can't be opened.")
+        dialog = cls(said, visible(address), parent)
+        dialog._warn("linkRefusal", reason)
+        dialog._finish(("linkCancel", tr("Close")))
+        return dialog
+
+    def _add_host(self, address: WebAddress) -> None:
+        style = "title" if len(address.host) <= LONGEST_TITLE else "heading"
+        self._column.addWidget(
+            Label(address.host, name="linkHost", style=style, wraps=True, selectable=True)
+        )
+        if address.letters:
+            said = tr(
+                "In letters: {host}. Letters of other alphabets can make one name look like "
+                "another."
+            )
+            self._warn("linkLetters", said.format(host=address.letters))
+        if address.unseen:
+            said = tr(
+                "It contains {characters}, which is invisible, or reverses the text, if the "
+                "address is shown in letters."
+            )
+            characters = " ".join(address.unseen[:MOST_UNSEEN])
+            self._warn("linkUnseen", said.format(characters=characters))
+
+    def _warn(self, name: str, said: str) -> None:
+        self._column.addWidget(Label(said, name=name, style="warning", wraps=True))
+
+    def _finish(self, leave: tuple[str, str], accept: tuple[str, str] | None = None) -> None:
+        self._column.addWidget(self._address)
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(self._button(*leave, self.reject))
+        if accept is not None:
+            row.addWidget(self._button(*accept, self.accept))
+        self._column.addLayout(row)
+        # A layout assumes one line for wrapped labels, unless it is asked.
+        self.resize(LINK_WIDTH, self._column.totalHeightForWidth(LINK_WIDTH))
+
+    def _button(self, name: str, said: str, act: object) -> Button:
+        # A double click on the link must not press a button that appears under the pointer.
+        kind = Button if name == "linkCancel" else GuardedButton
+        button = kind(said, name=name, spoken=said)
+        # Enter cancels; opening takes a press on its button.
+        button.setDefault(name == "linkCancel")
+        button.setAutoDefault(name == "linkCancel")
+        button.clicked.connect(act)
+        return button

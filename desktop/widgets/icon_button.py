@@ -1,22 +1,17 @@
-"""A square button that shows one of the app's icons and is named in words.
-
-Knows how to follow the theme and what a screen reader is told. Leaves what it does to its owner.
-"""
+"""Square buttons with one of the app's icons, named in words."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QWidget
 
 from desktop import theme
+from desktop.i18n import tr
 from desktop.widgets.plain import ToolButton, set_tip
 
 
 class IconButton(ToolButton):
-    """A tool button with an icon of the theme; `words` are its tooltip and its accessible name.
-
-    The icon has `pixels` a side, and grows with the text.
-    """
+    """`words` are the tool tip and accessible name; the icon's `pixels` grow with the text."""
 
     def __init__(
         self,
@@ -31,23 +26,43 @@ class IconButton(ToolButton):
         self.setObjectName(name)
         self._icon, self._pixels = icon, pixels
         self.setAutoRaise(True)
-        # Tab reaches it, and a click leaves the focus where the user was typing.
+        # A click leaves the focus where the user was typing.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.set_words(words)
         self._draw()
         theme.signals().changed.connect(self._draw)
 
     def set_icon(self, icon: str) -> None:
-        """Show another icon."""
         if icon != self._icon:
             self._icon = icon
             self._draw()
 
     def set_words(self, words: str) -> None:
-        """Say what the button does."""
         set_tip(self, words)
         self.setAccessibleName(words)
 
     def _draw(self) -> None:
         self.setIconSize(theme.icon_size(self._pixels))
         self.setIcon(theme.icon(self._icon))
+
+
+COPIED_MS = 1_500
+
+
+class CopyButton(IconButton):
+    """Shows a tick after its owner has copied something."""
+
+    def __init__(self, words: str, parent: QWidget | None = None, icon: str = "copy") -> None:
+        super().__init__(icon, words, parent)
+        self._offer, self._offer_icon = words, icon
+        self._copied = QTimer(self, singleShot=True, interval=COPIED_MS)
+        self._copied.timeout.connect(self._offer_again)
+
+    def say_copied(self) -> None:
+        self.set_icon("check")
+        self.set_words(tr("Copied"))
+        self._copied.start()
+
+    def _offer_again(self) -> None:
+        self.set_icon(self._offer_icon)
+        self.set_words(self._offer)

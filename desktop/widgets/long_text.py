@@ -1,9 +1,8 @@
-"""A field of plain text that may be very long: filled step by step, and its endless lines broken.
+"""A plain text field for very long texts: filled step by step, with very long lines broken.
 
-Qt lays out what is seen, but takes in all of a text at once, and lays out a line at once however
-long it is. Knows how much of both takes how long. A broken line is broken for the eye only: what
-the field gives back, copied or sent, is exactly what it was given. So a break is one place for the
-cursor, and whoever deletes over one deletes a letter beside it.
+Qt inserts a text in one go, and lays out a line in one go however long it is. Lines are broken on
+screen only: the field returns and copies exactly the text it was given, and the cursor and deletion
+skip the breaks.
 """
 
 from __future__ import annotations
@@ -15,29 +14,29 @@ from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
+from desktop.i18n import tr
 from desktop.number_format import whole
 from desktop.widgets.pacing import pace
 
-# Taken in at a step: some milliseconds, if each letter has a line of its own.
+# Characters per step: a few milliseconds even if each has its own line.
 STEP = 4_000
 LONGEST_LINE = 5_000
-# A line is broken after a space, if there is one so near.
+# A line is broken after a space within this distance, if there is one.
 WORD = 100
 # More than the longest context holds (262,144 tokens).
 LONGEST_TEXT = 2_000_000
-# More lines than this take Qt longer to throw away than the window may be kept waiting.
+# Qt takes too long to free more lines.
 MOST_LINES = 50_000
-# Stands before the end of a line that is none. Three letters that are not seen, and that nobody
-# has written in this order.
+# Marks a line break that isn't in the text: three invisible characters that don't occur in texts.
 _MARK = "\u2063\u2064\u2063"
 _BROKEN = f"{_MARK}\n"
-# Everything that Qt takes for the end of a line.
+# Qt's line ends.
 _LINE_END = re.compile("\r\n|\r|\u2029")
 
 
 @dataclass(slots=True)
 class _Rest:
-    """What is still to be put in, and where; `undone` says whether all of it can be undone."""
+    """Text still to be inserted, and where; `undone`: the insertion can be undone."""
 
     place: QTextCursor
     text: str
@@ -47,10 +46,10 @@ class _Rest:
 
 
 class LongText(QPlainTextEdit):
-    """Plain text; `setPlainText` and `put` take it in step by step.
+    """`setPlainText` and `put` insert step by step.
 
     Signals:
-        refused(str): what was pasted and not taken, and why.
+        refused(str): why a pasted text was not added.
     """
 
     refused = Signal(str)
@@ -59,27 +58,26 @@ class LongText(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._rests: list[_Rest] = []
-        # Keys that were pressed while text was still coming in.
+        # Keys pressed while text is being inserted.
         self._held: list[QEvent] = []
         self._was_at = 0
         self.cursorPositionChanged.connect(self._leave_mark)
 
     def take_text(self, text: str) -> None:
-        """Put text in where the cursor is, unless it is more than the field can work with."""
         text = _LINE_END.sub("\n", text)
         reason = too_long(text)
         if reason:
-            self.refused.emit(f"Not taken: {reason}")
+            self.refused.emit(tr("Not added: {reason}").format(reason=reason))
         else:
             self.put(text, shows_end=True)
 
     def put(self, text: str, place: QTextCursor | None = None, shows_end: bool = False) -> None:
-        """Put text in at a place, by default in place of what is selected.
+        """Insert text at a place, by default in place of the selection.
 
-        With `shows_end` the field is scrolled to the cursor when all is in.
+        With `shows_end`, scroll to the cursor at the end.
         """
         cursor = QTextCursor(place or self.textCursor())
-        # What goes for it and what comes are undone at once.
+        # Removing and inserting are undone together.
         begun = cursor.hasSelection()
         cursor.removeSelectedText()
         text = self._broken(_LINE_END.sub("\n", text), self._column(cursor))
@@ -88,7 +86,6 @@ class LongText(QPlainTextEdit):
             pace().go_on(self._take_in)
 
     def is_complete(self) -> bool:
-        """Whether all text is in the field."""
         return not self._rests
 
     def setPlainText(self, text: str) -> None:
@@ -109,17 +106,17 @@ class LongText(QPlainTextEdit):
         return text.replace(_BROKEN, "")
 
     def _take_in(self) -> bool:
-        """Put in a little more; says whether anything is left."""
+        """Insert some text; returns whether any is left."""
         if not self._rests:
             return False
         rest = self._rests[0]
         at = _whole_step(rest.text)
         piece, rest.text = rest.text[:at], rest.text[at:]
         if not rest.text:
-            # Who hears of the last piece finds the text whole.
+            # Slots called for the last piece find the text complete.
             self._rests.remove(rest)
         if rest.undone:
-            # All steps at once, and nothing that was typed before.
+            # One undo step for all pieces.
             join = rest.place.joinPreviousEditBlock if rest.begun else rest.place.beginEditBlock
             join()
             rest.begun = True
@@ -135,31 +132,30 @@ class LongText(QPlainTextEdit):
         return bool(self._rests)
 
     def _end(self, rest: _Rest) -> None:
-        """All of it is in: go on with what was pressed meanwhile."""
+        """After the last piece: handle the keys pressed meanwhile."""
         if rest.shows_end:
             self.ensureCursorVisible()
         while self._held and not self._rests:
             QCoreApplication.sendEvent(self, self._held.pop(0))
 
     def _with_rests(self, text: str) -> str:
-        # Qt counts in units of two bytes.
+        # Qt counts UTF-16 units.
         units = text.encode("utf-16-le", "surrogatepass")
         in_order = sorted(self._rests, key=lambda each: each.place.position())
-        # From the end on, so that no place moves before its turn.
+        # From the end, so that earlier places stay valid.
         for rest in reversed(in_order):
             at = 2 * rest.place.position()
             units = units[:at] + rest.text.encode("utf-16-le", "surrogatepass") + units[at:]
         return units.decode("utf-16-le", "surrogatepass")
 
     def _column(self, cursor: QTextCursor) -> int:
-        """How long the line is already at a place, with what is still on its way there."""
+        """The column at a place, after the text still to be inserted there."""
         waiting = [rest.text for rest in self._rests if rest.place == cursor]
         if waiting:
             return len(waiting[-1]) - waiting[-1].rfind("\n") - 1
         return min(self.longest_line, cursor.positionInBlock())
 
     def _broken(self, text: str, column: int = 0) -> str:
-        """The text with the ends put in that its endless lines are shown with."""
         if column + len(text) <= self.longest_line:
             return text
         lines = []
@@ -178,7 +174,7 @@ class LongText(QPlainTextEdit):
         self.take_text(source.text())
 
     def createMimeDataFromSelection(self) -> QMimeData:
-        # Qt's own would make a page of HTML of it first.
+        # Qt's own also makes HTML of it.
         data = QMimeData()
         data.setText(self.textCursor().selectedText().replace("\u2029", "\n").replace(_BROKEN, ""))
         return data
@@ -186,7 +182,7 @@ class LongText(QPlainTextEdit):
     # Keys.
 
     def event(self, event: QEvent) -> bool:
-        # Nothing comes between the steps of one text, nor into the middle of it.
+        # Keys wait until the text is complete.
         if self._rests and event.type() in (QEvent.Type.KeyPress, QEvent.Type.InputMethod):
             self._held.append(event.clone())
             return True
@@ -201,7 +197,7 @@ class LongText(QPlainTextEdit):
         super().keyPressEvent(event)
 
     def _step_over_mark(self, move: QTextCursor.MoveOperation) -> None:
-        """Go to the other side of a broken line's end, if the cursor is next to one."""
+        """Move the cursor over a line break of ours, if it is next to one."""
         cursor = QTextCursor(self.textCursor())
         cursor.movePosition(move, QTextCursor.MoveMode.KeepAnchor, len(_BROKEN))
         if cursor.selectedText().replace("\u2029", "\n") == _BROKEN:
@@ -209,7 +205,7 @@ class LongText(QPlainTextEdit):
             self.setTextCursor(cursor)
 
     def _leave_mark(self) -> None:
-        """Go on where the cursor has come between a mark and the end of its line."""
+        """Move the cursor out of a line break of ours."""
         cursor = self.textCursor()
         at, was_at = cursor.position(), self._was_at
         end = cursor.block().position() + cursor.block().length() - 1
@@ -223,7 +219,7 @@ class LongText(QPlainTextEdit):
 
 
 def _whole_step(text: str) -> int:
-    """Where to cut a text that comes in steps: not between a mark and its end of a line."""
+    """The length of the next piece, which must not end inside a line break of ours."""
     at = min(STEP, len(text))
     while at < len(text) and text[at - 1] in _MARK:
         at += 1
@@ -231,16 +227,11 @@ def _whole_step(text: str) -> int:
 
 
 def too_long(text: str) -> str:
-    """Why a text is more than a field can work with, as a sentence; '' if it isn't."""
     lines = text.count("\n") + 1
     if len(text) > LONGEST_TEXT:
-        return (
-            f"a text of {whole(len(text))} characters is longer than a message can be "
-            f"({whole(LONGEST_TEXT)})."
-        )
+        words = tr("a message can have {most} characters, and this text has {count}.")
+        return words.format(count=whole(len(text)), most=whole(LONGEST_TEXT))
     if lines > MOST_LINES:
-        return (
-            f"a text of {whole(lines)} lines has more than a message can have "
-            f"({whole(MOST_LINES)})."
-        )
+        words = tr("a message can have {most} lines, and this text has {count}.")
+        return words.format(count=whole(lines), most=whole(MOST_LINES))
     return ""

@@ -1,20 +1,22 @@
-"""Labels, buttons, tool tips and message boxes that show words as they are.
+"""Labels, buttons, tool tips and message boxes that show text as it is.
 
-Qt's own guess whether they were given HTML, load what HTML names, and take '&' for a shortcut.
-Every view makes them here; `tests/desktop/test_plain_only.py` sees to it.
+Qt's own guess whether text is HTML, load files that the HTML names, and take '&' for a shortcut.
+All views use these instead, as `tests/desktop/test_plain_only.py` checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QPoint, Qt
+from PySide6.QtCore import QObject, QPoint, QSize, Qt
 from PySide6.QtGui import (
     QAction,
     QContextMenuEvent,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
+    QPainter,
+    QPaintEvent,
 )
 from PySide6.QtWidgets import (
     QDialog,
@@ -27,17 +29,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from desktop.i18n import tr
 from desktop.widgets.plain_text import breakable, shortened, tip, unbroken
 
-# A label lays out all of its words whenever its size is asked for.
+# A label lays out all its text whenever its size is queried.
 LONGEST_LABEL = 4_000
-# A label of one line is never narrower than its words, nor then is the window.
+# A label of one line, and so the window, is never narrower than its text.
 LONGEST_LINE = 80
+# More than the widest window shows.
+LONGEST_ELIDED = 500
 
 
 class Label(QLabel):
-    """Shows words; `style` is a class of the style sheet."""
-
     def __init__(
         self,
         words: str = "",
@@ -69,7 +72,7 @@ class Label(QLabel):
         return self._words
 
     def copy(self) -> None:
-        """Put what is selected on the clipboard, without the places at which lines may end."""
+        """Copy the selection, without the invisible line breaks."""
         if self.hasSelectedText():
             QGuiApplication.clipboard().setText(unbroken(self.selectedText()))
 
@@ -85,15 +88,35 @@ class Label(QLabel):
             return
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.addAction(action("Copy", menu, self.copy))
+        menu.addAction(action(tr("Copy"), menu, self.copy))
         menu.popup(event.globalPos())
 
 
-class Button(QPushButton):
-    """A button with words; `spoken` is what a screen reader says in their place.
+class ElidedLabel(Label):
+    """A line that ends in an ellipsis if it is too long; the tool tip has all of it."""
 
-    Tab reaches it, and a click leaves the keyboard where the user was typing.
-    """
+    def set_words(self, words: str) -> None:
+        self.setText(words)
+        set_tip(self, words)
+
+    def sizeHint(self) -> QSize:
+        width = self.fontMetrics().horizontalAdvance(shortened(self.text(), LONGEST_ELIDED))
+        return QSize(width + 1, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(40, super().minimumSizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        shown = self.fontMetrics().elidedText(
+            shortened(self.text(), LONGEST_ELIDED), Qt.TextElideMode.ElideRight, self.width()
+        )
+        painter = QPainter(self)
+        painter.setPen(self.palette().windowText().color())
+        painter.drawText(self.rect(), int(self.alignment()), shown)
+
+
+class Button(QPushButton):
+    """A button with a text, or `spoken` for screen readers; a click doesn't move the focus."""
 
     def __init__(
         self,
@@ -115,37 +138,29 @@ class Button(QPushButton):
         self.set_words(words)
 
     def set_words(self, words: str) -> None:
-        """Say something else on the button."""
         self.setText(unshortcut(words))
 
 
 class ToolButton(QToolButton):
-    """A tool button, in most places with an icon and no words."""
-
     def set_words(self, words: str) -> None:
-        """Say something else on the button."""
         self.setText(unshortcut(words))
 
 
 def set_tip(widget: QWidget, words: str) -> None:
-    """Say something where the pointer rests on a widget."""
     widget.setToolTip(tip(words))
 
 
 def show_tip(place: QPoint, words: str, widget: QWidget) -> None:
-    """Say something over a widget at once, at a place on the screen."""
     QToolTip.showText(place, tip(words), widget)
 
 
 def action(words: str, parent: QObject, act: Callable[[], object]) -> QAction:
-    """An entry of a menu."""
     made = QAction(unshortcut(words), parent)
     made.triggered.connect(lambda _checked=False: act())
     return made
 
 
 def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessageBox:
-    """A warning of Waymark's: a short line, and what there is to say of it."""
     box = QMessageBox(parent)
     make_plain(box)
     box.setIcon(QMessageBox.Icon.Warning)
@@ -156,11 +171,11 @@ def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessa
 
 
 def make_plain(dialog: QDialog) -> None:
-    """Have one of Qt's own dialogs show the words it was given as they are."""
+    """Make one of Qt's own dialogs show its text as it is."""
     if isinstance(dialog, QMessageBox):
         dialog.setTextFormat(Qt.TextFormat.PlainText)
 
 
 def unshortcut(words: str) -> str:
-    """Words for a button or a menu, in which a single '&' would underline what follows."""
+    """Escape '&' for a button or a menu."""
     return shortened(words, LONGEST_LINE).replace("&", "&&")

@@ -1,7 +1,7 @@
-"""Asks before something is lost for good; the one place for such questions in the window.
+"""The question before something is deleted for good.
 
-A double click on the button that asks must never answer. So *Keep* covers the place of that button,
-the answer that deletes is elsewhere and ignores the mouse at first, and Enter and Escape keep.
+A double click on the button that asks must not answer. So *Keep* covers that button, the button
+that deletes is elsewhere and ignores the mouse at first, and Enter and Escape keep.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDEST = 400
 
 
 class GuardedButton(Button):
-    """Ignores mouse presses until a double click begun before it was shown is over."""
+    """Ignores the mouse for the time of a double click after it is shown."""
 
     _shown_at = 0.0
 
@@ -35,12 +35,11 @@ class GuardedButton(Button):
 
 
 class Question(QFrame):
-    """Lies over `owner`; its parts are named after it: `deleteAllBar`, `deleteAllWords`, and the
-    answers `deleteAllNo` and `deleteAllYes`.
+    """Covers part of `owner`; its parts are named `deleteAllBar`, `deleteAllWords`, `deleteAllNo`
+    and `deleteAllYes`.
 
     Signals:
-        confirmed(): what was asked about goes.
-        kept(): it stays: *Keep*, Escape.
+        confirmed(), kept()
     """
 
     confirmed = Signal()
@@ -49,7 +48,7 @@ class Question(QFrame):
     def __init__(self, owner: QWidget, name: str, spoken: str, keep: str, confirm: str) -> None:
         super().__init__(owner)
         self._owner = owner
-        # Where the pointer was when the question came up, within `owner`; null if elsewhere.
+        # The button pressed, or the pointer, within `owner`; null if outside.
         self._pressed = QRect()
         self.setObjectName(f"{name}Bar")
         self.setAccessibleName(spoken)
@@ -69,7 +68,7 @@ class Question(QFrame):
         self.hide()
 
     def ask(self, words: str, trigger: QWidget | None = None) -> None:
-        """Ask; `trigger` is the button that was pressed, None for a menu or a key."""
+        """`trigger` is the button that was pressed, None for a menu or a key."""
         self.withdraw()
         self._words.setText(words)
         self.setAccessibleDescription(words)
@@ -86,7 +85,6 @@ class Question(QFrame):
         self._keep.setFocus()
 
     def withdraw(self) -> None:
-        """Ask no more; nothing is answered."""
         self._words.setText("")
         self.hide()
 
@@ -95,7 +93,7 @@ class Question(QFrame):
         answer.emit()
 
     def _place(self) -> None:
-        """Lay *Keep* over what was pressed, or all of it in the middle."""
+        """Put *Keep* over the pressed button, or the question in the middle."""
         room = self._owner.rect()
         width = min(WIDEST, room.width())
         self.resize(width, self.heightForWidth(width))
@@ -113,12 +111,12 @@ class Question(QFrame):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._owner.installEventFilter(self)
-        # Escape is a shortcut of the window, and the keyboard may be anywhere in it.
+        # Escape is a shortcut of the window, and the focus may be anywhere.
         cast(QApplication, QApplication.instance()).installEventFilter(self)
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        # The system hides a minimised window; nobody has left the question then.
+        # Minimising the window also hides the question; then it stays.
         if not event.spontaneous():
             self._owner.removeEventFilter(self)
             cast(QApplication, QApplication.instance()).removeEventFilter(self)

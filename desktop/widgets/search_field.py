@@ -1,4 +1,4 @@
-"""A field that one searches with: Esc clears it and leaves, Down and Enter go to what was found."""
+"""A search field: Esc clears it, Down and Enter go to the first match."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ LONGEST = 200
 
 
 class SearchField(QLineEdit):
-    """Searches as one types.
-
-    Signals:
-        left(): Esc was pressed, and nothing is searched for any more.
-        found(): Down or Enter was pressed; the first match is wanted.
+    """Signals:
+    left(): Esc was pressed.
+    found(): Down or Enter was pressed.
     """
 
     left = Signal()
@@ -35,7 +33,7 @@ class SearchField(QLineEdit):
             set_tip(button, tr("Clear the search"))
 
     def event(self, event: QEvent) -> bool:
-        # Else the window's own Esc, which stops a reply, would have it.
+        # Before the window's Esc, which stops a reply.
         if event.type() == QEvent.Type.ShortcutOverride:
             assert isinstance(event, QKeyEvent)
             if event.key() == Qt.Key.Key_Escape:

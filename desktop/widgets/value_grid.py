@@ -1,4 +1,4 @@
-"""Names and values in two columns, each explained by its tooltip; hidden where there is none."""
+"""Names and values in two columns, with tool tips; rows without a value are hidden."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 from desktop import theme
 from desktop.widgets.plain import Label, set_tip
 
-# Grids below one another line up; pixels in text of the usual size.
+# Aligns grids below one another; pixels at the default text size.
 NAME_WIDTH = 112
 
 
 class Row(NamedTuple):
-    """A value's objectName, the word beside it, and one sentence that explains it."""
-
     name: str
     label: str
     explanation: str
 
 
 class ValueGrid(QWidget):
-    """Shows one value per row, of the rows that have one; a value is found by its row's name."""
-
     def __init__(self, rows: Sequence[Row], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._values: dict[str, Label] = {}
@@ -41,17 +37,15 @@ class ValueGrid(QWidget):
         self._line_up()
 
     def names(self) -> list[str]:
-        """The rows' names, in order."""
         return list(self._values)
 
     def show_value(self, name: str, text: str) -> None:
-        """Put `text` in the row called `name`; without any the row is hidden."""
+        """Show a row's value; '' hides the row."""
         self._values[name].setText(text)
         for each in (self._values[name], self._labels[name]):
             each.setVisible(bool(text))
 
     def show_values(self, values: Mapping[str, str]) -> None:
-        """Show the values by their rows' names, and nothing where there is none."""
         for name in self._values:
             self.show_value(name, values.get(name, ""))
         self.setVisible(any(values.get(name) for name in self._values))

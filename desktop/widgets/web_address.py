@@ -1,7 +1,7 @@
-"""An address that a stranger wrote: where it leads, or why it is not opened.
+"""Check a web address that a stranger wrote.
 
-What is shown must be what is opened, so an address is read once, strictly, and written down again;
-only that goes on. Parsers differ in what they forgive, so nothing is forgiven here.
+The address shown must be the one that is opened. Parsers differ in what they tolerate, so it is
+parsed strictly and written out again, and only the result is used.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from urllib.parse import unquote, urlsplit
 
 from PySide6.QtCore import QUrl
 
+from desktop.i18n import tr
+from desktop.number_format import whole
 from desktop.widgets.plain_text import is_seen, visible
-from desktop.words import links as words
 
-# No site needs more, and some systems hand a browser no more than this.
+# Some systems pass no more to a browser.
 LONGEST_ADDRESS = 8_000
 LONGEST_HOST = 253
 _ENCODED = QUrl.ComponentFormattingOption.FullyEncoded
@@ -24,9 +25,9 @@ _ASCII_HOST = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """`opened` is exactly what a browser is given. `host` is its host in ASCII, with the port if
-    one is named; `letters` is the host in letters of other alphabets, '' if it has none. `unseen`
-    names the characters that could not be seen if the address were shown in letters."""
+    """`opened` is passed to the browser. `host` is its host in ASCII, with the port if there is
+    one; `letters` the host with letters of other alphabets, or ''. `unseen` names the characters
+    that would be invisible if the address were shown in letters."""
 
     opened: str
     host: str
@@ -35,26 +36,32 @@ class WebAddress:
 
 
 class RefusedAddressError(ValueError):
-    """Why an address is not opened, in words."""
+    """The message says why an address can't be opened."""
 
 
 def web_address(text: str) -> WebAddress:
-    """Read an address. Raises RefusedAddressError."""
     if len(text) > LONGEST_ADDRESS:
-        raise RefusedAddressError(words.too_long(LONGEST_ADDRESS))
+        raise RefusedAddressError(
+            tr("It is longer than {count} characters.").format(count=whole(LONGEST_ADDRESS))
+        )
     url = QUrl(text, QUrl.ParsingMode.StrictMode)
     if url.scheme() not in ("http", "https"):
-        raise RefusedAddressError(words.NO_WEB_ADDRESS)
+        raise RefusedAddressError(tr("Waymark opens only web addresses (http and https)."))
     if url.userInfo(_ENCODED) or "@" in url.authority(_ENCODED):
-        raise RefusedAddressError(words.NAMES_SOMEONE)
+        raise RefusedAddressError(
+            tr(
+                "It has a name or a password before its host, a way to disguise where an address "
+                "leads."
+            )
+        )
     opened = bytes(url.toEncoded().data()).decode("ascii")
     host = _host(opened)
     if not url.isValid() or host is None:
-        raise RefusedAddressError(words.INCOMPLETE)
-    # Qt must read what it has written as it read it before, and Python must find the same host.
+        raise RefusedAddressError(tr("It is not a complete web address."))
+    # Qt must read its own output the same way, and Python must find the same host.
     again = QUrl(opened, QUrl.ParsingMode.StrictMode)
     if again != url or again.host(_ENCODED) != host[0].strip("[]"):
-        raise RefusedAddressError(words.AMBIGUOUS)
+        raise RefusedAddressError(tr("It can be read in more than one way."))
     name, port = host
     letters = ".".join(map(_letters, name.split(".")))
     shown = name if port is None else f"{name}:{port}"
@@ -63,15 +70,16 @@ def web_address(text: str) -> WebAddress:
 
 
 def hover_words(address: str) -> str:
-    """What is said where the pointer rests on a link: where it leads, or why it is not opened."""
+    """A link's tool tip: where it leads, or why it can't be opened."""
     try:
         return web_address(address).opened
     except RefusedAddressError as refusal:
-        return words.not_opened(visible(address), str(refusal)) if address else ""
+        words = tr("Not opened: {address}\n{reason}")
+        return words.format(address=visible(address), reason=refusal) if address else ""
 
 
 def _letters(label: str) -> str:
-    """A part of a host's name in the letters it stands for (Qt asks first which country it is)."""
+    """A decoded label of a host name (Qt decodes only those of some countries)."""
     if not label.startswith("xn--"):
         return label
     try:
@@ -81,7 +89,7 @@ def _letters(label: str) -> str:
 
 
 def _host(opened: str) -> tuple[str, int | None] | None:
-    """Host and port of an address as Python reads it; None where it finds none."""
+    """Host and port as Python reads them, or None."""
     try:
         parts = urlsplit(opened)
         name, port = parts.hostname or "", parts.port

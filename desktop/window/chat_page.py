@@ -1,7 +1,6 @@
-"""The middle of the window: header, conversation or empty page, composer. Takes drops.
+"""The middle of the window: header, conversation or empty page, composer; accepts drops.
 
-Whoever has used the conversation writes on in the composer: it has the keyboard after everything
-that was asked of a message, and for letters that nobody else wants.
+After an action on a message the composer has the focus, and letters typed elsewhere go to it.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
 from desktop.i18n import tr
 from desktop.number_format import whole
-from desktop.pictures.taking import accept_copy, may_take
+from desktop.pictures.given_data import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
+from desktop.widgets.layouts import in_column, scrolled
 from desktop.widgets.question import Question
-from desktop.widgets.scrolled import scrolled
-from desktop.widgets.text_column import in_column
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
 
@@ -38,8 +36,6 @@ COMMAND_KEYS = (
 
 
 class ChatPage(QWidget):
-    """One column: everything about the shown chat."""
-
     def __init__(self, parts: WindowParts, sample_folder: Path) -> None:
         super().__init__()
         self.setObjectName("chatPage")
@@ -58,7 +54,7 @@ class ChatPage(QWidget):
         self._pages.addWidget(self._empty_page)
         self._pages.addWidget(self.transcript)
         self._build()
-        # Made last, for it lies over all of the page.
+        # Made last, to be above everything else.
         self.delete_all = Question(
             self, "deleteAll", tr("Delete all data"), tr("Keep everything"), tr("Delete everything")
         )
@@ -116,7 +112,6 @@ class ChatPage(QWidget):
         self.empty.show_status(self._parts.engine.status)
 
     def ask_to_delete_all(self) -> None:
-        """Ask before everything goes, saying what."""
         chats = self._parts.chats
         said = delete_all_question(len(chats.chat_list.chats), len(chats.trash.chats))
         self.delete_all.ask(said)
@@ -130,7 +125,6 @@ class ChatPage(QWidget):
             self._parts.chats.fork(chat, message)
 
     def show_instructions(self) -> None:
-        """Show the instructions of the chat, with the keyboard in them."""
         self.instructions.show()
         self.instructions.text.setFocus()
 
@@ -156,7 +150,6 @@ class ChatPage(QWidget):
         self._pages.setCurrentWidget(self.transcript if rows else self._empty_page)
 
     def _show_samples(self) -> None:
-        """Offer samples for the model that is loaded, or will be."""
         model, chosen = self._parts.engine.model, self._parts.settings.settings.model.path
         demo = str(DEMO_MODEL)
         is_demo = (model.path if model is not None else chosen or demo) == demo

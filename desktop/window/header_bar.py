@@ -1,4 +1,4 @@
-"""The row above the conversation: its title, its instructions, the model, what the engine does."""
+"""The row above the conversation: title, instructions, model, state of the engine."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.i18n import tr
 from desktop.models.model_switcher import ModelSwitcher
 from desktop.settings.settings import SettingsController
-from desktop.widgets.elided_label import ElidedLabel
 from desktop.widgets.icon_button import IconButton
-from desktop.widgets.plain import Button, ToolButton, set_tip
-from desktop.words import frame as words
+from desktop.widgets.plain import Button, ElidedLabel, ToolButton, set_tip
 
-# Narrower than this there is no room for all words beside the title.
+# In a narrower window some texts are hidden.
 NARROW_PX = 560
 
 
 class HeaderBar(QFrame):
-    """Title and state.
-
-    Signals:
-        chats_toggled(), side_toggled(): show or hide the left or the right side.
-        instructions_toggled(): show or hide the instructions of the chat.
+    """Signals:
+    chats_toggled(), side_toggled(), instructions_toggled(): show or hide that part.
     """
 
     chats_toggled = Signal()
@@ -48,11 +44,11 @@ class HeaderBar(QFrame):
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._progress = QProgressBar()
         self._progress.setObjectName("loadProgress")
-        self._progress.setAccessibleName(words.LOADING)
+        self._progress.setAccessibleName(tr("Loading the model"))
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(90)
         self._restart = Button(
-            words.START_AGAIN, name="restartEngine", spoken=words.START_AGAIN_SPOKEN
+            tr("Start again"), name="restartEngine", spoken=tr("Start the engine again")
         )
         self._restart.clicked.connect(engine.restart)
         self._build()
@@ -64,9 +60,11 @@ class HeaderBar(QFrame):
         self._show_status(engine.status)
 
     def _build(self) -> None:
-        left = IconButton("panel_left", words.TOGGLE_CHATS, name="toggleChats")
+        left = IconButton("panel_left", tr("Show or hide the chats"), name="toggleChats")
         left.clicked.connect(self.chats_toggled)
-        right = IconButton("panel_right", words.TOGGLE_SIDE, name="toggleSide")
+        right = IconButton(
+            "panel_right", tr("Show or hide settings and context"), name="toggleSide"
+        )
         right.clicked.connect(self.side_toggled)
         self._make_instructions()
         layout = QHBoxLayout(self)
@@ -81,24 +79,25 @@ class HeaderBar(QFrame):
     def _make_instructions(self) -> None:
         button = self._instructions
         button.setObjectName("toggleInstructions")
-        button.set_words(words.INSTRUCTIONS)
+        button.set_words(tr("Instructions"))
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setCheckable(True)
-        # What lights it up is that there are some, not that they are being looked at.
+        # It is lit if there are instructions, not while they are shown.
         button.clicked.connect(lambda on: button.setChecked(not on))
         button.clicked.connect(self.instructions_toggled)
         self.mark_instructions(False)
 
     def mark_instructions(self, given: bool) -> None:
-        """Show whether instructions stand in the prompt before the chat; the words say which."""
+        """Show whether the chat has instructions."""
         self._instructions.setChecked(given)
-        said = words.INSTRUCTIONS_GIVEN if given else words.INSTRUCTIONS_NONE
+        said = tr("Instructions for this chat")
+        said = tr("Instructions for this chat: given") if given else said
         set_tip(self._instructions, said)
         self._instructions.setAccessibleName(said)
 
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
-        title = words.NEW_CHAT if place is None else self._chats.chat_list.chats[place].title
+        title = tr("New chat") if place is None else self._chats.chat_list.chats[place].title
         self._title.set_words(title)
 
     def _show_status(self, status: EngineStatus) -> None:
@@ -111,7 +110,7 @@ class HeaderBar(QFrame):
         theme.restyle(self._state)
         self._restart.setVisible(self._needs_restart)
         self._progress.setVisible(status.phase is Phase.LOADING)
-        # A range of nothing is shown as "busy".
+        # A range of 0 is shown as "busy".
         self._progress.setRange(0, 100 if status.total else 0)
         if status.total:
             self._progress.setValue(100 * status.done // status.total)
@@ -123,19 +122,19 @@ class HeaderBar(QFrame):
         return status.silent or status.phase is Phase.FAILED
 
     def _fit(self) -> None:
-        """In a narrow window words give way to the title, if they tell nothing to act on."""
+        """In a narrow window, hide texts that don't ask for an action."""
         narrow = self.width() < theme.px(NARROW_PX)
         styles = Qt.ToolButtonStyle
         self._instructions.setToolButtonStyle(
             styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
         )
         status = self._engine.status
-        # What went wrong and its remedy go before all else.
+        # An error and its remedy come first.
         for widget in (self._title, self._instructions, self.model):
             widget.setVisible(not (narrow and self._needs_restart))
         at_rest = status.phase is Phase.READY and not status.silent
         self._state.setVisible(not (narrow and at_rest))
-        # Where there is room for both, it is the title that is shortened.
+        # In a wide window the title is shortened instead.
         self._state.setMinimumWidth(0 if narrow else self._state.sizeHint().width())
         self._progress.setFixedWidth(40 if narrow else 90)
 

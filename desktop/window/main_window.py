@@ -1,13 +1,13 @@
-"""The window: chats on the left, the conversation in the middle, context and settings on the right.
+"""The window: chats on the left, conversation in the middle, context and settings on the right.
 
-Puts the views together, keeps the geometry, and turns closing into `close_asked`; ending the app is
-the business of `desktop.app`.
+Closing it emits `close_asked`; `desktop.app` then stores everything and ends the app.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
@@ -23,31 +23,25 @@ from desktop.models.model_choice import chosen_model
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
-from desktop.widgets.toast import Toast
-from desktop.window.actions import add_menus
-from desktop.window.appearance import Appearance
 from desktop.window.chat_page import ChatPage
-from desktop.window.diagnostics import diagnostics
-from desktop.window.help_dialogs import AboutDialog, ShortcutsDialog
-from desktop.window.placing import fitted, fitted_size
-from desktop.window.side_panel import SidePanel
-from desktop.window.sides import Sides
+from desktop.window.help_dialogs import AboutDialog, ShortcutsDialog, diagnostics
+from desktop.window.menus import add_menus
+from desktop.window.sides import SidePanel, Sides, fitted, fitted_size
 from desktop.window.tab_order import move_focus
+from desktop.window.toast import Toast
 from desktop.window.viewing import Viewing
 from desktop.window.window_parts import WindowParts
 
 AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
 LAST_CHAT = "lastChat"
-# While the engine is started, or has been given up, there is nothing to restart.
+# Phases in which the engine can't be restarted.
 STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
-    """The one window.
-
-    Signals:
-        close_asked(): the user wants to leave; the window waits until everything is stored.
+    """Signals:
+    close_asked(): the user closes the window.
     """
 
     close_asked = Signal()
@@ -71,18 +65,18 @@ class MainWindow(QMainWindow):
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
-        self._appearance = Appearance(parts.settings)
+        parts.settings.changed.connect(self._follow_settings)
+        self._follow_settings()
         self._show_context()
         self.page.composer.setFocus()
 
     def leave(self) -> None:
-        """Close for good: everything is stored."""
         self._leaving = True
         self._viewing.forget_copied()
         self.close()
 
     def save_geometry(self) -> None:
-        """Remember size, place and what is hidden."""
+        """Save size, place, hidden parts and the open chat."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
         self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
@@ -94,13 +88,12 @@ class MainWindow(QMainWindow):
         window = self._geometry.value("window")
         if isinstance(window, QByteArray) and self.restoreGeometry(window):
             place = self.geometry()
-            # It may have been left on a screen that is gone, or is smaller now.
+            # Its screen may be gone, or smaller now.
             if not self.windowState() and fitted(place, screens) != place:
                 self.setGeometry(fitted(place, screens))
         self._sides.restore(self._geometry)
 
     def _acts(self) -> dict[str, Callable[[], object]]:
-        """What each command does, by the name of its entry in the menus."""
         chat, page, side_bar = self._parts.chat, self.page, self.side_bar
         return {
             "actionNewChat": lambda: self._open(None),
@@ -162,14 +155,12 @@ class MainWindow(QMainWindow):
         panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         return panel
 
-    # What the user asks of the window itself.
-
     def _open(self, chat: int | None) -> None:
         self._parts.chat.open(chat)
         self.page.composer.setFocus()
 
     def _open_last(self) -> None:
-        """Show the chat that was left, unless the user has begun something else meanwhile."""
+        """Open the last chat, unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None
@@ -182,7 +173,6 @@ class MainWindow(QMainWindow):
             self._parts.chat.regenerate(rows[-1].id)
 
     def _enable(self) -> None:
-        """Entries of the menus that would do nothing now can't be chosen."""
         rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
         for name, enabled in (
             ("actionStop", self._parts.chat.running is not None),
@@ -223,7 +213,7 @@ class MainWindow(QMainWindow):
             self._parts.settings.load()
 
     async def _set_chosen_model(self) -> bool:
-        """Have the user pick a model's folder; says whether one was picked."""
+        """Let the user pick a model folder; returns whether one was picked."""
         path = await chosen_model(self, self._parts.settings.settings)
         if path:
             self._parts.settings.set_model_path(path)
@@ -232,8 +222,6 @@ class MainWindow(QMainWindow):
     def _open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")
 
-    # What the window says.
-
     def _show_error(self, error: ErrorInfo) -> None:
         self.toast.say(f"{error.title}. {error.message}", "error")
 
@@ -241,15 +229,14 @@ class MainWindow(QMainWindow):
         if self._parts.transcript.chat == chat:
             self._open(None)
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
-        said = tr("Moved to Deleted chats, kept for {} days: {}").format(TRASH_DAYS, title)
-        self.toast.say(said, action=undo, chat=chat)
+        said = tr("Moved to Deleted chats, kept for {days} days: {title}")
+        self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
 
     def _on_trash(self) -> None:
-        """Undo goes away with the chat that it would restore."""
+        """Hide Undo when its chat has left the trash."""
         self.toast.keep_only({chat.id for chat in self._parts.chats.trash.chats})
 
     def come_to_front(self) -> None:
-        """Be seen and have the keyboard, wherever the window is."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.show()
         self.raise_()
@@ -264,11 +251,18 @@ class MainWindow(QMainWindow):
     def _show_context(self) -> None:
         self.context.show_view(self._parts.context.view)
 
+    def _follow_settings(self) -> None:
+        window = self._parts.settings.settings.window
+        if window.theme != theme.signals().choice:
+            theme.force(cast(QApplication, QApplication.instance()), window.theme)
+        if window.text_size != theme.signals().text_size:
+            theme.set_text_size(window.text_size)
+
     def focusNextPrevChild(self, forward: bool) -> bool:
-        # Qt asks this for Tab, and when the control that has the keyboard is hidden or disabled:
-        # what is typed next is meant for the message.
-        held = QApplication.focusWidget()
-        if held is not None and not (held.isVisible() and held.isEnabled()):
+        # Qt calls this for Tab, and when the focused control is hidden or disabled; then the
+        # composer takes the focus.
+        focused = QApplication.focusWidget()
+        if focused is not None and not (focused.isVisible() and focused.isEnabled()):
             self.page.composer.setFocus()
             return True
         return move_focus(self, forward)

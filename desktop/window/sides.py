@@ -1,33 +1,69 @@
-"""The window's three parts side by side; the right one folds by itself where there is no room.
+"""The window's layout: its place on the screens, its three parts, and the pages of the right one.
 
-Knows what the user wants shown and how narrow each part may be. What the parts are is the window's
-business.
+The right part hides by itself if there is no room for it.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from PySide6.QtCore import QByteArray, QPoint, QRect, QSettings, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from desktop import theme
+from desktop.context.context_panel import ContextPanel
+from desktop.i18n import tr
+from desktop.settings.settings_panel import SettingsPanel
+from desktop.widgets.layouts import scrolled
+from desktop.widgets.plain import ToolButton
 
+# The system's frame around a window, whose size is unknown before it is shown.
+FRAME = QSize(8, 40)
 LEFT_PX, MIDDLE_PX, RIGHT_PX = 160, 370, 312
-# Between both sides the conversation gets at least this, or one of them folds.
+# Between both sides the conversation gets at least this, or one of them hides.
 BETWEEN_PX = 460
 FIRST_WIDTHS = (220, 730, 330)
 
 
-class Sides(QSplitter):
-    """Left, middle and right."""
+def fitted_size(size: QSize, screen: QRect) -> QSize:
+    """The size, or as much of it as a screen has room for with the window's frame."""
+    return size.boundedTo(screen.size() - FRAME)
 
+
+def fitted(window: QRect, screens: Sequence[QRect]) -> QRect:
+    """The window moved entirely onto the screen that shows most of it, or the first one."""
+    screen = max(screens, key=lambda each: _area(each.intersected(window)))
+    size = window.size()
+    if size.boundedTo(screen.size()) != size:
+        size = fitted_size(size, screen)
+    most = QPoint(screen.right() - size.width() + 1, screen.bottom() - size.height() + 1)
+    left = max(screen.left(), min(window.left(), most.x()))
+    top = max(screen.top(), min(window.top(), most.y()))
+    return QRect(QPoint(left, top), size)
+
+
+def _area(part: QRect) -> int:
+    return max(0, part.width()) * max(0, part.height())
+
+
+class Sides(QSplitter):
     def __init__(self, left: QWidget, middle: QWidget, right: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self.setObjectName("splitter")
         self._left, self._right = left, right
         self._parts = ((left, LEFT_PX), (middle, MIDDLE_PX), (right, RIGHT_PX))
         self._wants_left = self._wants_right = True
-        # Where there is room for one of the two only, it is the one that was asked for last.
+        # If there is room for one side only, the one asked for last.
         self._right_first = False
         for place, widget in enumerate((left, middle, right)):
             self.addWidget(widget)
@@ -38,12 +74,10 @@ class Sides(QSplitter):
         self._on_theme()
 
     def toggle_left(self) -> None:
-        """Show or hide the left side."""
         self._wants_left, self._right_first = self._left.isHidden(), False
         self._fold()
 
     def toggle_right(self) -> None:
-        """Show or hide the right side."""
         if self._right.isHidden():
             self.show_right()
         else:
@@ -59,30 +93,27 @@ class Sides(QSplitter):
             window.resize(window.width() + lack, window.height())
         self._fold()
 
-    def save(self, kept: QSettings) -> None:
-        """Remember the widths, and what the user wants shown."""
-        kept.setValue("splitter", self.saveState())
-        kept.setValue("chats", self._wants_left)
-        kept.setValue("side", self._wants_right)
+    def save(self, settings: QSettings) -> None:
+        settings.setValue("splitter", self.saveState())
+        settings.setValue("chats", self._wants_left)
+        settings.setValue("side", self._wants_right)
 
-    def restore(self, kept: QSettings) -> None:
-        """Be as it was when it was remembered."""
-        widths = kept.value("splitter")
+    def restore(self, settings: QSettings) -> None:
+        widths = settings.value("splitter")
         if isinstance(widths, QByteArray):
             self.restoreState(widths)
-        self._wants_left = bool(kept.value("chats", True, type=bool))
-        self._wants_right = bool(kept.value("side", True, type=bool))
+        self._wants_left = bool(settings.value("chats", True, type=bool))
+        self._wants_right = bool(settings.value("side", True, type=bool))
         self._fold()
 
     def _on_theme(self) -> None:
-        """Larger text needs wider parts."""
+        # Larger text needs wider parts.
         for part, least in self._parts:
-            part.setMinimumWidth(_least(least))
+            part.setMinimumWidth(_scaled(least))
         self.updateGeometry()
         self._fold()
 
     def _fold(self) -> None:
-        """Show of what is wanted what there is room for."""
         left, right = self._wants_left, self._wants_right
         if left and right and self.width() < self._needed(LEFT_PX, BETWEEN_PX, RIGHT_PX):
             left, right = not self._right_first, self._right_first
@@ -92,10 +123,10 @@ class Sides(QSplitter):
         self._right.setVisible(right)
 
     def _needed(self, *widths: int) -> int:
-        return sum(map(_least, widths)) + (len(widths) - 1) * self.handleWidth()
+        return sum(map(_scaled, widths)) + (len(widths) - 1) * self.handleWidth()
 
     def minimumSizeHint(self) -> QSize:
-        # What would not fit beside the others folds instead.
+        # The right side hides if it doesn't fit.
         return QSize(self._needed(LEFT_PX, MIDDLE_PX), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -103,6 +134,63 @@ class Sides(QSplitter):
         super().resizeEvent(event)
 
 
-def _least(width: int) -> int:
-    """The least width of a part, in the size of text in force."""
+def _scaled(width: int) -> int:
     return max(width, theme.px(width))
+
+
+class SidePanel(QFrame):
+    """The right part: the context and the settings, with the buttons that turn between them.
+
+    The settings are made when first shown: they are a third of the window's widgets.
+    """
+
+    def __init__(self, context: ContextPanel, make_settings: Callable[[], SettingsPanel]) -> None:
+        super().__init__()
+        self._make_settings = make_settings
+        self.setObjectName("contextSide")
+        self._pages = QStackedWidget()
+        self._pages.setObjectName("sidePages")
+        self._buttons = QButtonGroup(self)
+        self._buttons.setExclusive(True)
+        self._icons: list[tuple[ToolButton, str]] = []
+        tabs = QHBoxLayout()
+        tabs.setContentsMargins(10, 8, 10, 0)
+        tabs.addWidget(self._tab(tr("Context"), "context", "contextTab", 0))
+        tabs.addWidget(self._tab(tr("Model & settings"), "settings", "settingsTab", 1))
+        tabs.addStretch(1)
+        self._pages.addWidget(scrolled(context, "contextScroll"))
+        self._buttons.idClicked.connect(self.show_page)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(tabs)
+        layout.addWidget(self._pages, 1)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+        self.show_page(0)
+
+    @cached_property
+    def settings(self) -> SettingsPanel:
+        return self._make_settings()
+
+    def show_page(self, page: int) -> None:
+        """Show the context (0) or the settings (1)."""
+        self._buttons.button(page).setChecked(True)
+        if page == 1 and self._pages.count() == 1:
+            self._pages.addWidget(self.settings)
+        self._pages.setCurrentIndex(page)
+
+    def _tab(self, title: str, icon: str, name: str, page: int) -> ToolButton:
+        button = ToolButton()
+        button.setObjectName(name)
+        button.set_words(title)
+        button.setAccessibleName(title.replace("&", "and"))
+        button.setCheckable(True)
+        button.setToolButtonStyle(button.toolButtonStyle().ToolButtonTextBesideIcon)
+        self._buttons.addButton(button, page)
+        self._icons.append((button, icon))
+        return button
+
+    def _draw(self) -> None:
+        for button, icon in self._icons:
+            button.setIcon(theme.icon(icon))

@@ -1,6 +1,6 @@
-"""The order in which Tab goes through the window: line by line, as its parts are laid out.
+"""The Tab order of the window: line by line.
 
-Qt's own order is the order in which widgets were made, and messages are made as they come near.
+Qt's own order is the order of creation, and messages are created when they are scrolled to.
 """
 
 from __future__ import annotations
@@ -13,32 +13,29 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QScroll
 from desktop.chat.transcript_view import TranscriptView
 
 
-def tab_stops(root: QWidget, held: QWidget | None = None) -> list[QWidget]:
-    """Widgets below `root` that Tab reaches, and `held` in its place, in visual order."""
+def tab_stops(root: QWidget, focused: QWidget | None = None) -> list[QWidget]:
+    """Widgets below `root` that Tab reaches, and `focused`, in visual order."""
     stops: list[QWidget] = []
     children = [child for child in root.children() if isinstance(child, QWidget)]
     for child in _by_lines(child for child in children if child.isVisibleTo(root)):
         if child.isWindow():
             continue
-        if child is held or _takes_tab(child):
+        if child is focused or _takes_tab(child):
             stops.append(child)
-        # The field inside a box is the box's own.
+        # Skip the field inside a box.
         if not isinstance(child, QComboBox | QAbstractSpinBox):
-            stops += tab_stops(child, held)
+            stops += tab_stops(child, focused)
     return stops
 
 
 def move_focus(root: QWidget, forward: bool) -> bool:
-    """Give the focus to the stop after or before the one that has it; says whether there is one.
-
-    From the last it goes to the first. The stop is scrolled into view.
-    """
-    held = QApplication.focusWidget()
-    stops = tab_stops(root, held)
+    """Focus the next or previous widget, cyclically, and scroll to it; False if there is none."""
+    focused = QApplication.focusWidget()
+    stops = tab_stops(root, focused)
     if not stops:
         return False
     step = 1 if forward else -1
-    at = stops.index(held) + step if held in stops else min(0, step)
+    at = stops.index(focused) + step if focused in stops else min(0, step)
     stop, reasons = stops[at % len(stops)], Qt.FocusReason
     stop.setFocus(reasons.TabFocusReason if forward else reasons.BacktabFocusReason)
     _show_whole(stop)
@@ -61,7 +58,6 @@ def _takes_tab(widget: QWidget) -> bool:
 
 
 def _by_lines(widgets: Iterable[QWidget]) -> list[QWidget]:
-    """From the top line to the bottom one, each from left to right."""
     lines: list[list[QWidget]] = []
     for widget in sorted(widgets, key=lambda each: each.geometry().center().y()):
         if lines and widget.geometry().center().y() <= lines[-1][0].geometry().bottom():

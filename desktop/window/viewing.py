@@ -1,4 +1,4 @@
-"""Large pictures: opened from a strip, given their pixels, copied and saved."""
+"""Open large pictures from a strip, fetch their pixels, copy and save them."""
 
 from __future__ import annotations
 
@@ -15,39 +15,26 @@ from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
+from core.api.limits import PICTURE_FORMATS
+from desktop.i18n import tr
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
 from desktop.store.tables.records import Picture
 from desktop.widgets import dialogs
 from desktop.widgets.plain_text import is_seen
 from desktop.window.window_parts import WindowParts
-from desktop.words import pictures as words
 
-SUFFIXES = (
-    (b"\x89PNG", ".png"),
-    (b"\xff\xd8\xff", ".jpg"),
-    (b"GIF8", ".gif"),
-    (b"BM", ".bmp"),
-    (b"RIFF", ".webp"),
-    (b"II*\0", ".tif"),
-    (b"MM\0*", ".tif"),
-)
 PNG = "image/png"
-# Tells what this process has put on the clipboard from what others have.
+# Marks clipboard data of this process.
 OURS = f"application/x-waymark-{os.getpid()}"
 NOT_IN_NAMES = '<>:"|?*'
 LONGEST_NAME = 100
 
 
-class NotSavedError(WaymarkError):
-    """The system did not take the file."""
-
-    title = words.NOT_SAVED
+class NotSavedError(WaymarkError, title="The picture was not saved"): ...
 
 
 class Viewing(QObject):
-    """Opens viewers over `window`."""
-
     def __init__(self, parts: WindowParts, window: QWidget) -> None:
         super().__init__(window)
         self._parts = parts
@@ -55,7 +42,7 @@ class Viewing(QObject):
         self._copied = False
 
     def open(self, digest: str) -> None:
-        """Show a picture, with those of its chat or its draft beside it."""
+        """Show a picture; the viewer can turn to the others of its chat or draft."""
         pictures = self._parts.chat.pictures_with(digest)
         found = next((each for each in pictures if each.digest == digest), None)
         if found is None:
@@ -79,7 +66,7 @@ class Viewing(QObject):
             rendered = await self._parts.pictures.render(picture, width, height)
         except WaymarkError as error:
             why = f"{error.info().title}. {error.message}"
-        # It may have been closed meanwhile, or turned to another picture.
+        # The viewer may be closed by now, or show another picture.
         if not shiboken6.isValid(viewer) or viewer.picture is not picture:
             return
         if rendered is None:
@@ -94,7 +81,7 @@ class Viewing(QObject):
         kind = QImage.Format.Format_RGBA8888
         image = QImage(rendered.pixels, width, height, 4 * width, kind).copy()
         if sys.platform == "linux":
-            # Else Qt encodes it whenever somebody pastes it, and the window waits for that.
+            # Otherwise Qt encodes it at each paste, which blocks the window.
             data = QMimeData()
             png = await asyncio.get_running_loop().run_in_executor(None, png_bytes, image)
             data.setData(PNG, png)
@@ -107,9 +94,9 @@ class Viewing(QObject):
             viewer.say_copied()
 
     def forget_copied(self) -> None:
-        """Take a copied picture from the clipboard: when Python ends it would be freed too late."""
-        held: QMimeData | None = QGuiApplication.clipboard().mimeData() if self._copied else None
-        if held is not None and held.hasFormat(OURS):
+        """Clear a copied picture from the clipboard; at Python's end it would be freed too late."""
+        data: QMimeData | None = QGuiApplication.clipboard().mimeData() if self._copied else None
+        if data is not None and data.hasFormat(OURS):
             QGuiApplication.clipboard().clear()
 
     async def _save(self, viewer: PictureViewer, picture: Picture) -> None:
@@ -117,24 +104,27 @@ class Viewing(QObject):
         run = asyncio.get_running_loop().run_in_executor
         try:
             name = await run(None, suggested_name, picture.name, source)
-            target = await dialogs.choose_target(viewer, words.SAVE_TITLE, name)
+            target = await dialogs.choose_target(viewer, tr("Save the picture"), name)
             if target:
                 await run(None, shutil.copyfile, source, target)
         except OSError as error:
-            raise NotSavedError(words.not_saved(error.strerror)) from error
+            words = tr("The system gave no reason.")
+            if error.strerror:
+                words = tr("The system says: {reason}.").format(reason=error.strerror)
+            raise NotSavedError(words) from error
 
 
 def suggested_name(name: str, source: Path) -> str:
-    """A file's name like the picture's, with the suffix of what it is. Raises OSError."""
+    """A file name like the picture's, with the suffix of its format. Raises OSError."""
     with source.open("rb") as file:
         beginning = file.read(4)
-    suffix = next((end for start, end in SUFFIXES if beginning.startswith(start)), "")
-    stem = Path(_safe(name) or words.PICTURE)
-    given = {".jpeg": ".jpg", ".tiff": ".tif"}.get(stem.suffix.lower(), stem.suffix.lower())
-    return str(stem) if given == suffix else f"{stem}{suffix}"
+    stem = Path(_safe(name) or tr("Picture"))
+    suffixes: tuple[str, ...] = next(
+        (each.suffixes for each in PICTURE_FORMATS if beginning.startswith(each.beginnings)), ("",)
+    )
+    return str(stem) if stem.suffix.lower() in suffixes else f"{stem}{suffixes[0]}"
 
 
 def _safe(name: str) -> str:
-    """The last part of a name, without what a file's name can't have anywhere."""
     last = name.replace("\\", "/").rpartition("/")[2][:LONGEST_NAME]
     return "".join(each for each in last if is_seen(each) and each not in NOT_IN_NAMES).strip(" .")

@@ -1,4 +1,4 @@
-"""All controllers of one window, made in the order they need each other, and ended in reverse."""
+"""All controllers of a window, created and closed in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
+from core.client.client import EngineClient
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -17,10 +17,10 @@ from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
-from desktop.context.ahead import AheadController
 from desktop.context.context import ContextController
+from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
-from desktop.engine.engine import Engine, EngineController
+from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
@@ -32,26 +32,24 @@ from desktop.store.tables import messages
 from desktop.store.tables.records import Reply
 from desktop.threads import DaemonExecutor
 
-# More than ever work at once, so that some that hang keep no other from working.
+# More than are ever busy at once, so that a few that hang don't block the rest.
 THREADS = 16
-# Its last writing and the patience with a process that does not end take 16 s at most.
+# The engine's last flush and the wait for its process take 16 s at most.
 ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
-    """What a window acts through.
-
-    Signals:
-        said(str): something worth a short message over the window.
-        failed(ErrorInfo): a task met an error that nobody else shows.
-        chats_read(): the list of chats is there, for the first time.
+    """Signals:
+    said(str): a message for the user.
+    failed(ErrorInfo): a background task failed.
+    chats_read(): the list of chats has been read for the first time.
     """
 
     said = Signal(str)
     failed = Signal(object)
     chats_read = Signal()
 
-    def __init__(self, folders: Folders, engine: Engine) -> None:
+    def __init__(self, folders: Folders, engine: EngineClient) -> None:
         super().__init__()
         self.folders = folders
         self.database = Database(folders.database)
@@ -61,9 +59,8 @@ class WindowParts(QObject):
             self.database.close()
             raise
 
-    def _make(self, folders: Folders, engine: Engine) -> None:
-        """Make the controllers in the order they need each other, and connect what they tell."""
-        self.tasks = Tasks(self._on_error)
+    def _make(self, folders: Folders, engine: EngineClient) -> None:
+        self.tasks = Tasks(self.failed.emit)
         self.engine = EngineController(engine, self.tasks)
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
@@ -83,33 +80,31 @@ class WindowParts(QObject):
         self.chats.forked.connect(self.chat.open_made)
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
-        self.ahead = AheadController(
+        self.idle_prefill = IdlePrefill(
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
-        self.context = ContextController(self.chat, self.replies, self.ahead, self.engine)
+        self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
         self.deletion = Deletion(services, self.chats, self.chat, self.pictures, folders)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
-        # qasync's own executor starts ten QThreads, and closing may need one where `begin` failed.
+        # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
         asyncio.get_running_loop().set_default_executor(self._threads)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What happened to files at the start, in words."""
         return tuple(each for each in (self.database.notice, self.settings.notice) if each)
 
     def begin(self) -> None:
-        """Start all that runs in the background; the window is on screen already."""
         self.tasks.spawn(self._read_chats(), "Reading the chats")
         self.settings.begin()
 
     async def close(self) -> None:
-        """Store what has arrived, end the engine, forget what was deleted. Idempotent."""
+        """Store everything, carry out deletions, end the engine. Idempotent."""
         if self.tasks.closed:
             return
-        # A disk that refuses or hangs must not keep the window open, nor the engine alive.
+        # A disk that fails or hangs must not keep the window open or the engine alive.
         for what, step, limit_s in (
             ("ending tasks", self.tasks.close, STEP_LIMIT_S),
             ("storing replies", self.replies.store_at_closing, STEP_LIMIT_S),
@@ -117,7 +112,7 @@ class WindowParts(QObject):
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
-            ("closing the file of chats", self.database.close, STEP_LIMIT_S),
+            ("closing the database", self.database.close, STEP_LIMIT_S),
             ("ending threads", self._threads.shutdown, STEP_LIMIT_S),
         ):
             await attempted(what, step, limit_s)
@@ -130,6 +125,3 @@ class WindowParts(QObject):
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
         self.settings.note_outcome(reply.error)
-
-    def _on_error(self, error: ErrorInfo) -> None:
-        self.failed.emit(error)

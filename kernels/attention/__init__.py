@@ -1,1 +1,1 @@
-"""Softmax attention: causal over a growing list of keys, and over a whole picture."""
+"""Softmax attention: causal, and over a whole picture."""

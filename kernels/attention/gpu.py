@@ -1,10 +1,9 @@
-"""Attention of one generated token for NVIDIA GPUs in Triton, split over the context.
+"""Attention of one generated token in Triton, split over the context.
 
-The keys are cut into SPLITS equal parts, so that a long context keeps the whole GPU busy. Each
-program takes a split of one key head, for all query heads that share it; a second kernel adds the
-splits up in their order. Where the splits lie depends on the number of keys alone, and that
-number is read from the device: equal calls give equal bits, and a captured graph stays valid while
-the context grows. Prefill is torch's fused attention (`fused`).
+The keys are cut into SPLITS equal parts, so that a long context keeps the whole GPU busy. A program
+takes one split of one key head, for all its query heads; a second kernel adds up the splits in
+order. The number of keys, read from the device, alone decides the splits: equal calls give equal
+bits, and a captured graph stays valid as the context grows.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ def decode_attention(
 ) -> Tensor:
     """One token attends to itself and everything before it: [1, num_heads, head_dim].
 
-    `queries` [1, num_heads, head_dim]; `keys`, `values` [capacity, num_kv_heads, head_dim], whose
-    first `length` rows count, the token's own last; `length` >= 1 is one integer on the device.
-    With a `window` only the last `window` keys are seen. As `reference.causal_attention` over the
-    first `length` rows: in float32, and rounded once to the type of `queries`.
+    `keys` and `values` are [capacity, num_kv_heads, head_dim], of which the first `length` rows
+    count; `length` >= 1 is one integer on the device. With a `window` only the last `window` keys
+    are seen. Computed in float32 and rounded once to the type of `queries`.
     """
     assert dense_rows(queries, keys, values)
     _, num_heads, head_dim = queries.shape
@@ -83,7 +81,7 @@ def decode_attention(
 def _split(
     length: tl.tensor, WINDOW: tl.constexpr, SPLITS: tl.constexpr, KEYS: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """First key that is seen, end of the keys, and the keys of one split: whole steps."""
+    """First visible key, end of the keys, and the keys of one split, in whole steps."""
     end = tl.load(length).to(tl.int32)
     first = end * 0
     if WINDOW > 0:
@@ -115,10 +113,7 @@ def _attend_to_split(
     BLOCK: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> None:
-    """Softmax over one split, not yet divided: its sum of values, its maximum, its sum.
-
-    Long because half of it are arguments, and its loop carries three numbers through every line.
-    """
+    """Softmax over one split, not yet divided: its sum of values, its maximum, its sum."""
     kv_head, split = tl.program_id(0), tl.program_id(1)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)
     start = first + split * size
@@ -186,7 +181,7 @@ def _add_splits(
     KEYS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Some columns of one head: the splits, each by its share of the whole softmax."""
+    """Some columns of one head: the splits, each weighted by its share of the softmax."""
     head = tl.program_id(0)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)
     split = tl.arange(0, SPLITS)

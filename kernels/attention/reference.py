@@ -1,7 +1,4 @@
-"""Grouped attention in plain torch, straight from softmax(Q K^T scale) V.
-
-Allocates every score at once: it is the reference for tests; `fused` is what the layers run.
-"""
+"""Grouped attention in plain torch: softmax(Q K^T scale) V. For tests: it allocates every score."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ def causal_attention(
 
     `queries` [n, num_heads, head_dim]; `keys`, `values` [m, num_kv_heads, head_dim], m >= n. Each
     key head serves num_heads / num_kv_heads neighbouring query heads. With a `window` a token sees
-    only the last `window` tokens, itself the newest. Returns [n, num_heads, head_dim], computed in
-    float32 and cast to the type of `queries`.
+    only the last `window` tokens, including itself. Computed in float32, returned in the type of
+    `queries`.
     """
     distance = _distance(queries, keys)
     return _attention(queries, keys, values, scale, (distance >= 0) & _within(distance, window))
@@ -28,7 +25,7 @@ def run_attention(
 ) -> Tensor:
     """The last n of m tokens attend to one another both ways, and to everything before them.
 
-    As `causal_attention` otherwise; a `window` hides what came too long before and nothing after.
+    A `window` hides keys that are too far back, and none that follow.
     """
     return _attention(queries, keys, values, scale, _within(_distance(queries, keys), window))
 
@@ -49,7 +46,7 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float, seen
 
 
 def _distance(queries: Tensor, keys: Tensor) -> Tensor:
-    """[n, m]: how many tokens a key stands before a query; negative behind it."""
+    """[n, m]: how many tokens a key precedes a query; negative if it follows."""
     places = torch.arange(keys.shape[0], device=keys.device)
     return places[-queries.shape[0] :, None] - places
 

@@ -1,1 +1,1 @@
-"""Depthwise causal convolution whose last columns are carried from run to run."""
+"""Depthwise causal convolution with a carried tail."""

@@ -1,9 +1,9 @@
-"""Depthwise causal convolution with silu, in plain torch.
+"""Depthwise causal convolutions, in plain torch: with silu, and LFM2's gated one.
 
-c_t = silu(b + sum_j w_j * u_(t - K + 1 + j)), one weight per channel and tap, zeros before token 0;
-perhaps with a bias b per channel.
-Knows nothing of which columns are queries, keys or values. A tail is the last K - 1 inputs before a
-run, [K - 1, channels] in the model's type, the oldest first.
+With silu: c_t = silu(b + sum_j w_j * u_(t - K + 1 + j)); gated, with u = B x rounded to the model's
+type: y_t = C_t * (b + sum_j w_j * u_(t - K + 1 + j)). There is one weight per channel and tap, an
+optional bias b per channel, and zeros precede token 0. A tail is the last K - 1 inputs before the
+tokens, [K - 1, channels] in the model's type, the oldest first.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """One token [1, channels] of a run, in few calls, or one after the other; `tail` is updated in
-    place.
-
-    Returns the outputs [n, channels], computed in float32, as `dtype`.
-    """
+    """Outputs [n, channels], computed in float32, as `dtype`; `tail` is updated in place."""
     if inputs.shape[0] > 1:
         steps = [causal_conv_step(row, tail, weight, bias, dtype) for row in inputs.split(1)]
         return torch.cat(steps)
@@ -42,8 +38,7 @@ def convolve(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The outputs [n, channels] of the last n of `rows` [n + K - 1, channels], computed in
-    float32, as `dtype`."""
+    """The last n outputs of `rows` [n + K - 1, channels], computed in float32, as `dtype`."""
     taps = weight.shape[0]
     num_tokens = rows.shape[0] - taps + 1
     # K multiply-adds over whole rows: a depthwise conv1d spends most of its time on layout.
@@ -54,3 +49,21 @@ def convolve(
     if bias is not None:
         total.add_(bias)
     return F.silu(total, inplace=True).to(dtype)
+
+
+def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """One or more tokens that follow `tail`, which is updated in place.
+
+    `projected` [n, 3 * channels] holds B, C and x side by side; `weight` [K, channels] and `bias`
+    [channels] are float32. Returns [n, channels] in the type of `projected`.
+    """
+    before, after, inputs = projected.chunk(3, dim=1)
+    rows = torch.cat((tail, before * inputs))
+    tail.copy_(rows[rows.shape[0] - tail.shape[0] :])
+    wide, num_tokens = rows.float(), projected.shape[0]
+    total = wide[:num_tokens] * weight[0]
+    for tap in range(1, weight.shape[0]):
+        total.addcmul_(wide[tap : tap + num_tokens], weight[tap])
+    if bias is not None:
+        total.add_(bias)
+    return total.mul_(after).to(projected.dtype)

@@ -1,1 +1,1 @@
-"""What all kernels share: views, large pages, sizes, what a machine can do, captured steps."""
+"""What all kernels share: memory, shapes, capabilities, traces."""

@@ -15,10 +15,10 @@ _LOWEST = (8, 0)  # the first compute capability whose tensor cores take bfloat1
 
 
 def processor_facts() -> str:
-    """All of the processor that libraries choose their kernels and block sizes by, in one line.
+    """Everything by which libraries choose kernels and block sizes, in one line.
 
-    Torch's own name for it ("AVX512") is not enough: oneDNN multiplies in tiles where there are any
-    (AMX), and cuts its blocks by the size of the caches.
+    Torch's capability name is not enough: oneDNN uses AMX where it exists, and sizes blocks by
+    caches.
     """
     facts = {
         name: each for name, each in torch.cpu.get_capabilities().items() if name[:4] != "num_"
@@ -27,7 +27,7 @@ def processor_facts() -> str:
 
 
 def processor_level() -> str:
-    """The widest instructions that matter here and that this processor has, for a person."""
+    """The widest relevant instruction set of this processor, for a person."""
     has = torch.cpu.get_capabilities()
     for name, flags in (
         ("AMX", ("amx_int8", "amx_bf16")),
@@ -40,7 +40,7 @@ def processor_level() -> str:
 
 
 def device_facts(device: torch.device) -> str:
-    """All of a device and its driver that decides which code its kernels become, in one line."""
+    """All that decides which code a device and its driver run, in one line."""
     if device.type != "cuda":
         return processor_facts()
     driver = getattr(torch._C, "_cuda_getDriverVersion", lambda: "unknown")()
@@ -50,18 +50,17 @@ def device_facts(device: torch.device) -> str:
 
 
 def interpreted() -> bool:
-    """Whether Triton plays a GPU on the processor, number by number: for tests."""
+    """Whether Triton interprets kernels on the processor (for tests)."""
     wish = os.environ.get("TRITON_INTERPRET", "0") not in {"", "0"}
     return wish and find_spec("triton") is not None
 
 
 @cache
 def gpu_kernels_run() -> bool:
-    """True where Triton compiles for the GPU that torch uses; else the log says once why not.
+    """Whether Triton compiles for torch's GPU; if not, the log says once why.
 
-    To be asked where a model is to run on a GPU: elsewhere nothing is missing. The first call
-    compiles and launches a small kernel: a C compiler that is missing, a driver that is too old or
-    a cache that can't be written show in no other way.
+    The first call compiles and launches a small kernel, because a missing compiler, an old driver
+    or an unwritable cache shows in no other way.
     """
     missing = what_is_missing()
     if missing is not None:
@@ -70,7 +69,7 @@ def gpu_kernels_run() -> bool:
 
 
 def what_is_missing() -> str | None:
-    """What keeps the GPU kernels from running, for a person to read; None where nothing does."""
+    """Why GPU kernels can't run, for a person to read; None if they can."""
     if not torch.cuda.is_available():
         return "torch finds no CUDA device"
     if torch.version.cuda is None:

@@ -1,8 +1,7 @@
 """Where tensors are in memory: large pages, an arena for weights, and views.
 
-A generated token reads every weight once. With pages of 4 KiB the processor looks up hundreds of
-thousands of them for each token, and prefetching stops at the end of each page; with pages of 2 MiB
-there are far fewer.
+A generated token reads every weight once. With 4 KiB pages that takes hundreds of thousands of
+address translations a token, and prefetching stops at each page; 2 MiB pages avoid both.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _COLLAPSE = 25  # MADV_COLLAPSE, which Python has no name for
 
 
 def mapped(num_bytes: int) -> Tensor:
-    """Bytes [num_bytes], zeros; only what is written to takes memory. Raises OSError."""
+    """Zeroed bytes [num_bytes]; untouched pages take no memory. Raises OSError."""
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
     memory = mmap.mmap(-1, num_bytes, **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -34,11 +33,10 @@ def mapped(num_bytes: int) -> Tensor:
 
 
 def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor without content: if it is large and on the CPU, in memory of its own, which goes
-    back to the system when it goes.
+    """An uninitialised tensor. A large one on the CPU gets a mapping of its own, which returns to
+    the system when freed; the C library would keep it and fragment it.
 
-    The C library keeps freed blocks of up to 32 MB for itself, and lays what comes next all over
-    the holes. Raises OSError, RuntimeError.
+    Raises OSError, RuntimeError.
     """
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _WORTH_MAPPING or device.type != "cpu":
@@ -47,7 +45,7 @@ def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tens
 
 
 def enlarge(tensor: Tensor) -> None:
-    """Put what lies somewhere already into large pages, where the system can (Linux 6.1)."""
+    """Move existing memory into large pages, if the system can (Linux 6.1)."""
     if sys.platform != "linux":
         return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -62,15 +60,16 @@ _ALIGNED_TO = 64  # a cache line
 
 
 class Arena:
-    """Places tensors. A chunk goes when the last tensor in it has gone."""
+    """Places tensors in shared chunks. A chunk is freed with its last tensor."""
 
     def __init__(self) -> None:
         self._chunk = torch.empty(0, dtype=torch.uint8)
         self._used = 0
 
     def place(self, tensor: Tensor) -> Tensor:
-        """The same numbers, contiguous, in memory of the arena or, if they are many, where they
-        are: a copy of the largest matrix would be the most that a load takes."""
+        """A contiguous copy in the arena. A very large tensor stays where it is, because a copy
+        would set the peak memory of a load.
+        """
         if tensor.nbytes == 0 or (tensor.nbytes > _CHUNK and tensor.is_contiguous()):
             enlarge(tensor)
             return tensor
@@ -89,14 +88,13 @@ def _chunk(num_bytes: int) -> Tensor:
 
 
 def dense_rows(*tensors: Tensor) -> bool:
-    """Whether the numbers of each last axis follow each other; other axes may have gaps."""
+    """Whether the last axis of each tensor is contiguous."""
     return all(each.stride(-1) == 1 or each.shape[-1] <= 1 for each in tensors)
 
 
 def lies_in(found: Any, tensor: Tensor) -> bool:
-    """Whether a tensor, or each of some, lies in the memory of another.
-
-    Operations that may give views copy if the tensor does not lie as they like.
+    """Whether a tensor, or each of several, shares the storage of another: some view operations
+    copy.
     """
     parts = (found,) if isinstance(found, Tensor) else found
     place = tensor.untyped_storage().data_ptr()
@@ -104,7 +102,7 @@ def lies_in(found: Any, tensor: Tensor) -> bool:
 
 
 def octets(tensor: Tensor) -> memoryview:
-    """A tensor's bytes; a contiguous one on the CPU is not copied, and can be written to."""
+    """A tensor's bytes. A contiguous CPU tensor is not copied, and the view is writable."""
     if tensor.nbytes == 0:
         return memoryview(b"")
     return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data

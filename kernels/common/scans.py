@@ -1,4 +1,4 @@
-"""Inputs of layers with a state, as one value each."""
+"""Inputs of layers with a state, as named tuples."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from torch import Tensor
 
 
 class DeltaInputs(NamedTuple):
-    """Inputs of the gated delta rule for n tokens: queries and keys [n, hk, dk], values
-    [n, hv, dv], log decay and beta [n, hv]."""
+    """Gated delta rule, n tokens: queries, keys [n, hk, dk]; values [n, hv, dv]; log decay, beta
+    [n, hv].
+    """
 
     queries: Tensor
     keys: Tensor
@@ -24,8 +25,7 @@ class DeltaInputs(NamedTuple):
 
 
 class SpaceInputs(NamedTuple):
-    """Inputs of the state space of Mamba-1 or 2 for n tokens: x, B, C and time steps [n, ..], and
-    rates A and skips D, which all tokens share."""
+    """Mamba-1 or 2, n tokens: x, B, C, time steps [n, ..]; rates A and skips D of all tokens."""
 
     inputs: Tensor
     b: Tensor

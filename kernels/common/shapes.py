@@ -1,7 +1,7 @@
-"""The sizes that layers call their operations with, as far as kernels are chosen by them.
+"""The sizes that decide which kernels a layer's operations use.
 
-A layer names its own when it asks for its operations. So what a model will call is known before it
-is read, and can be tried out.
+A layer names its sizes when it asks for its operations, so they can be tested before the weights
+are read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """RMS norm over rows of so many numbers, perhaps times silu of a gate."""
+    """RMS norm over rows of `width` numbers, times silu of a gate if `gated`."""
 
     width: int
     gated: bool = False
@@ -46,7 +46,7 @@ class RotationShape:
 
 @dataclass(frozen=True, slots=True)
 class DeltaShape:
-    """Heads of one gated delta net, and the taps of its convolution."""
+    """Heads of a gated delta net, and the taps of its convolution."""
 
     key_heads: int
     key_dim: int
@@ -63,7 +63,7 @@ class DeltaShape:
 
 @dataclass(frozen=True, slots=True)
 class Mamba1Shape:
-    """Channels of one Mamba-1 mixer, the states of each, and the taps of its convolution."""
+    """Channels of a Mamba-1 mixer, the states of each, and the taps of its convolution."""
 
     channels: int
     state_dim: int
@@ -77,8 +77,7 @@ class Mamba1Shape:
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Shape:
-    """Heads of one Mamba-2 mixer, groups that share what they read and write, and the taps of its
-    convolution."""
+    """Heads of a Mamba-2 mixer, the groups that share B and C, and the taps of its convolution."""
 
     heads: int
     head_dim: int
@@ -103,7 +102,7 @@ class ShortConvShape:
 
 @dataclass(frozen=True, slots=True)
 class GroupNormShape:
-    """RMS norm of groups of so many numbers, with a gate."""
+    """Gated RMS norm of groups of `width` numbers."""
 
     groups: int
     width: int
@@ -111,7 +110,7 @@ class GroupNormShape:
 
 @dataclass(frozen=True, slots=True)
 class GateShape:
-    """Rows of so many numbers, each opened by silu of another, or by gelu."""
+    """Rows of `width` numbers, gated by silu or gelu."""
 
     width: int
     gelu: bool = False
@@ -119,14 +118,12 @@ class GateShape:
 
 @dataclass(frozen=True, slots=True)
 class SquaredReluShape:
-    """Rows of so many numbers, squared where they are above zero."""
-
     width: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpenGateShape:
-    """Heads of so many numbers, each opened by the sigmoid of another."""
+    """Attention heads gated by a sigmoid."""
 
     heads: int
     head_dim: int
@@ -141,13 +138,12 @@ class SumShape:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """How a token's `k` experts are chosen, and what they weigh.
+    """How a token's `k` experts are chosen and weighted.
 
-    What an expert scores is its share of a softmax over all of them, or with `sigmoid` the sigmoid
-    of its own logit, to which a correction is added for the choice alone. Then experts may come in
-    `groups` of equal size, of which the `open_groups` with the largest sums of two scores are
-    chosen from. A weight is the score, divided by the sum over the chosen ones if `normalise`,
-    times `scale`.
+    An expert's score is its softmax share, or with `sigmoid` the sigmoid of its logit, to which a
+    correction is added for the choice alone. If experts come in equal `groups`, only the
+    `open_groups` whose two best scores have the largest sums are considered. A weight is the score,
+    divided by the chosen scores' sum if `normalise`, times `scale`.
     """
 
     k: int
@@ -160,9 +156,11 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class ExpertShape:
-    """`count` experts over rows of `width` numbers, `inner` inside, which a token takes by
-    `routing`; `gated`: half of what goes in opens the other; `shared`: beside one that all tokens
-    take, behind a gate."""
+    """`count` experts, `width` numbers in and out and `inner` inside.
+
+    `gated`: half of the first product gates the other; `shared`: there is also an expert that all
+    tokens take, behind a gate.
+    """
 
     width: int
     inner: int

@@ -1,8 +1,7 @@
-"""The trace of a step: what a model computes for a few tokens, kept so that it can be replayed.
+"""The trace of a step: its calls, recorded once and replayed for later tokens.
 
-Python takes longer to call some hundred operations than many of them take. All that changes from
-one step to the next is numbers in places that stay: so the calls are kept while they are made for
-one step, and made again for the others. This says what a backend that can do so offers.
+Python needs longer to make some hundred calls than many of them take, and from one step to the next
+only numbers at fixed addresses change.
 """
 
 from __future__ import annotations
@@ -46,26 +45,26 @@ class Watch(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
+        """Avoids loading torch's compiler, which takes seconds."""
         return False
 
 
 class NotCapturableError(Exception):
-    """A step does something that can't be kept; its name is the message."""
+    """A step does something that can't be replayed; the message names it."""
 
 
 class Tracer(Protocol):
-    """What a step has to say while it is captured, beside calling operations."""
+    """What a step announces while it is captured, apart from calling operations."""
 
     def store(self, new: Tensor, rows: Tensor) -> None:
-        """Write `new` [n, ..] to the places in `rows` [tokens, ..] from the token's on.
+        """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.
 
-        Only rows that were stored to, from the first to the last of these, can be attended to.
+        Attention may only read rows stored to, from the first to the last of these.
         """
         ...
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
-        """Write all numbers to a tensor of the same kind, which is read `soon` or perhaps never."""
+        """Copy to a tensor of the same kind, which is read `soon` or perhaps never."""
         ...
 
     def part(self) -> None:
@@ -74,14 +73,15 @@ class Tracer(Protocol):
 
 
 class Trace(Protocol):
-    """A step that was captured. Reads and writes the tensors of then; whose weights those are must
-    outlive it."""
+    """A captured step. It reads and writes the tensors it was captured with; their weights must
+    outlive it.
+    """
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
-        """Do it for token number `token`, from 0, and those behind it; `check` is called between
-        parts and may raise.
+        """Repeat the step for `token` (from 0) and its successors; `check` is called between parts
+        and may raise.
 
-        Raises MemoryError. After either the tensors it writes are of no use.
+        Raises MemoryError. After either the output tensors are undefined.
         """
         ...
 

@@ -1,1 +1,1 @@
-"""Sparse experts: which ones a token goes through, and what comes of them."""
+"""Sparse experts: routing and products."""

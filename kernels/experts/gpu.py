@@ -1,9 +1,8 @@
-"""Sparse experts for NVIDIA GPUs in Triton: routing, and products whose weights depend on the row.
+"""Sparse experts in Triton: routing, and products whose weights depend on the row.
 
-Rows are taken in tiles of one expert: those of a prompt are sorted by it, a step's are tiles of one
-row each. Which expert a tile belongs to is read on the device, and so is where its weights lie. So
-no launch depends on it and nothing waits for the GPU: a step can be captured. A row's bits depend
-on nothing but the row.
+Rows are processed in tiles of one expert: a prompt's are sorted by expert, a step's tiles have one
+row. A tile's expert and its weights' address are read on the device, so nothing waits for the GPU
+and a step can be captured. A row's bits depend on nothing but the row.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ _MOST_EXPERTS = 1024  # of a row of logits that one program holds
 
 
 class _Tiles(NamedTuple):
-    """Tiles of rows: the expert of each, its first row and the end; and for every row of all whose
-    inputs it has."""
+    """For each tile its expert, first row and end; for each row the index of its inputs."""
 
     expert: Tensor
     first: Tensor
@@ -46,7 +44,7 @@ class _Tiles(NamedTuple):
 def route(
     logits: Tensor, routing: Routing, correction: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As `kernels.experts.reference.route`, which does it where experts come in groups."""
+    """As `reference.route`, which also serves experts in groups."""
     (rows, count), k = logits.shape, routing.k
     fits = logits.stride(1) == 1 and 0 < k <= count <= _MOST_EXPERTS and routing.groups == 1
     if not fits:
@@ -198,7 +196,7 @@ class GpuExperts(ExpertBank):
         return self._activation(rows).contiguous()
 
     def _tiles_of_one(self, ids: Tensor) -> tuple[_Tiles, _Tiles]:
-        """Those of one token; what doesn't depend on it is made once, before a step is captured."""
+        """Tiles of one token; the constant part is made once, before capture."""
         k = ids.shape[1]
         if k not in self._of_steps:
             first = torch.arange(k + 1, device=ids.device)
@@ -209,7 +207,7 @@ class GpuExperts(ExpertBank):
 
 
 def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Tiles]:
-    """For ascending `ids`: as many tiles as there may be at most, some of them empty."""
+    """For ascending `ids`: as many tiles as could be needed, some of them empty."""
     experts = torch.arange(count + 1, dtype=ids.dtype, device=ids.device)
     starts = torch.searchsorted(ids.contiguous(), experts)  # of the rows of each expert
     tiles = (starts.diff() + _ROWS - 1) // _ROWS
@@ -224,7 +222,7 @@ def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Ti
 
 
 class _Bank:
-    """Matrices of one kind and size, and where they lie."""
+    """Matrices of one kind and size, and their addresses."""
 
     def __init__(self, matrices: Sequence[Matrix]) -> None:
         self._held = [_held(matrix) for matrix in matrices]
@@ -243,7 +241,7 @@ class _Bank:
         return torch.tensor(places, dtype=torch.int64, device=tensors[0].device)
 
     def times(self, inputs: Tensor, tiles: _Tiles, num_rows: int) -> Tensor:
-        """Row r of the result is row `tiles.source`[r] of `inputs` through its tile's expert."""
+        """Row r of the result is `inputs`[`tiles.source`[r]] through its tile's expert."""
         outputs, num_inputs = self._shape
         result = torch.empty(num_rows, outputs, dtype=inputs.dtype, device=inputs.device)
         grid = (tiles.expert.shape[0], triton.cdiv(outputs, _OUTPUTS))
@@ -262,7 +260,7 @@ class _Bank:
 
 
 class _Held(NamedTuple):
-    """What a matrix is made of on the device; `shape` are outputs, and inputs as they are held."""
+    """A matrix's tensors on the device; `shape` is outputs, and inputs as stored."""
 
     kind: str
     tensors: tuple[Tensor, ...]
@@ -284,7 +282,7 @@ def _held(matrix: Matrix) -> _Held | None:
 
 
 def experts(up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation) -> ExpertBank:
-    """As `LoopedExperts`, on the kernels where they read such matrices."""
+    """As `LoopedExperts`, on the kernels if they read such matrices."""
     for matrices in (up, down):
         held = [_held(each) for each in matrices]
         kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}

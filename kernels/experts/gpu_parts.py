@@ -1,6 +1,5 @@
-"""Products on a GPU whose weights depend on the row: programs (tile of rows, some outputs).
-
-A tile's rows go through one expert, whose weights lie where a table says. Launched by `gpu`.
+"""GPU products whose weights depend on the row: programs (tile of rows, some outputs). Launched by
+`gpu`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import triton.language as tl
 def _tile(
     expert: tl.tensor, first: tl.tensor, end: tl.tensor, source: tl.tensor, ROWS: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """The tile's expert, its rows [ROWS], which of them there are, and whose inputs they have."""
+    """The tile's expert, its rows [ROWS], which rows exist, and whose inputs they have."""
     tile = tl.program_id(0)
     row = tl.load(first + tile) + tl.arange(0, ROWS)
     there = row < tl.load(end + tile)
@@ -121,7 +120,7 @@ def rows_of_int4(
     GROUP: tl.constexpr,
     ZERO_POINT: tl.constexpr,
 ) -> None:
-    """Weights of 4 bits in pairs of groups, with scales and offsets (kernels.linear.gpu)."""
+    """4-bit weights in pairs of groups, with scales and offsets (`kernels.linear.gpu`)."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
     pairs = tl.load(weights + chosen).to(tl.pointer_type(tl.uint8))
     pair_of = tl.load(scales + chosen).to(tl.pointer_type(tl.bfloat16))

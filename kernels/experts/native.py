@@ -1,8 +1,8 @@
-"""Sparse experts on the compiled kernels: one call for all that a token, or a prompt, goes through.
+"""Sparse experts on the compiled kernels: one call for all experts of a token or prompt.
 
-A token reads each of its experts' weights once (GEMV); which ones they are is read from memory, so
-a captured step may be replayed for another token. The rows of a prompt are sorted by expert and go
-through the product of many rows (GEMM), however few an expert has: nothing but `is_step` decides.
+A token reads each of its experts' weights once (GEMV); their ids are read from memory, so a
+captured step can be replayed. A prompt's rows are sorted by expert and go through GEMM, however few
+rows an expert has: only `is_step` decides.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _table(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
-    """The matrices, if all of them are the library's, of one kind and size; else None."""
+    """The matrices, if all are the library's, of one kind and size; else None."""
     native = [each for each in matrices if isinstance(each, NativeMatrix) and each.bias is None]
     kinds = {(each.kernel, each.shape, each.widened, each.compiled) for each in native}
     whole = 0 < len(native) == len(matrices) <= _MOST_EXPERTS and len(kinds) == 1
@@ -128,7 +128,7 @@ def make_bank(
     """As `MakeBank`: compiled if all matrices are `alike`."""
 
     def native(matrix: Matrix) -> Matrix:
-        """A bfloat16 matrix that is held as published, as the kernels read it."""
+        """Let the kernels read a plain bfloat16 matrix."""
         if not isinstance(matrix, PlainMatrix) or not is_bfloat(matrix.weight):
             return matrix
         product: Product = "floats" if widened else "pairs"
@@ -143,7 +143,7 @@ def make_bank(
 def route(
     library: Library, logits: Tensor, routing: Routing, correction: Tensor | None = None
 ) -> tuple[Tensor, Tensor] | None:
-    """A row of `kernels.native.ops`."""
+    """A row of `kernels.native_ops`."""
     k, groups, count = routing.k, routing.groups, logits.shape[1]
     whole = count % groups == 0 and (groups == 1 or count // groups > 1)
     open_groups = min(groups, routing.open_groups)
@@ -168,7 +168,7 @@ def weighted_sum(
     shared: Tensor | None = None,
     gate: Tensor | None = None,
 ) -> Tensor | None:
-    """A row of `kernels.native.ops`."""
+    """A row of `kernels.native_ops`."""
     others = [each for each in (shared, gate) if each is not None]
     alike = all(each.dtype == rows.dtype for each in others) and len(others) != 1
     dense = all(each.is_contiguous() for each in (rows, weights, *others[:1]))

@@ -1,9 +1,9 @@
-"""Sparse experts in plain torch: routing, a loop over the experts that were chosen, and their sum.
+"""Sparse experts in plain torch: routing, a loop over the chosen experts, and their sum.
 
-Shazeer et al. 2017, arXiv:1701.06538, in the form of Qwen: a softmax over all experts, of which the
-k largest go on; or in that of DeepSeek-V3, arXiv:2412.19437: sigmoids, corrected for the choice,
-and experts in groups. A token's experts are named in ascending order, and their results are added
-up in that order, so that no bit depends on which tokens share a call.
+After Shazeer et al. 2017, arXiv:1701.06538: Qwen takes the k largest of a softmax over all experts;
+DeepSeek-V3, arXiv:2412.19437, takes sigmoids, corrected for the choice, and experts in groups. A
+token's results are added up in ascending order of experts, so no bit depends on which tokens share
+a call.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def gated(product: Callable[[Tensor, Tensor], Tensor]) -> Activation:
-    """`product` of the halves of a row, such as `kernels.pointwise.reference.swiglu`."""
+    """`product` of the halves of a row, such as `swiglu`."""
     return lambda rows: product(*rows.chunk(2, dim=1))
 
 
 class ExpertBank(Protocol):
-    """The feed-forward layers of all experts, ready to be applied."""
-
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
         """`hidden` [n, width], each row through its experts `ids` [n, k] -> rows [n * k, width].
 
-        Before them where the row of each pair of token and expert lies, int64 [n * k], None where
-        they lie in the order of the pairs. `is_step` as in `Matrix.step`.
+        Also returns the row of each (token, expert) pair, int64 [n * k], or None if rows follow the
+        order of the pairs. `is_step` as in `Matrix.step`.
         """
         ...
 
@@ -47,10 +45,10 @@ MakeBank = Callable[[Sequence[Matrix], Sequence[Matrix], Activation], ExpertBank
 def route(
     logits: Tensor, routing: Routing, correction: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The experts that `routing` chooses by `logits` [n, experts], and their weights.
+    """The chosen experts, int32 [n, k] ascending, and their weights, float32 [n, k].
 
-    int32 [n, k] in ascending order and float32 [n, k]. Of equal ones the first are taken, experts
-    and groups. `correction` [experts] float32 is added to sigmoids for the choice alone.
+    Of equal scores the first are taken, among experts and groups. `correction` [experts] float32 is
+    added to sigmoids for the choice alone.
     """
     floats = logits.float()
     scores = floats.sigmoid() if routing.sigmoid else floats.softmax(1)
@@ -87,10 +85,10 @@ def weighted_sum(
     shared: Tensor | None = None,
     gate: Tensor | None = None,
 ) -> Tensor:
-    """What an `ExpertBank` gave, times `weights` [n, k], added up for each token: [n, width].
+    """An `ExpertBank`'s rows times `weights` [n, k], added up for each token: [n, width].
 
-    Beside that `shared` [n, width], opened by the sigmoid of `gate` [n, 1]. In float32, one expert
-    after the other, and rounded once.
+    Plus `shared` [n, width] times the sigmoid of `gate` [n, 1]. Summed in float32, expert by
+    expert, and rounded once.
     """
     by_token = (rows if places is None else rows[places]).unflatten(0, weights.shape)
     total: Tensor = by_token[:, 0].float() * weights[:, :1]
@@ -102,7 +100,7 @@ def weighted_sum(
 
 
 def sorted_pairs(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The pairs of token and expert in the order of their experts, and where each one is there."""
+    """(Token, expert) pairs in order of experts, and the position of each pair in that order."""
     order = ids.flatten().sort(stable=True).indices
     places = torch.empty_like(order)
     places[order] = torch.arange(order.shape[0], device=order.device)

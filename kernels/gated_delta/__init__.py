@@ -1,1 +1,1 @@
-"""The gated delta rule: one step for decode, chunks of 64 tokens for prefill."""
+"""The gated delta rule."""

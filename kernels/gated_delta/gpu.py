@@ -1,9 +1,8 @@
-"""The gated delta rule for NVIDIA GPUs in Triton: decode token by token, prefill in chunks.
+"""The gated delta rule in Triton: decode token by token, prefill in chunks.
 
 Decode keeps a stripe of one head's state in registers and writes it back in place. Prefill is three
-kernels after the equations in `reference`: all chunks at once up to (I + A)^-1, then one chunk
-after the other through the state, then all outputs at once. Everything is float32; nothing is added
-up in an order that timing could change.
+kernels after the equations in `reference`: (I + A)^-1 of all chunks at once, then the state chunk
+by chunk, then all outputs at once. Everything is float32, added up in a fixed order.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more 
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
-    """As `reference.recurrent_gated_delta_step`; `state` [hv, dk, dv] is updated in place.
+    """As `reference.recurrent_gated_delta_step`; outputs [n, hv, dv] in float32.
 
-    Returns the outputs [n, hv, dv] in float32. Queries, keys and values may be views with gaps
-    between tokens and heads; the last axis is contiguous, and so is the whole state.
+    Queries, keys and values may have gaps between tokens and heads; the last axis and the state are
+    contiguous.
     """
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
@@ -64,9 +63,9 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """As `reference.chunked_gated_delta_`: `state` is updated in place, which has to be whole.
+    """As `reference.chunked_gated_delta_`; the state must be contiguous.
 
-    That is safe because each program of the scan reads its stripe before it writes the same one.
+    Updating in place is safe: each program of the scan reads its stripe before it writes it.
     """
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)

@@ -1,7 +1,7 @@
-"""The three kernels of the chunked gated delta rule, which `gpu` launches.
+"""The three kernels of the chunked gated delta rule, launched by `gpu`.
 
 Names follow the equations in `reference`: (I + A)^-1 turns beta V into the writes U and beta e^G K
-into the reads W of a chunk. U becomes D = U - W S once the state S before the chunk is known.
+into the reads W of a chunk. D = U - W S, with the state S before the chunk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _whole_rows(
     KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """Rows [CHUNK, BLOCK] of one head in float32; zeros where not `valid`."""
+    """Rows [CHUNK, BLOCK] of one head in float32; zeros unless `valid`."""
     column = tl.arange(0, BLOCK)[None, :]
     place = token.to(tl.int64)[:, None] * stride + column
     return tl.load(heads + place, valid[:, None] & (column < KEY_DIM), 0.0).to(tl.float32)
@@ -38,7 +38,7 @@ def unit_rows(
     KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """Rows [CHUNK, BLOCK] of one head in float32, each of length 1; zeros where not `valid`."""
+    """As `_whole_rows`, scaled to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return rows * tl.rsqrt(tl.sum(rows * rows, 1, keep_dims=True) + epsilon)
 
@@ -53,7 +53,7 @@ def inverse_lengths(
     KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """What the rows [CHUNK] of one head are multiplied by to become of length 1."""
+    """Factors [CHUNK] that scale rows of one head to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return tl.rsqrt(tl.sum(rows * rows, 1) + epsilon)
 
@@ -68,7 +68,7 @@ def row_slice(
     KEY_DIM: tl.constexpr,
     SLICE: tl.constexpr,
 ) -> tl.tensor:
-    """Numbers at .. at + SLICE of the rows of one head: [CHUNK, SLICE] in float32."""
+    """Columns at .. at + SLICE of one head's rows: [CHUNK, SLICE] in float32."""
     column = at + tl.arange(0, SLICE)[None, :]
     return tl.load(
         heads + token.to(tl.int64)[:, None] * stride + column,
@@ -89,7 +89,7 @@ def row_products(
     CHUNK: tl.constexpr,
     SLICE: tl.constexpr,
 ) -> tl.tensor:
-    """Each row of `left` times each row of `right`, as they are: [CHUNK, CHUNK]."""
+    """Each row of `left` times each row of `right`: [CHUNK, CHUNK]."""
     products = tl.zeros([CHUNK, CHUNK], tl.float32)
     for at in range(0, KEY_DIM, SLICE):
         first = row_slice(left, token, valid, left_stride, at, KEY_DIM, SLICE)
@@ -102,14 +102,14 @@ def row_products(
 def decay_sums(
     decay: tl.tensor, token: tl.tensor, valid: tl.tensor, stride: int
 ) -> tuple[tl.tensor, tl.tensor]:
-    """G_i = g_1 + .. + g_i [CHUNK] of one head, and the sum over the chunk."""
+    """G_i = g_1 + .. + g_i [CHUNK] of one head, and the chunk's total."""
     steps = tl.load(decay + token.to(tl.int64) * stride, valid, 0.0).to(tl.float32)
     return tl.cumsum(steps, 0), tl.sum(steps, 0)
 
 
 @triton.jit
 def pairwise_decay(sums: tl.tensor, kept: tl.tensor) -> tl.tensor:
-    """e^(G_i - G_j) where `kept`, else zero; masked first, for above the diagonal it overflows."""
+    """e^(G_i - G_j) if `kept`, else zero; masked first, because it overflows above the diagonal."""
     difference = sums[:, None] - sums[None, :]
     return tl.exp(tl.where(kept, difference, float("-inf")))
 
@@ -143,7 +143,7 @@ def prepare_chunks(
 ) -> None:
     """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk.
 
-    Long because a third of it are arguments; the inverse has to stay in registers for both results.
+    One function, because the inverse has to stay in registers for both results.
     """
     head = tl.program_id(1)
     place = tl.arange(0, CHUNK)

@@ -33,8 +33,7 @@ _FORGOTTEN = -40.0
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
-    """One token, or one after the other: outputs [n, hv, dv] float32; `state` is updated in
-    place."""
+    """Token by token: outputs [n, hv, dv] float32; `state` is updated in place."""
     if given.keys.shape[0] > 1:
         return torch.cat([recurrent_gated_delta_step(token, state) for token in given.split(1)])
     queries, keys, values, decay, beta = given
@@ -50,22 +49,21 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """In chunks of 64, the last one shorter: outputs [n, hv, dv] float32; `state` is updated in
-    place."""
+    """In chunks of 64: outputs [n, hv, dv] float32; `state` is updated in place."""
     outputs = [_chunk(chunk, state) for chunk in given.split(CHUNK)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The log decay g = rate softplus(step + bias) and sigmoid(beta), both [n, hv] float32.
+    """The log decay rate * softplus(step + bias) and sigmoid(beta), both [n, hv] float32.
 
-    `step` and `beta` [n, hv] are what a layer projects; `rate` < 0 and `bias` [hv] are float32.
+    `step` and `beta` [n, hv] are a layer's projections; `rate` < 0 and `bias` [hv] are float32.
     """
     return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float())
 
 
 def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
-    """The outputs of one chunk of C tokens; inside, heads come first."""
+    """The outputs of one chunk; inside, heads come first."""
     queries, keys, values, decay, beta = given
     copies = state.shape[0] // keys.shape[1]
     queries, keys = _unit_queries(queries), _unit(keys)
@@ -84,10 +82,9 @@ def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def _solve(lower: Tensor, errors: Tensor) -> Tensor:
-    """D in (I + strictly lower part) D = errors; what is on and above the diagonal is not read.
+    """D in (I + strictly lower part) D = errors; the rest of the matrix is not read.
 
-    Solved as D^T (I + ..)^T = errors^T: the columns that the solver works on are rows here, and
-    nothing has to be copied into its order and back.
+    Solved as D^T (I + ..)^T = errors^T, which spares the solver's copies into column order.
     """
     solution: Tensor = torch.linalg.solve_triangular(
         lower.mT, errors.mT, upper=True, left=False, unitriangular=True
@@ -100,7 +97,7 @@ def _unit_queries(queries: Tensor) -> Tensor:
 
 
 def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:
-    """Vectors [n, heads, d] of the same `length` as [heads, n, d] in float32."""
+    """Vectors [n, heads, d] scaled to `length`, as [heads, n, d] in float32."""
     vectors = vectors.float().transpose(0, 1)
     squared = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).square_()
     factors = squared.add_(_EPSILON).rsqrt_().mul_(length)
@@ -109,7 +106,7 @@ def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:
 
 
 def _unit_rows(vectors: Tensor) -> Tensor:
-    """Vectors [1, heads, d] of length 1 as [heads, 1, d] in float32."""
+    """Vectors [1, heads, d] scaled to length 1, as [heads, 1, d] in float32."""
     vectors = vectors.float().transpose(0, 1)
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / torch.hypot(length, _constant(_EPSILON**0.5, vectors.device))
@@ -121,5 +118,5 @@ def _constant(value: float, device: torch.device) -> Tensor:
 
 
 def _each(heads: Tensor, copies: int) -> Tensor:
-    """The key heads [hk, ..] once for each value head."""
+    """Repeat the key heads [hk, ..] for each value head."""
     return heads if copies == 1 else heads.repeat_interleave(copies, 0)

@@ -1,1 +1,1 @@
-"""y = x W^T (+ b): weight matrices, in the format that one kernel or another reads fastest."""
+"""y = x W^T (+ b), with weight matrices in the format that reads fastest."""

@@ -1,10 +1,9 @@
-"""Matrices in oneDNN's own layout, which a processor reads faster than rows of [outputs, inputs].
+"""Matrices packed by oneDNN, which a processor reads faster than [outputs, inputs].
 
-The layout is chosen for one row, because generating waits for memory; longer inputs go through the
-same packed copy in slices of `rows`. On an AMD Zen 5, 512 rows at once run at 352 GFLOP/s in a copy
-packed for one row and at 946 in slices of 64; other processors have other best sizes, so the size
-is measured (kernels.dispatch) and not written here. A matrix that never sees a single row is packed
-for many, and takes all of them at once: no slices have to be laid beside each other.
+They are packed for one row, because generating waits for memory; longer inputs go through the same
+copy in slices of `rows`. The best slice differs by processor (on an AMD Zen 5, 512 rows reach 352
+GFLOP/s at once and 946 in slices of 64), so it is measured (`probe`). A matrix that never sees a
+single row is packed for many.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ def can_pack(dtype: torch.dtype) -> bool:
 
 
 class PackedMatrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) as an opaque copy of the weight and its bias."""
+    """A `Matrix` as an opaque copy of the weight, and its bias."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int | None) -> None:
-        """Slices have `rows` rows; with None there are none, and few rows are slow."""
+        """With None for `rows` there are no slices, and few rows are slow."""
         usual = _MANY if rows is None else 1
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, usual)
         self._bias = bias
@@ -42,7 +41,6 @@ class PackedMatrix(Matrix):
         self.num_bytes = weight.nbytes + (bias.nbytes if bias is not None else 0)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`; slices have `rows` rows, the last what is left."""
         if self._rows is None or inputs.shape[0] <= self._rows:
             return self._multiply(inputs)
         return torch.cat([self._multiply(block) for block in torch.split(inputs, self._rows)])
@@ -55,7 +53,7 @@ class PackedMatrix(Matrix):
 
 
 class PackedFormat(PlainFormat):
-    """Weights in their own type, packed; matrices take `rows` rows at once, or all there are."""
+    """Packed weights in their own type."""
 
     is_plain = False
 
@@ -85,10 +83,10 @@ Clock = Callable[[], float]
 
 
 def keeps_up(product: Product, plain: Product, clock: Clock = time.perf_counter) -> bool:
-    """Whether `product` takes at most MARGIN times as long as `plain`, by the best of some rounds.
+    """Whether `product` takes at most MARGIN times as long as `plain`, by the best round.
 
-    Ends with the first round that shows it, in a millisecond or so. On a busy machine there may be
-    more: three for each number of rows, and others within GIVEN_UP_S.
+    Stops at the first round that shows it, about a millisecond; else after three rounds for each
+    number of rows, and more within GIVEN_UP_S.
     """
     # What is made once, at the first call, is no part of a product.
     product(1), plain(1)

@@ -1,13 +1,11 @@
-"""y = x W^T with W in 8 or 4 bits for NVIDIA GPUs in Triton, for 1 to 16 rows; and W in full.
+"""y = x W^T with 8 or 4-bit W in Triton, for 1 to 16 rows; and dequantising W.
 
-Whole numbers up to 127 are exact in bfloat16, so the tensor cores multiply them as they are, and
-the scale comes after the sum: nothing is rounded on the way but the sums. A row's bits depend on
-nothing but the row. For more rows a caller dequantises and multiplies.
+Integers up to 127 are exact in bfloat16, so tensor cores multiply them, and the scale is applied to
+the sum. A row's bits depend on nothing but the row. With more rows the caller dequantises.
 
-The numbers are those of `int8` and `int4`, the layout of the 4-bit ones is this module's own.
-Groups of one row that follow each other share bytes: byte j of a pair holds number j of the even
-group in its low half, of the odd group in its high half. So both halves of a tile are runs of
-neighbouring inputs and nothing has to be interleaved.
+In the 4-bit layout two neighbouring groups of a row share bytes: byte j of a pair holds number j of
+the even group in its low half and of the odd group in its high half, so both halves of a tile are
+contiguous inputs.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class Int8Weight:
         return int8_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        """Some rows [outputs, num_inputs] in `dtype`, with no other temporary."""
+        """Some rows [outputs, num_inputs] in `dtype`, without other temporaries."""
         values, scale = self.values[outputs], self.scale[outputs, None]
         room = torch.empty(values.shape, dtype=dtype, device=values.device)
         return torch.mul(values, scale, out=room)
@@ -60,10 +58,10 @@ class Int8Weight:
 
 @dataclass(frozen=True, slots=True)
 class Int4Weight:
-    """[num_outputs, num_inputs] numbers of 4 bits: w = (q - 8) * scale + offset.
+    """w = (q - 8) * scale + offset, [num_outputs, num_inputs].
 
-    `pairs` [num_outputs, ceil(groups / 2), GROUP] uint8 as the module says; `scales` [num_outputs,
-    groups, 2] bfloat16 with the scale and the offset of each group.
+    `pairs` [num_outputs, ceil(groups / 2), GROUP] uint8; `scales` [num_outputs, groups, 2]
+    bfloat16: scale and offset of each group.
     """
 
     pairs: Tensor
@@ -78,14 +76,14 @@ class Int4Weight:
         return self.pairs.nbytes + self.scales.nbytes
 
     def aligned(self, inputs: Tensor) -> Tensor:
-        """Rows as wide as the weight, which has whole groups: zeros behind them where not."""
+        """Rows padded with zeros to whole groups."""
         return in_whole_groups(inputs)
 
     def times(self, inputs: Tensor) -> Tensor:
         return int4_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        """Some rows [outputs, num_inputs] in `dtype`, with no other temporary."""
+        """Some rows [outputs, num_inputs] in `dtype`, without other temporaries."""
         return dequantise_int4(Int4Weight(self.pairs[outputs], self.scales[outputs]), dtype)
 
 
@@ -99,10 +97,7 @@ def pack_int4(halves: Tensor, scales: Tensor) -> Int4Weight:
 
 
 def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
-    """[n, num_inputs] -> [n, num_outputs] in the type of `inputs`, for n <= 16.
-
-    More rows raise ValueError.
-    """
+    """[n, num_inputs] -> [n, num_outputs] in the type of `inputs`; raises ValueError if n > 16."""
     assert weight.values.is_contiguous() and weight.scale.is_contiguous()
     outputs = _outputs(inputs, weight.shape)
     _int8_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
@@ -123,7 +118,7 @@ def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
 
 
 def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
-    """As `int8_linear`, with the weight in groups of 4-bit numbers."""
+    """As `int8_linear`, with 4-bit groups."""
     outputs = _outputs(inputs, weight.shape)
     _int4_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,
@@ -144,7 +139,7 @@ def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
 
 
 def dequantise_int4(weight: Int4Weight, dtype: torch.dtype) -> Tensor:
-    """The whole weight [num_outputs, num_inputs] in `dtype`, with no other temporary."""
+    """The weight [num_outputs, num_inputs] in `dtype`, without other temporaries."""
     num_outputs, num_inputs = weight.shape
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.pairs.device)
     _dequantise_int4[(triton.cdiv(num_outputs, _OUTPUTS), weight.pairs.shape[1])](

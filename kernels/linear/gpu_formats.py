@@ -1,8 +1,7 @@
-"""Matrices of 8 and 4 bits on an NVIDIA GPU, and whether its products of them can be trusted.
+"""8 and 4-bit matrices on an NVIDIA GPU, and whether its integer products can be trusted.
 
-Up to MAX_ROWS rows go through Triton's products of integers, which read each weight once. More go
-through floats, some megabytes of outputs at a time. What is kept of a weight, on disk too, is what
-every other backend keeps of it.
+Up to MAX_ROWS rows use Triton's integer products, more go through floats, some megabytes of outputs
+at a time. Stored weights are the same as on every other backend.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class GpuMatrix(Matrix):
             self._fill(result, inputs)
 
     def _fill(self, result: Tensor, inputs: Tensor) -> None:
-        """Through floats, in blocks whose size depends on nothing but the weight."""
+        """Multiply as floats, in blocks whose size depends on the weight alone."""
         num_outputs, num_inputs = self.weight.shape
         inputs = self.weight.aligned(inputs)
         step = max(1, _FLOATS // num_inputs)
@@ -84,10 +83,7 @@ class GpuInt4Format(Int4Format):
 
 @cache
 def multiplies_integers(device: torch.device) -> bool:
-    """Whether the products of integers compile on `device` and give what they should.
-
-    Else the log says once what is wrong.
-    """
+    """Whether integer products compile on `device` and are right; if not, the log says once why."""
     try:
         wrong = next((name for name, right in _trials(device) if not right), None)
     except Exception as error:
@@ -98,7 +94,7 @@ def multiplies_integers(device: torch.device) -> bool:
 
 
 def _trials(device: torch.device) -> Iterator[tuple[str, bool]]:
-    """What was multiplied, and whether it is what plain torch gives, twice to the same bits.
+    """Each product, and whether it agrees with plain torch twice, to the same bits.
 
     The sizes end inside a tile, a group and a pair of groups; the rows go either way.
     """

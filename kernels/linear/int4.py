@@ -1,10 +1,10 @@
-"""Matrices of 4-bit integers in groups of 32 inputs, each group with a scale and an offset.
+"""Matrices of 4-bit integers in groups of 32 inputs, each with a scale and an offset.
 
     W[o, i] = (q[o, i] - 8) s[o, g] + m[o, g],  q in 0 .. 15,  g = i // 32
 
-A few rows go through torch's own product of packed int4 values, which waits for memory alone. More
-rows go through floats, turned out a block at a time: at 512 rows the int4 product takes four
-times as long (46 against 12 ms for 7168 outputs of 1024 inputs on an Intel Xeon with AMX).
+A few rows use torch's packed int4 product, which waits for memory alone. More go through floats, a
+block at a time: at 512 rows the int4 product is four times slower (46 against 12 ms for 7168
+outputs of 1024 inputs on an Intel Xeon with AMX).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _FLOATS = 2**20  # numbers turned into floats at a time, for a GEMM
 
 
 def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Floats [outputs, inputs], whole groups -> uint8 [outputs, inputs], bfloat16
-    [outputs, groups, 2] with the scale and the offset of each group.
+    """Floats [outputs, inputs] in whole groups -> uint8 [outputs, inputs], and bfloat16 [outputs,
+    groups, 2]: scale and offset.
 
-    Numbers are rounded on the scale as it is stored, so that its own rounding adds no error.
+    Numbers are rounded with the stored scale, so that its own rounding adds no error.
     """
     groups = weight.float().unflatten(1, (-1, GROUP))
     low, high = groups.amin(2), groups.amax(2)
@@ -57,13 +57,10 @@ def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
 
 
 class PackedInt4Matrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) in torch's packed int4 layout, for bfloat16."""
+    """A `Matrix` in torch's packed int4 layout, for bfloat16."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """`values` two int4 values a byte (`halve`), `scales` as `quantise_groups` gives them.
-
-        Only where `multiplies_int4`.
-        """
+        """`values` of `halve`, `scales` of `quantise_groups`. Needs `multiplies_int4`."""
         found = lanes()
         assert found is not None, "torch's int4 layout is not known here"
         self._lanes = found
@@ -105,10 +102,10 @@ class PackedInt4Matrix(Matrix):
 
 
 class DequantisingInt4Matrix(Matrix):
-    """A `Matrix` that turns int4 values into floats at every call, for any type and processor."""
+    """A `Matrix` that dequantises at every call, for any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """`values` two int4 values a byte, `scales` as `quantise_groups` gives them."""
+        """`values` as `halve` packs them, `scales` of `quantise_groups`."""
         self._halves, self._scales, self._bias = values, scales, bias
         self.num_bytes = sum(each.nbytes for each in (values, scales, bias) if each is not None)
 
@@ -125,7 +122,7 @@ class DequantisingInt4Matrix(Matrix):
 
 
 class Int4Format:
-    """Weights as 4-bit integers, in torch's layout for products if `packed`."""
+    """4-bit weights, in torch's layout for products if `packed`."""
 
     is_plain = False
     quantises = True
@@ -144,7 +141,7 @@ class Int4Format:
 
     @staticmethod
     def allot(weight: Tensor) -> QuantisedTensors:
-        """Room for what is held of a weight: two values a byte, and scales with their offsets."""
+        """Space for a stored weight: two values a byte, and scales with offsets."""
         outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
         halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
         return halves, room((outputs, groups, 2), torch.bfloat16, weight.device)
@@ -152,7 +149,7 @@ class Int4Format:
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """As `WeightFormat`: the same integers, scales in bfloat16, where groups can be cut."""
+        """The same integers, with scales in bfloat16, if the groups can be divided."""
         if group % GROUP or values.shape[1] % GROUP:
             return None
         offsets = torch.zeros_like(scales) if zeros is None else zeros.float() * -scales
@@ -173,7 +170,7 @@ class Int4Format:
 
 
 def halve(values: Tensor) -> Tensor:
-    """uint8 [outputs, inputs] -> [outputs, inputs / 2], every second value in the upper half."""
+    """uint8 [outputs, inputs] -> [outputs, inputs / 2], odd values in the upper half."""
     return values[:, 0::2] | (values[:, 1::2] << 4)
 
 
@@ -183,8 +180,7 @@ def unhalve(halves: Tensor) -> Tensor:
 
 
 def multiplies_int4() -> bool:
-    """Whether torch has an int4 product for this processor whose layout is known, and
-    that is no slower than the way through floats."""
+    """Whether torch has an int4 product here of known layout that is no slower than floats."""
     return lanes() is not None and _is_fast()
 
 
@@ -195,7 +191,7 @@ def _is_fast() -> bool:
 
 
 def _products() -> tuple[Product, Product]:
-    """What is compared in speed: the int4 product, and the one of floats beside it."""
+    """The int4 product, and the float product it is compared with in speed."""
     values, scales = Int4Format(packed=True).quantise(torch.ones(OUTPUTS, INPUTS))
     inputs = torch.ones(max(ROWS), INPUTS, dtype=torch.bfloat16)
     matrices = (
@@ -208,7 +204,7 @@ def _products() -> tuple[Product, Product]:
 
 @cache
 def lanes() -> int | None:
-    """How many outputs lie together in torch's int4 layout here; None where that isn't known."""
+    """Outputs interleaved in torch's int4 layout; None if unknown."""
     generator = torch.Generator().manual_seed(0)
     values = torch.randint(0, 16, (_LANES[0] * 2, 2 * GROUP), generator=generator)
     values = values.to(torch.uint8)
@@ -226,7 +222,7 @@ def lanes() -> int | None:
 
 
 def _pack(halves: Tensor) -> Tensor:
-    """Int4 values [outputs, inputs / 2] in torch's layout for products, of the same size."""
+    """Int4 values [outputs, inputs / 2] in torch's layout, of the same size."""
     packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
         unhalve(halves).to(torch.int32), 1
     )
@@ -236,7 +232,7 @@ def _pack(halves: Tensor) -> Tensor:
 def _unpack(packed: Tensor, scales: Tensor, count: int) -> Tensor:
     """Packed int4 values and scales [groups, outputs, 2] -> bfloat16 [inputs, outputs].
 
-    Of `count` outputs that lie together the first half is in the lower halves of bytes.
+    Of `count` interleaved outputs the first half is in the lower halves of bytes.
     """
     groups, outputs, _ = scales.shape
     num_inputs, half = groups * GROUP, count // 2
@@ -254,7 +250,7 @@ def _unpack(packed: Tensor, scales: Tensor, count: int) -> Tensor:
 
 
 def in_whole_groups(rows: Tensor) -> Tensor:
-    """[n, inputs] filled up with zeros to a multiple of GROUP inputs."""
+    """[n, inputs] padded with zeros to a multiple of GROUP inputs."""
     missing = -rows.shape[1] % GROUP
     return F.pad(rows, (0, missing)) if missing else rows
 

@@ -1,5 +1,5 @@
 /* Few rows through a matrix of 4-bit integers in groups, without packing it. */
-#include "linear/few.h"
+#include "linear/many.h"
 #include "linear/groups.h"
 
 #define TOGETHER (BYTES / HALF) /* groups multiplied at once; each has four sums of an output */
@@ -128,8 +128,8 @@ INLINE void sixteen_outputs(const struct few *all, long output, long row, int ro
             (const uint8_t *)given->weight + (output + smaller(each, left - 1)) * groups * HALF;
     for (long group = 0; group < groups; group += TOGETHER) {
         if (group % COLUMN == 0) {
-            pack_pairs(pairs_of + group, left, groups, smaller(COLUMN, groups - group),
-                       (char *)pairs.of, sizeof *pairs.of);
+            pack_scales(pairs_of + group, left, groups, smaller(COLUMN, groups - group),
+                        (char *)pairs.of, sizeof *pairs.of);
             for (long each = COLUMN; each < 2 * COLUMN; each++)
                 __builtin_prefetch(pairs_of + each * groups + group, 0, 2);
         }

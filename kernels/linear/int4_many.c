@@ -1,7 +1,7 @@
 /* Many rows through a matrix of 4-bit integers in groups: as integers, with a scale and an offset
  * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are
  * packed. */
-#include "linear/few.h"
+#include "linear/many.h"
 #include "linear/groups.h"
 
 #define GROUP_WORDS (GROUP / 4)
@@ -39,8 +39,8 @@ static void pack_groups(const struct many *all, long output, long start, long wo
             pack_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
                      to + group * GROUP_BYTES);
         for (long group = 0; group < count; group += COLUMN)
-            pack_pairs(pairs + group, rows, groups, smaller(COLUMN, count - group),
-                       to + group * GROUP_BYTES + GROUP_WORDS * STEP, GROUP_BYTES);
+            pack_scales(pairs + group, rows, groups, smaller(COLUMN, count - group),
+                        to + group * GROUP_BYTES + GROUP_WORDS * STEP, GROUP_BYTES);
     }
 }
 

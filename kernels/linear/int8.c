@@ -1,6 +1,6 @@
 /* A few rows through a matrix of 8-bit integers with a scale for each output; and turning rows into
  * such integers. */
-#include "linear/bytes.h"
+#include "linear/product.h"
 
 #define SMALLEST 1e-30f /* instead of zero as the scale of a row */
 

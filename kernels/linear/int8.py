@@ -2,11 +2,10 @@
 
     W[o, i] = s_o q[o, i],  q in -127 .. 127;  x[n, i] ~ t_n p[n, i];  y = t_n s_o sum_i p q
 
-The sum is exact in int32. Scales of the inputs are per row, never per tensor: a later token must
-not change an earlier one. oneDNN is given inputs without a sign, p + 128 with a zero point of 128:
-for signed ones it has nothing but its reference code on processors without AMX, 0.2 GOP/s where
-these reach 490. Where it has no exact product of full 8-bit numbers (without VNNI it adds pairs in
-16 bits, which overflow), or a slow one, integers are turned into floats instead.
+The sum is exact in int32. Input scales are per row, so that a later token can't change an earlier
+one. oneDNN gets unsigned inputs, p + 128: without AMX it has only reference code for signed ones
+(0.2 instead of 490 GOP/s). Integers become floats if the processor has no exact product (without
+VNNI oneDNN adds pairs in 16 bits, which overflow) or a slow one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ZERO_POINT = 128
 
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Floats [outputs, inputs] -> int8 of the same shape and float32 scales [outputs, 1]."""
+    """Floats [outputs, inputs] -> int8 and float32 scales [outputs, 1]."""
     values = room(weight.shape, torch.int8, weight.device)
     scales = torch.empty(weight.shape[0], 1, device=weight.device)
     rows = max(1, _BLOCK // max(1, weight.shape[1]))
@@ -39,7 +38,7 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Floats [n, inputs] -> int8 of the same shape and the scale of each row [n, 1] float32."""
+    """Floats [n, inputs] -> int8 and the scale of each row [n, 1] float32."""
     floats = inputs.to(torch.float32, copy=True)
     # Two passes: torch's norm for the largest number takes six times as long over 512 rows.
     # By a tensor: by a number a GPU multiplies with its inverse, which rounds otherwise.
@@ -52,7 +51,7 @@ class IntegerMatrix(Matrix):
     """A `Matrix` (kernels.linear.reference) in oneDNN's layout for integers."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
-        """int8 `values` [outputs, inputs], `scales` [outputs, 1]; `rows` are taken at once."""
+        """int8 `values` [outputs, inputs], `scales` [outputs, 1]; `rows` multiplied at once."""
         self._packed = torch.ops.onednn.qlinear_prepack(values, [1, values.shape[1]])
         self._scales = scales.flatten()
         self._zeros = torch.zeros(values.shape[0], dtype=torch.int32)
@@ -61,7 +60,6 @@ class IntegerMatrix(Matrix):
         self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`; slices have `rows` rows, the last what is left."""
         if inputs.shape[0] <= self._rows:
             return self._multiply(inputs).to(inputs.dtype)
         outputs = inputs.new_empty(inputs.shape[0], self._scales.shape[0])
@@ -79,7 +77,7 @@ class IntegerMatrix(Matrix):
 
 
 class DequantisedMatrix(Matrix):
-    """A `Matrix` that turns its integers into floats at every call, a block at a time."""
+    """A `Matrix` that dequantises at every call, a block at a time."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         """int8 `values` [outputs, inputs] and `scales` [outputs, 1]."""
@@ -99,7 +97,7 @@ class DequantisedMatrix(Matrix):
 
 
 class Int8Format:
-    """Weights as 8-bit integers, multiplied in slices of `rows` rows; None: turned into floats."""
+    """8-bit weights, multiplied in slices of `rows` rows, or as floats if None."""
 
     is_plain = False
     quantises = True
@@ -128,8 +126,7 @@ class Int8Format:
 
 @cache
 def multiplies_integers() -> bool:
-    """Whether this processor's oneDNN multiplies 8-bit numbers of any size, exactly and no slower
-    than plain torch. Tried out once, in some milliseconds."""
+    """Whether oneDNN multiplies all 8-bit numbers here exactly, and no slower than plain torch."""
     return torch.backends.mkldnn.is_available() and _is_exact() and keeps_up(*_products())
 
 
@@ -148,7 +145,7 @@ def _is_exact() -> bool:
 
 
 def _products() -> tuple[Product, Product]:
-    """What is compared in speed: the product of integers, and the one of floats beside it."""
+    """The integer product, and the float product it is compared with in speed."""
     values = torch.ones(OUTPUTS, INPUTS, dtype=torch.int8)
     scales = torch.ones(OUTPUTS, 1)
     matrices = (

@@ -1,6 +1,5 @@
 /* Few rows through a matrix of 8-bit integers, without packing it. */
-#include "linear/bytes.h"
-#include "linear/few.h"
+#include "linear/many.h"
 
 /* The rows as integers [rows, inputs], what sums of each are too large by, and its scale. */
 struct few {

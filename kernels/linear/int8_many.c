@@ -1,5 +1,5 @@
 /* Many rows through a matrix of 8-bit integers. */
-#include "linear/few.h"
+#include "linear/many.h"
 
 static void pack_bytes(const struct many *all, long output, long start, long words, char *to) {
     pack_columns(all, output, start, words, NULL, to);

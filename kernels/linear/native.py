@@ -1,8 +1,7 @@
-"""Matrices as they were kept, row by row, for the compiled kernels.
+"""Matrices of the compiled kernels, as stored.
 
-One copy serves both ways. A generated token reads the weight once and nothing else (GEMV). The rows
-of a prompt go through blocks of it that are packed as they go (GEMM); their bits
-depend on nothing but the row itself, however many share a call.
+A generated token reads the weight once (GEMV). A prompt's rows go through blocks packed on the way
+(GEMM); a row's bits depend on nothing but the row.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ _LONGEST_SUM = 2**16
 
 
 class NativeMatrix(Matrix):
-    """What the three have in common: two compiled products, of steps and of many rows.
-
-    `kernel` names the first; `compiled` says whether many rows go through the library's, `widened`
-    whether as float32.
+    """Base of the three matrices. `kernel` names the product of a step; `compiled`: many rows use
+    the library, too, `widened` as float32.
     """
 
     # Rows of inputs are filled up with zeros to a multiple of this.
@@ -50,7 +47,7 @@ class NativeMatrix(Matrix):
         scales: Tensor | None,
         bias: Tensor | None,
     ) -> None:
-        """`shape`: outputs, and inputs with those that fill up a row."""
+        """`shape`: outputs, and inputs including padding."""
         self._library, self.kernel, self.shape = library, kernel, shape
         self._of_steps: Kernel = getattr(library, kernel)
         self._of_many: Kernel = getattr(library, f"{kernel}_many")
@@ -82,7 +79,7 @@ class NativeMatrix(Matrix):
             result.copy_(self._otherwise(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """As `Matrix`: rows of weights are outputs, and lie one behind the other."""
+        """As `Matrix`: weights are stored output by output."""
         found = copy(self)
         found.shape = min(num_outputs, self.shape[0]), self.shape[1]
         found.weight = self.weight[:num_outputs]
@@ -91,7 +88,7 @@ class NativeMatrix(Matrix):
         return found
 
     def _takes(self, inputs: Tensor) -> bool:
-        """Whether there are rows of the right width, all of one type that kernels read."""
+        """Whether the rows have the right width and one type that kernels read."""
         filled = 0 <= self.shape[1] - inputs.shape[1] < self._filled_up_to
         alike = self.bias is None or self.bias.dtype == inputs.dtype
         return filled and inputs.numel() > 0 and alike and inputs.dtype in TYPES
@@ -127,7 +124,7 @@ class NativeBfloatMatrix(NativeMatrix):
 
 
 class NativeIntegerMatrix(NativeMatrix):
-    """A `Matrix` of 8-bit integers with a scale for each row."""
+    """A `Matrix` of 8-bit integers, one scale a row."""
 
     def __init__(
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None

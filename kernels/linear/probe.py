@@ -1,7 +1,6 @@
-"""What this processor is fastest with, validated out in a moment.
+"""Measures what is fastest on this processor.
 
-The answers change bits, so whoever asks keeps them: a second answer would make a stranger of every
-context that was read under the first.
+The answers change bits, so callers remember them: another answer would invalidate stored contexts.
 """
 
 from __future__ import annotations
@@ -43,10 +42,9 @@ T = TypeVar("T")
 def best_rows(
     dtype: torch.dtype, integers: str | None = None, clock: Clock = time.perf_counter
 ) -> int:
-    """The choice by which 512 rows go fastest through a packed matrix, by the best of its rounds.
+    """The slice size with which 512 rows of `dtype` are fastest, by its best round.
 
-    The choices take turns within a round, so that a busy moment hits all of them. int4 has no
-    slices of rows: what is best for `dtype` serves its exact matrices.
+    The choices alternate within a round, so that a busy moment hits all of them.
     """
     as_integers = integers == "int8" and multiplies_integers()
     inputs, weight = torch.ones(_ROWS, _SHAPE[1], dtype=dtype), torch.ones(_SHAPE, dtype=dtype)
@@ -61,9 +59,8 @@ def best_rows(
 
 
 def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
-    """How this processor multiplies many rows of bfloat16 fastest, by the best of some rounds.
-
-    Within a tenth the library's own products are preferred, whose rows can share a call.
+    """The fastest product of many bfloat16 rows. The library's is preferred within a tenth: its
+    rows can share a call.
     """
     inputs = torch.ones(_ROWS, _SHAPE[1], dtype=torch.bfloat16)
     weight = torch.ones(_SHAPE, dtype=torch.bfloat16)
@@ -80,10 +77,7 @@ def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
 def faster_float(
     formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
 ) -> torch.dtype:
-    """The type that generates and reads sooner, with one large matrix in the format of each.
-
-    A larger type has to be clearly faster than a smaller one.
-    """
+    """The type that is faster with one large matrix. A larger type has to be clearly faster."""
     matrices = {dtype: _large(dtype, held) for dtype, held in formats.items()}
     seconds = dict.fromkeys(matrices, float("inf"))
     for dtype, matrix in _in_turns(matrices):
@@ -96,7 +90,7 @@ def faster_float(
 
 
 def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
-    """Each choice once in every round: one round, and others while there is time."""
+    """Time each choice once a round: one round, and more while there is time."""
     began = time.monotonic()
     for number in range(_ROUNDS):
         for choice, matrix in matrices.items():

@@ -1,8 +1,4 @@
-"""Linear maps in plain torch, and what a weight matrix offers whatever format it is held in.
-
-Knows the arithmetic only: which format reads fastest on a device is cpu.py's, int8.py's, int4.py's
-and gpu.py's.
-"""
+"""Linear maps in plain torch, and the interface of weight matrices in every format."""
 
 from __future__ import annotations
 
@@ -19,10 +15,10 @@ QuantisedTensors = tuple[Tensor, ...]
 
 
 class Matrix(Protocol):
-    """A weight matrix W [outputs, inputs], with its bias if it has one, ready to be applied.
+    """A weight matrix W [outputs, inputs], and its bias if it has one, ready to be applied.
 
-    The same number of rows gives the same bits: no choice depends on anything but shapes.
-    Prompts call it, tokens that are generated `step`, which may be faster and round otherwise.
+    The same number of rows gives the same bits. Prompts call it, generated tokens `step`, which may
+    be faster and round otherwise.
     """
 
     num_bytes: int
@@ -36,20 +32,19 @@ class Matrix(Protocol):
         return self(inputs)
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
-        """Either of them into `result` [n, outputs], whose rows may be further apart."""
+        """Write either product into `result` [n, outputs], whose rows may have gaps."""
         result.copy_(self.step(inputs) if is_step else self(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """The matrix of so many of its outputs, or of more, over the same memory."""
+        """The matrix of at least the first `outputs` outputs, sharing memory."""
         return self
 
 
 class WeightFormat(Protocol):
-    """How the weights of a model are held: taken one by one as they are read, then packed.
+    """How weights are stored: quantised tensor by tensor, then packed.
 
-    Two steps, because maps of the same inputs are prepacked as one, and the floats of the first
-    should be gone when those of the last are read. `is_plain`: what is held and what is
-    prepacked is the weight itself. `quantises`: it is rounded to a few levels.
+    Two steps, because maps of the same inputs are packed as one matrix after the floats of each are
+    freed. `is_plain`: the stored and the packed form are the weight itself.
     """
 
     @property
@@ -59,30 +54,31 @@ class WeightFormat(Protocol):
     def quantises(self) -> bool: ...
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
-        """What is held of the rows `weight` [outputs, inputs]; rows don't depend on each other."""
+        """The stored form of `weight` [outputs, inputs]; rows are independent."""
         ...
 
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """What is held of weights (values - zeros) * scales; None where the format has no room.
+        """The stored form of published integers, (values - zeros) * scales; None if not
+        representable.
 
         `values` int8 [outputs, inputs] in -8 .. 7, `scales` float32 and `zeros` int8 [outputs,
-        groups] for groups of `group` inputs.
+        groups], each group `group` inputs.
         """
         ...
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """The matrix of what was kept; `kept` is not needed any more."""
+        """The matrix of stored tensors; `kept` is not needed any more."""
         ...
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """Bytes that a weight of this shape takes, which would be `dtype` if it was plain."""
+        """Bytes of a weight of this shape; `dtype` is its type if plain."""
         ...
 
 
 class PlainMatrix(Matrix):
-    """The weight as published, [outputs, inputs], applied by torch's own choice of kernel."""
+    """The weight as published, multiplied by torch."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight = weight
@@ -115,7 +111,7 @@ class PlainFormat:
 
 
 class StackedMatrix(Matrix):
-    """Matrices of the same inputs as one, their outputs one after the other."""
+    """Matrices of the same inputs as one, their outputs concatenated."""
 
     def __init__(self, matrices: list[Matrix], widths: list[int]) -> None:
         self._matrices, self._widths = matrices, widths
@@ -155,12 +151,11 @@ those of steps of bfloat16, or all."""
 
 @dataclass(frozen=True, slots=True)
 class WeightFormats:
-    """How a model's matrices are held: those that may be quantised, and those that stay exact.
+    """The formats of a model's matrices: `usual` may be quantised, `exact` never.
 
-    `exact` matrices are those of vision towers, which see many rows at once and never one.
-    `rows_from_file`: tables of which rows are looked up stay in their file; a packed output head
-    can't serve as one, so the table would be in memory twice. `exact_invariant`, if not None, holds
-    the exact matrices that tokens go through, where `exact` is not batch invariant.
+    Vision towers are exact: they never see a single row. `rows_from_file`: embedding tables stay in
+    their file, because a packed output head can't serve as one. `exact_invariant`, if not None,
+    holds exact matrices that tokens go through, for when `exact` is not batch invariant.
     """
 
     usual: WeightFormat
@@ -170,7 +165,6 @@ class WeightFormats:
     exact_invariant: WeightFormat | None = None
 
     def of(self, exact: bool) -> WeightFormat:
-        """The format of a matrix that stays exact, or of another."""
         return self.exact if exact else self.usual
 
 

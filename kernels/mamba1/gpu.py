@@ -1,8 +1,7 @@
-"""The selective scan of Mamba-1 for NVIDIA GPUs in Triton: token after token, decode and prefill.
+"""The selective scan of Mamba-1 in Triton, token by token.
 
-A program keeps the states of some channels in registers while the tokens go by, and writes them
-back in place. So a run has the bits of its tokens one by one. Everything is float32; nothing is
-added up in an order that timing could change.
+A program keeps the states of some channels in registers and writes them back in place, so many
+tokens have the bits of single steps. Everything is float32, added up in a fixed order.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ _CHANNELS = 32  # of one program: a run is a chain of tokens, so more programs a
 
 
 def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """As `reference.mamba1_run_`, and as `reference.mamba1_step` for one token.
+    """As `reference.mamba1_run_` and `reference.mamba1_step`.
 
-    Inputs, B, C and steps may be views with gaps between tokens; rates and state are contiguous.
+    Inputs, B, C and steps may have gaps between tokens; rates and state are contiguous.
     """
     inputs, b, c, steps, rate, skip = given
     assert state.is_contiguous() and rate.is_contiguous() and dense_rows(inputs, b, c, steps)

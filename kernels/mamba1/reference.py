@@ -1,13 +1,12 @@
 """The selective scan of Mamba-1 in plain torch (Gu and Dao 2023, arXiv:2312.00752).
 
-Per channel, with an input x, a time step d > 0, rates A [N] < 0 and a skip D; B and C [N] are all
-channels':
+Per channel, with an input x, a time step d > 0, rates A [N] < 0 and a skip D; B and C [N] are
+shared by all channels:
 
     s <- e^(d A) s + d x B;  y = C s + D x
 
-All arithmetic and the state are float32. Shapes: x [n, channels]; B and C [n, N]; d [n, channels];
-A [N, channels]; D [channels]; state [N, channels], which has channels last because they lie beside
-each other in all the others.
+All float32. Shapes: x and d [n, channels]; B and C [n, N]; A [N, channels]; D [channels]; state [N,
+channels], channels last as everywhere.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ _FORGOTTEN = -40.0
 
 
 def mamba1_step(given: SpaceInputs, state: Tensor) -> Tensor:
-    """One token, or one after the other: outputs [n, channels] float32; `state` is updated in
-    place."""
+    """Token by token: outputs [n, channels] float32; `state` is updated in place."""
     if given.inputs.shape[0] > 1:
         return torch.cat([mamba1_step(token, state) for token in given.split(1)])
     inputs, b, c, steps, rate, skip = given
@@ -34,10 +32,8 @@ def mamba1_step(given: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """Token after token: outputs [n, channels] float32; `state` is updated in place.
-
-    There is no dual form as of Mamba-2: a channel has as many rates as states, so a chunk would be
-    a product of its own for each of them.
+    """As `mamba1_step`. No dual form as in Mamba-2: with a rate for each state, a chunk would need
+    a product for each.
     """
     inputs = given.inputs
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)

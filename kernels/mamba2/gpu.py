@@ -1,8 +1,7 @@
-"""The state space of Mamba-2 for NVIDIA GPUs in Triton: token after token, for decode and prefill.
+"""The state space of Mamba-2 in Triton, token by token.
 
-A program keeps some rows of one head's state in registers while the tokens go by, and writes them
-back in place. So a run has the bits of its tokens one by one. Everything is float32; nothing is
-added up in an order that timing could change.
+A program keeps some rows of one head's state in registers and writes them back in place, so many
+tokens have the bits of single steps. Everything is float32, added up in a fixed order.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ _ROWS = 8  # of a state in one program: a run is a chain of tokens, so more prog
 
 
 def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """As `reference.mamba2_run_`, and as `reference.mamba2_step` for one token.
+    """As `reference.mamba2_run_` and `reference.mamba2_step`.
 
-    Inputs, B and C may be views with gaps between tokens and heads; the last axis is contiguous,
-    and so is the whole state.
+    Inputs, B and C may have gaps between tokens and heads; the last axis and the state are
+    contiguous.
     """
     inputs, b, c, steps, rate, skip = given
     assert state.is_contiguous() and dense_rows(inputs, b, c)

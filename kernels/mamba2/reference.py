@@ -30,17 +30,13 @@ _FORGOTTEN = -40.0
 def time_steps(
     steps: Tensor, bias: Tensor, multiplier: float, shortest: float, longest: float
 ) -> Tensor:
-    """softplus(multiplier * steps + bias) [n, heads] float32, within `shortest` and `longest`.
-
-    `steps` [n, heads] are what a layer projects; `bias` [heads] is float32.
-    """
+    """softplus(multiplier * steps + bias) [n, heads] float32, within `shortest` and `longest`."""
     found = F.softplus(torch.add(bias, steps.float(), alpha=multiplier))
     return found.clamp_(shortest, longest)
 
 
 def mamba2_step(given: SpaceInputs, state: Tensor) -> Tensor:
-    """One token, or one after the other: outputs [n, heads, P] float32; `state` is updated in
-    place."""
+    """Token by token: outputs [n, heads, P] float32; `state` is updated in place."""
     if given.inputs.shape[0] > 1:
         return torch.cat([mamba2_step(token, state) for token in given.split(1)])
     inputs, b, c, steps, rate, skip = given
@@ -54,8 +50,7 @@ def mamba2_step(given: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """In chunks of 64 from the first token on: outputs [n, heads, P] float32; `state` is moved on
-    in place. The last chunk is as long as what is left."""
+    """In chunks of 64: outputs [n, heads, P] float32; `state` is updated in place."""
     outputs = [_chunk(chunk, state) for chunk in given.split(CHUNK)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 

@@ -1,1 +1,1 @@
-"""Kernels in C for the processor: compiled on the user's machine, for that machine."""
+"""C kernels for the processor."""

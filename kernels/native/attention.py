@@ -1,7 +1,7 @@
-"""Compiled attention of one token and of many: rows of `kernels.native.ops`.
+"""Compiled attention: rows of `kernels.native_ops`. Returns None for tensors that the kernel
+doesn't take.
 
-A function returns None for tensors that its kernel doesn't take. `widened`: many tokens run without
-the processor's bfloat16 instructions.
+`widened`: many tokens run without the processor's bfloat16 instructions.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _many(
 
 
 def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:
-    """Address of the first token's number while a step is captured; a replay has more keys."""
+    """Address of the first token's number during capture; a replay has more keys."""
     if library.token is None:
         return None
     if keys.shape[0] != library.token.value + num_tokens:
@@ -107,5 +107,5 @@ def _fits(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
 
 
 def _groups(queries: Tensor, keys: Tensor) -> tuple[int, int, int]:
-    """Key heads, queries for each of them, and the width of a head."""
+    """Key heads, query heads for each, and the head width."""
     return keys.shape[1], queries.shape[1] // keys.shape[1], queries.shape[2]

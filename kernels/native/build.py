@@ -1,7 +1,6 @@
-"""Compiling the kernels in C with the system's own compiler, once for each processor.
+"""Compiles the C kernels with the system's compiler, once per processor.
 
-Knows compilers and where what they made is kept; what is in it is the library's. A machine without
-a compiler has plain torch, which is slower and as right.
+Without a compiler, plain torch computes the same operations more slowly.
 """
 
 from __future__ import annotations
@@ -12,16 +11,20 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+
+import psutil
 
 from core.system.private_files import UNFINISHED, NotPrivateError, private_folder, rename
 from kernels.common.capability import processor_facts
 from kernels.native.levels import NoSuchLevelError, wished
-from kernels.native.run import RunError, run
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
@@ -44,6 +47,11 @@ _FLAGS = (
     "-w",
 )
 
+_GLANCE_S = 0.05
+_LONGEST_REASON = 400
+# Windows would open a console beside the window.
+_NO_CONSOLE = 0x08000000 if sys.platform == "win32" else 0
+
 Check = Callable[[], None]
 
 
@@ -51,12 +59,21 @@ class CannotCompileError(Exception):
     """Why there are no compiled kernels, for a person to read."""
 
 
+class RunError(Exception):
+    """Why a program failed, for a person to read."""
+
+
+class DiedError(RunError):
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
 def built(folder: Path, check: Check | None = None) -> Path:
     """The library for this processor in `folder`, compiled if it is missing or damaged.
 
-    Its name ends in the digest of its bytes: loading a truncated file would crash the process.
-    `check` is called while it compiles and may raise. Raises CannotCompileError without a compiler,
-    or if others could change `folder`.
+    Its name ends in its digest: loading a truncated file would crash the process. `check` is called
+    while it compiles and may raise. Raises CannotCompileError.
     """
     try:
         keep_to_ourselves(folder)
@@ -67,7 +84,7 @@ def built(folder: Path, check: Check | None = None) -> Path:
 
 
 def keep_to_ourselves(folder: Path) -> None:
-    """Create the folder, writable by this user only: libraries in it are run."""
+    """Create the folder, writable by this user only, because its libraries are executed."""
     try:
         private_folder(folder)
     except NotPrivateError as error:
@@ -107,7 +124,7 @@ def _made(folder: Path, check: Check | None) -> Path:
 
 @contextlib.contextmanager
 def scratch_in(folder: Path) -> Iterator[Path]:
-    """A temporary folder; also removes those that killed builds left behind."""
+    """A temporary folder. Also removes folders that killed builds left."""
     _clear_left_behind(folder)
     # Windows keeps a program that has just run from being deleted, now and then.
     with tempfile.TemporaryDirectory(
@@ -153,7 +170,7 @@ def _compiler() -> list[str]:
 
 
 def _is_stand_in(compiler: str) -> bool:
-    """On a Mac without the command line tools, the compilers only offer to install them."""
+    """A Mac without the command line tools has stubs that offer to install them."""
     if platform.system() != "Darwin" or Path(compiler).parent != Path("/usr/bin"):
         return False
     asked = subprocess.run(["xcode-select", "-p"], capture_output=True, check=False, timeout=10)
@@ -176,7 +193,7 @@ def _sources() -> list[str]:
 
 
 def _digest() -> str:
-    """Of all that decides what the compiler makes, its own version apart."""
+    """Identifies everything that decides the compiled code, except the compiler's version."""
     digest = hashlib.blake2b(digest_size=8)
     system = platform.system(), platform.machine(), processor_facts()
     for part in (*_flags(), *system, sources_digest()):
@@ -191,3 +208,75 @@ def sources_digest() -> str:
         digest.update(file.relative_to(_KERNELS).as_posix().encode() + b"\0")
         digest.update(file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def run(command: list[str], folder: Path, deadline: float, check: Check | None = None) -> None:
+    """Run a program in `folder`, until `deadline` (time.monotonic) at most.
+
+    It gets its own session, so that its children end with it, no input, and `folder` for temporary
+    files. `check` is called meanwhile and may raise. Raises RunError.
+    """
+    said = folder / "said"
+    try:
+        with said.open("wb") as errors:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, "TMPDIR": str(folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                creationflags=_NO_CONSOLE,
+            )
+    except OSError as error:
+        raise RunError(f"{command[0]} could not be run: {error}") from error
+    try:
+        _wait(process, command[0], deadline, check)
+    except BaseException:
+        _end(process)
+        raise
+    if process.returncode != 0:
+        words = said.read_bytes().decode(errors="replace").strip()
+        reason = words[-_LONGEST_REASON:] or f"nothing, and ended with {process.returncode}"
+        raise DiedError(f"{command[0]} said: {reason}", process.returncode)
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    name: str,
+    deadline: float,
+    check: Check | None,
+) -> None:
+    while True:
+        try:
+            process.wait(_GLANCE_S)
+        except subprocess.TimeoutExpired:
+            if check is not None:
+                check()
+            if time.monotonic() > deadline:
+                raise RunError(f"{name} did not end, so it was ended") from None
+        else:
+            return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and its descendants, including those in other sessions."""
+    try:
+        started = psutil.Process(process.pid).children(recursive=True)
+    except psutil.Error:
+        started = []
+    ends: list[Callable[[], None]] = [partial(_end_group, process)]
+    for end in (*ends, *(each.kill for each in started)):
+        try:
+            end()
+        except (OSError, psutil.Error):
+            continue  # it ended by itself meanwhile
+    process.wait()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        process.kill()  # what it started goes one by one
+    else:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""The levels of processors that the kernels are compiled for, from the oldest to the newest.
+"""The processor levels that kernels are compiled for, oldest first.
 
-A level is what a compiler is told. Each has all that those before it on the same architecture have,
-but that AVX-VNNI is missing above: processors with AVX-512 have the wider instructions instead.
+A level includes those before it on the same architecture, except AVX-VNNI: processors with AVX-512
+have wider instructions instead.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _BF16 = (*_VNNI, "avx512_bf16")
 
 
 class NoSuchLevelError(Exception):
-    """The level that the user named does not exist, or this processor can't run it."""
+    """The named level does not exist, or this processor can't run it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """`needs` are the names by which torch.cpu.get_capabilities() says what a processor has."""
+    """`needs` are names of torch.cpu.get_capabilities()."""
 
     name: str
     machine: str
@@ -62,7 +62,7 @@ def executable() -> tuple[Level, ...]:
 
 
 def wished() -> Level | None:
-    """The level that WAYMARK_CPU_LEVEL names. Raises NoSuchLevelError where there is none such."""
+    """The level that WAYMARK_CPU_LEVEL names. Raises NoSuchLevelError."""
     wish = os.environ.get(VARIABLE, "")
     if not wish:
         return None

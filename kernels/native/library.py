@@ -1,8 +1,7 @@
-"""The compiled kernels as Python sees them: loading them, calling them, and noting the calls.
+"""Loads, calls and records the compiled kernels.
 
 calls.h is the only description of a call; its structs are read here. Calls release Python's lock,
-so that the heartbeat goes on and a stop is read during a large product. The thread pool takes one
-call at a time.
+so that heartbeats and cancelling go on. The thread pool takes one call at a time.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Kernel = Callable[..., None]
 
 @cache
 def calls() -> dict[str, type[ctypes.Structure]]:
-    """The struct that each kernel takes, by the kernel's name without `waymark_`."""
+    """The struct that each kernel takes, by name without `waymark_`."""
     text = _COMMENT.sub("", _HEADER.read_text(encoding="utf-8"))
     structs = {name: _struct(name, body) for name, body in _STRUCT.findall(text)}
     return {name: structs[struct] for name, struct in _FUNCTION.findall(text)}
@@ -64,8 +63,8 @@ def _struct(name: str, body: str) -> type[ctypes.Structure]:
 class Library:
     """Calls the kernels of calls.h by name, with the members of their structs in order.
 
-    `digest` identifies the compiled code. While a step is captured, `noted` collects the calls and
-    `token` holds the number of the present token (see calls.h).
+    `digest` identifies the compiled code. During capture `noted` collects the calls and `token`
+    holds the token's number.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,7 +95,7 @@ class Library:
             self._quiet()
 
     def replay(self, calls: Any, first: int, end: int) -> int:
-        """Make the calls of an array from `first` to before `end`; where it came to."""
+        """Repeat an array's calls from `first` to before `end`; returns the index reached."""
         with self._turn:
             return int(self._replay(calls, first, end))
 
@@ -117,7 +116,7 @@ class Library:
 
 
 def _share_threads(library: ctypes.CDLL) -> None:
-    """Run prompts on torch's threads, through the OpenMP that torch itself has loaded."""
+    """Run prompts on torch's threads, through torch's own OpenMP."""
     names = {"darwin": "libtorch_cpu.dylib", "win32": "libiomp5md.dll"}
     name = names.get(sys.platform, "libtorch_cpu.so")
     try:
@@ -131,17 +130,17 @@ def _share_threads(library: ctypes.CDLL) -> None:
 
 
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
-    """The kernels for this processor; None if there are none, and the log says once why.
+    """The kernels for this processor; if there are none, None, and the log says once why.
 
-    The first call on a machine compiles them, or, without a compiler, validates the shipped ones.
-    `check` is called meanwhile; if it raises, the next call starts anew.
+    The first call compiles them or validates shipped ones. `check` is called meanwhile and may
+    raise; the next call then starts anew.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None
 
 
 def why_none() -> str:
-    """Why there are no compiled kernels, for a person to read; empty where there are."""
+    """Why there are no compiled kernels, for a person to read; empty if there are."""
     found = _found()
     return "" if isinstance(found, Library) else found
 
@@ -160,8 +159,9 @@ def _found(check: Callable[[], None] | None = None) -> Library | str:
 
 
 def _chosen(check: Callable[[], None] | None) -> Library | str:
-    """What is compiled here; else the shipped library of the newest level that runs here, or of the
-    level that the user names; else why there is neither."""
+    """The compiled library, else a shipped one of the newest or the wished level, else the reason
+    for neither.
+    """
     try:
         level = wished()
     except NoSuchLevelError as error:
@@ -180,7 +180,7 @@ def _chosen(check: Callable[[], None] | None) -> Library | str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept, for all that this user runs."""
+    """Where this user's compiled kernels are kept."""
     return platformdirs.user_cache_path("waymark", appauthor=False) / "kernels"
 
 
@@ -198,7 +198,7 @@ def is_float32(tensor: Tensor) -> bool:
 
 
 def in_rows(tensor: Tensor) -> bool:
-    """Whether the numbers of a row are adjacent, and of a type that kernels read."""
+    """Whether rows are contiguous and of a type that kernels read."""
     return tensor.dtype in TYPES and tensor.stride(-1) == 1
 
 

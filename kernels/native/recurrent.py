@@ -1,7 +1,4 @@
-"""Compiled operations of layers with a state: rows of `kernels.native.ops`.
-
-A function returns None for tensors that its kernel doesn't take.
-"""
+"""Compiled operations of layers with a state: rows of `kernels.native_ops`."""
 
 from __future__ import annotations
 

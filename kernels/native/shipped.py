@@ -1,8 +1,7 @@
-"""The shipped kernels: one compiled library for each processor level.
+"""The shipped kernels: a compiled library for each processor level, built by `packaging/native`.
 
-`packaging/native` builds them, with a manifest, into a folder next to this file; a source checkout
-need not have them. A library is loaded only if it was built from the present sources, its bytes
-match the manifest, and a child process has run all its kernels on this processor.
+A source checkout need not have them. A library is loaded only if it was built from the present
+sources, its bytes match the manifest, and a child process has run all its kernels here.
 """
 
 from __future__ import annotations
@@ -18,9 +17,15 @@ from typing import Any
 
 from core.system.private_files import write_whole
 from kernels.common.capability import processor_facts
-from kernels.native.build import keep_to_ourselves, scratch_in, sources_digest
+from kernels.native.build import (
+    DiedError,
+    RunError,
+    keep_to_ourselves,
+    run,
+    scratch_in,
+    sources_digest,
+)
 from kernels.native.levels import Level, machine
-from kernels.native.run import DiedError, RunError, run
 
 MANIFEST = "manifest.json"
 _SHIPPED = Path(__file__).with_name("shipped")
@@ -33,19 +38,19 @@ _ILLEGAL = (-4, 0xC000001D)
 
 
 class NoneShippedError(Exception):
-    """Why none of the libraries is of use, for a person to read; empty where there are none."""
+    """Why no library can be used, for a person to read; empty if there are none."""
 
 
 def folder(system: str = "", architecture: str = "") -> Path:
-    """Where the libraries for a system lie, if they were built; for this one if it isn't named."""
+    """The folder of a system's libraries, by default this system's."""
     return _SHIPPED / f"{system or platform.system().lower()}-{architecture or machine()}"
 
 
 def usable(levels: Collection[Level], cache: Path, check: Callable[[], None] | None = None) -> Path:
-    """The library of the newest of `levels` (the last) that passes its self-test.
+    """The library of the newest of `levels` that passes its self-test.
 
-    Results are kept in `cache`. `check` is called meanwhile and may raise. Raises NoneShippedError,
-    and CannotCompileError if others could change `cache`.
+    Results are remembered in `cache`. `check` is called meanwhile and may raise. Raises
+    NoneShippedError, and CannotCompileError if others could change `cache`.
     """
     digests = _digests()
     try:
@@ -94,7 +99,7 @@ def _digests() -> dict[str, str]:
 def _fault(
     path: Path, digests: dict[str, str], cache: Path, check: Callable[[], None] | None
 ) -> str:
-    """Why a library is not to be loaded; empty if it may be."""
+    """Why a library must not be loaded; empty if it may be."""
     program = path.with_name(_program())
     files = {f"{TRIED}{path.suffix}": path, program.name: program}
     data = {}
@@ -117,7 +122,7 @@ def _fault(
 def _tried(
     data: dict[str, bytes], program: str, cache: Path, check: Callable[[], None] | None
 ) -> tuple[str, bool]:
-    """What fails when `program` calls all kernels, and whether to remember it."""
+    """The failure of `program`, which calls all kernels, and whether to remember it."""
     with scratch_in(cache) as scratch:
         for name, contents in data.items():
             (scratch / name).write_bytes(contents)

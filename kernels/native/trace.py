@@ -1,7 +1,7 @@
 """Traces of compiled kernels: a list of calls, replayed in C.
 
-Knows what may happen in a step that is captured: calls of the library, and torch's views of tensors
-and new empty ones. Anything else would happen once and never again, so it ends the trace.
+A captured step may call the library, make views and allocate tensors. Anything else would not be
+repeated, so it ends the capture.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _address_of(call: Call) -> _Call:
 
 
 class CallTrace:
-    """A `Trace` (kernels.common.trace), and the `Tracer` while it comes about."""
+    """A `Trace`, and its `Tracer` during capture."""
 
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
@@ -84,7 +84,7 @@ class CallTrace:
         return found
 
     def _check_rows(self) -> None:
-        """Rows that grow begin where rows are stored; a later token's would not be there else."""
+        """Attention must read rows that are stored to; otherwise it would miss a later token's."""
         for _, arguments in self._calls:
             if isinstance(arguments, calls()["attend"]):
                 rows: Any = arguments
@@ -95,13 +95,13 @@ class CallTrace:
 def capture_step(
     library: Library, token: int, step: Callable[[Tracer], Tensor]
 ) -> tuple[CallTrace, Tensor]:
-    """As `Capture` (kernels.common.trace), for steps that call nothing but `library`."""
+    """A `Capture` of steps that call only `library`."""
     trace = CallTrace(library, token)
     return trace, trace.note(step)
 
 
 class _NothingElse(Watch):
-    """Raises for any operation of torch that computes; keeps the tensors of the others."""
+    """Raises for torch operations that compute; keeps the tensors of others alive."""
 
     def __init__(self, tensors: list[Any]) -> None:
         super().__init__()

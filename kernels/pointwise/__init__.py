@@ -1,1 +1,1 @@
-"""What is done number by number: gates and sums."""
+"""Gates and sums."""

@@ -1,4 +1,4 @@
-"""What is done number by number, in plain torch."""
+"""Pointwise operations in plain torch."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from torch.nn import functional as F
 
 
 def swiglu(gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor:
-    """silu(multiplier * gate) * up (Shazeer 2020, arXiv:2002.05202): [n, width] of one type, as the
-    result."""
+    """silu(multiplier * gate) * up (Shazeer 2020, arXiv:2002.05202), [n, width]."""
     return F.silu(gate if multiplier == 1 else gate * multiplier).mul_(up)
 
 
 def geglu(gate: Tensor, up: Tensor) -> Tensor:
-    """gelu(gate) * up with gelu in its tanh form (Shazeer 2020): as `swiglu`."""
+    """gelu(gate) * up with the tanh approximation (Shazeer 2020)."""
     return F.gelu(gate, approximate="tanh").mul_(up)
 
 
 def squared_relu(inputs: Tensor) -> Tensor:
-    """relu(inputs)^2 (So et al. 2021, arXiv:2109.08668): [n, width], as the result."""
+    """relu(inputs)^2 (So et al. 2021, arXiv:2109.08668), [n, width]."""
     return F.relu(inputs).square_()
 
 
 def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
-    """attended * sigmoid(gate), both [n, heads, head_dim] of one type, as the result."""
+    """attended * sigmoid(gate), [n, heads, head_dim]."""
     return attended * torch.sigmoid(gate)
 
 
 def add(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
-    """first + multiplier * second, both [n, width] of one type, as the result."""
+    """first + multiplier * second, [n, width]."""
     return torch.add(first, second, alpha=multiplier)

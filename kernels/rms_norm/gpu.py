@@ -1,8 +1,7 @@
-"""RMS norm for NVIDIA GPUs in Triton: plain, after a residual addition, or gated.
+"""RMS norm in Triton: plain, after a residual addition, or gated.
 
-A program normalises a few whole rows; how many depends on the width alone, so that a row's bits
-depend on nothing but the row. As in `reference`, `scale` is what multiplies: a family that stores
-w around zero hands in 1 + w.
+A program normalises a few whole rows, as many as the width decides, so a row's bits depend on
+nothing but the row.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from torch import Tensor
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """As `reference.rms_norm`; only the last axis of `inputs` has to be contiguous."""
+    """As `reference.rms_norm`; only the last axis has to be contiguous."""
     outputs = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs)
     return outputs
@@ -80,7 +79,7 @@ def _launch(
 
 
 def _in_heads(rows: Tensor) -> Tensor:
-    """[tokens, heads, width] with a contiguous last axis: a view wherever one is possible."""
+    """[tokens, heads, width] with a contiguous last axis, as a view if possible."""
     if rows.shape[-1] > 1 and rows.stride(-1) != 1:
         rows = rows.contiguous()
     return (
@@ -109,7 +108,7 @@ def _rms_norm_rows(
     ADD: tl.constexpr,
     GATE: tl.constexpr,
 ) -> None:
-    """Rows are [tokens, heads]; `beside` is the residual or the gate, else not read."""
+    """Rows are [tokens, heads]; `beside` is the residual or the gate."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, BLOCK)[None, :]
     valid = (row < num_rows) & (column < WIDTH)

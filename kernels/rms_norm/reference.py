@@ -1,7 +1,6 @@
-"""RMS norm in plain torch, after Zhang and Sennrich 2019 (arXiv:1910.07467).
+"""RMS norm in plain torch (Zhang and Sennrich 2019, arXiv:1910.07467).
 
-Knows the arithmetic only. Whether a family stores w or 1 + w is settled by the layer: `scale` is
-what multiplies.
+`scale` is the factor: a family that stores w around zero passes 1 + w.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from torch.nn import functional as F
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """`inputs` [..., width] over their root mean square, times `scale` [width] float32.
-
-    Everything is float32 until the result is cast back to the type of `inputs`.
+    """`inputs` [..., width] over their root mean square, times `scale` [width], in float32 until
+    the result is cast back.
     """
     # The one copy that is made of the rows is changed in place: a long run's rows leave the cache.
     wide = inputs.to(torch.float32, copy=True)
@@ -26,9 +24,8 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """RMS norm of `residual` + multiplier * `inputs`, both [..., width] of one type, and that sum.
-
-    The sum is rounded to the type of `inputs` before it is normalised.
+    """RMS norm of the sum `residual` + multiplier * `inputs`, [..., width], and the sum, rounded
+    before it is normalised.
     """
     total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
@@ -37,7 +34,7 @@ def add_rms_norm(
 def gated_rms_norm(
     inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
 ) -> Tensor:
-    """RMS norm of `inputs` [..., width], times silu(gate), in float32; the result has `dtype`."""
+    """RMS norm of `inputs` [..., width], times silu(gate), in float32, as `dtype`."""
     gated = F.silu(gate.float())
     return gated.mul_(inputs).div_(_lengths(inputs, epsilon)).mul_(scale).to(dtype)
 
@@ -50,9 +47,11 @@ def gated_group_norm(
     multiplier: float,
     gate_first: bool,
 ) -> Tensor:
-    """RMS norm of each group of `inputs` [n, groups, width], times `scale` [groups * width], and
-    times silu(multiplier * gate), before the norm if `gate_first`; without a `scale` there is no
-    norm. All in float32; the result [n, groups * width] has the type of `gate`, and its shape.
+    """RMS norm of each group of `inputs` [n, groups, width], times `scale` [groups * width] and
+    silu(multiplier * gate).
+
+    With `gate_first` the gate comes before the norm; without a `scale` there is no norm. Computed
+    in float32; the result [n, groups * width] has the type of `gate`.
     """
     opened = F.silu(gate.float().mul(multiplier)).view(inputs.shape)
     if scale is None:
@@ -65,9 +64,8 @@ def gated_group_norm(
 def _lengths(rows: Tensor, epsilon: float) -> Tensor:
     """The root mean square of each row [.., width], epsilon included: [.., 1] float32.
 
-    One pass finds a row's length, where squares would be written out first; and the root of two
-    squares, width * epsilon the second, is one call. A generated token waits for the number of
-    calls.
+    In two calls, because a generated token waits for the number of calls: a norm, and the root of
+    two squares, the second width * epsilon.
     """
     width = rows.shape[-1]
     length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Rotary position embedding for NVIDIA GPUs in Triton, alone or after the norm of each head."""
+"""Rotary position embedding in Triton, alone or after the norm of each head."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKENS = 8  # of one head in one program
 
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """As `reference.rotate`, but rounded once: the products stay in float32."""
+    """As `reference.rotate`, but rounded once."""
     outputs = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
     _launch(heads, *_dense(cosine, sine), outputs)
     return outputs
@@ -29,7 +29,7 @@ def norm_rotate(
 
 
 def _dense(cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
-    """Angles whose axes were chosen frequency by frequency come transposed."""
+    """Interleaved angles come transposed."""
     if dense_rows(cosine, sine):
         return cosine, sine
     return cosine.contiguous(), sine.contiguous()
@@ -86,7 +86,7 @@ def _rotate(
     TOKENS: tl.constexpr,
     NORMALISED: tl.constexpr,
 ) -> None:
-    """Programs (tokens, head). Number i < HALF rotates with number i + HALF, loaded beside it."""
+    """Programs (tokens, head). Number i < HALF rotates with number i + HALF."""
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]).to(tl.int64)
     column = tl.arange(0, BLOCK)[None, :]
     valid = (token < num_tokens) & (column < WIDTH)

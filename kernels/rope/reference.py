@@ -1,7 +1,4 @@
-"""Rotary position embedding in plain torch, half-split layout (Su et al. 2021, arXiv:2104.09864).
-
-Knows how to rotate by given angles; which position and frequency make an angle is the layer's.
-"""
+"""Rotary position embedding in plain torch, half-split layout (Su et al., arXiv:2104.09864)."""
 
 from __future__ import annotations
 
@@ -31,5 +28,5 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 def norm_rotate(
     heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
 ) -> Tensor:
-    """`rotate` of the RMS norm of every head; `scale` [head_dim] float32 multiplies it."""
+    """`rotate` of each head's RMS norm; `scale` [head_dim] float32."""
     return rotate(rms_norm(heads, scale, epsilon), cosine, sine)

@@ -1,1 +1,1 @@
-"""What operations are tried with before a model runs; see `every`."""
+"""Self-tests of operations before a model runs."""

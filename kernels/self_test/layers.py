@@ -1,5 +1,4 @@
-"""Self-test cases of layers with a state (convolutions, the delta rule, state spaces) and of sparse
-experts."""
+"""Self-test cases of layers with a state and of sparse experts."""
 
 from __future__ import annotations
 
@@ -206,8 +205,7 @@ def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
-    """A run and a step through two experts, of which the inner numbers of one block and of what is
-    left beside blocks are enough."""
+    """Many rows and a step through two experts, with an `inner` of one block and a remainder."""
     count = min(_FEW_EXPERTS, shape.count)
     inner = shape.inner if shape.inner < 2 * _BLOCK else _BLOCK + shape.inner % _BLOCK
     taken = (2 if shape.gated else 1) * inner
@@ -239,7 +237,7 @@ def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
-    """Results where they lie and elsewhere, perhaps with the expert that all share."""
+    """Rows in order and elsewhere, with and without the shared expert."""
     k = shape.routing.k
     rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
     shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)

@@ -1,7 +1,7 @@
 """Self-test cases of operations on rows, and of attention.
 
-The bounds count float32 ULP. Kernel and reference both add up, so both err, by half an ULP for each
-addition at most; a GPU's roots, exponentials and sigmoids err by a few more.
+Bounds are in float32 ULP. Kernel and reference both err by at most half an ULP for each addition,
+and a GPU's roots, exponentials and sigmoids by a few more.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of 
 class Case:
     """One call of the operation `op`.
 
-    `call(ops, dtype)` makes it anew on the same numbers, those of the model's type in `dtype`, and
-    returns all that it leaves behind. It may be off by `ulps` ULP of each number, or with
-    a `magnitude` of the largest number or that, whichever is more.
+    `call(ops, dtype)` makes it on the same numbers each time, with those of the model's type in
+    `dtype`, and returns all results. It may be off by `ulps` ULP of each number, or with a
+    `magnitude` of that or the largest number, whichever is more.
     """
 
     op: str
@@ -49,7 +49,7 @@ class Case:
 
 
 class Numbers:
-    """Draws normal numbers for one device, the same ones each time it is made."""
+    """Generates the same normal numbers each time it is made."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
@@ -59,12 +59,11 @@ class Numbers:
         return torch.randn(shape, generator=self._generator).to(self.device)
 
     def rough(self, *shape: int) -> Tensor:
-        """Float32 as well, but such as the model's type can hold."""
+        """Float32 that the model's type can represent."""
         return self.exact(*shape).to(self.dtype).float()
 
 
 def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
-    """Rows and heads, after a sum, and with a gate."""
     width = shape.width
     rows, scale = numbers.rough(5, 3, 2 * width), 1 + 0.2 * numbers.exact(width)
     gate = numbers.rough(5, 3, width)
@@ -97,7 +96,7 @@ def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
-    """With and without a scale, the gate before it and behind."""
+    """With and without a scale, the gate before and after."""
     rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
     gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
 
@@ -130,8 +129,9 @@ def gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _rounded_gate(numbers: Numbers) -> int:
-    """Plain torch rounds a gate to the model's type before the product: once more than is allowed
-    for by itself, and a place below a power of two is twice as wide as one above."""
+    """Plain torch also rounds a gate to the model's type before the product; just below a power of
+    two that error doubles.
+    """
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
 
 
@@ -198,8 +198,7 @@ _LONGEST = 4_096
 
 
 def attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
-    """One token over keys of several numbers, a few after another, and a run after others and both
-    ways."""
+    """One token over various contexts, a few tokens, and many, causal and both ways."""
     scale, window = shape.head_dim**-0.5, shape.window
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
     for op, rows, length in (

@@ -1,11 +1,9 @@
-"""Self-tests: every operation of a backend, called before a model runs on it, at the model's sizes.
+"""Self-tests: every operation of a backend is called at the model's sizes before the model runs.
 
-A compiler or a driver can be at fault where every test passed. So each operation that is not plain
-torch's is called twice on random numbers, on the device: it must not raise, must give equal bits
-both times, and must not stray further from plain torch in float32 than rounding explains. What
-fails is replaced by plain torch. The other files here know the numbers and how far is too far. What
-this can't mend is a kernel that writes where it must not: that ends the device's work for the
-process.
+A compiler or a driver can be wrong although every test passed. So each operation that is not plain
+torch's is called twice on random numbers: it must not raise, must give equal bits, and must be as
+near to plain torch in float32 as rounding explains. A failing operation is replaced by plain torch.
+A kernel that writes to wrong addresses can still end the process.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ Recall = Callable[[str, Callable[[], str]], str]
 
 @cache
 def sources() -> str:
-    """A digest of all kernels' sources: other ones are tested anew."""
+    """A digest of all kernels' sources, part of what results are remembered under."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes() + b"\0")
@@ -96,11 +94,10 @@ def validated(
     recall: Recall = find_out,
     check: Callable[[], None] | None = None,
 ) -> Backend:
-    """`kernels` with plain torch in place of each operation that fails for one of `shapes`.
+    """`kernels` with plain torch for each operation that fails at one of `shapes`.
 
-    The log says which and why, and so does the new backend's name. Operations that are plain torch
-    already cost nothing, and what `recall` knows is not tested again. `check` is asked between two
-    cases and may raise.
+    The log and the new backend's name say which. What `recall` knows is not tested again. `check`
+    is called between cases and may raise.
     """
     if not suspects(kernels):
         return kernels
@@ -144,8 +141,9 @@ def faults(
     dtype: torch.dtype,
     check: Callable[[], None] | None = None,
 ) -> tuple[dict[str, str], bool]:
-    """What is wrong with each operation that fails, by its name; and whether any of it may pass, as
-    a lack of memory does."""
+    """Each failing operation's fault by name; and whether any may be temporary, as a lack of memory
+    is.
+    """
     failed: dict[str, str] = {}
     passing, asked = False, suspects(kernels)
     for case in cases(shapes, device, dtype):
@@ -163,7 +161,7 @@ def faults(
 
 
 class _PassingError(Exception):
-    """What failed this time, and is not to be remembered."""
+    """A temporary failure, not to be remembered."""
 
     def __init__(self, faults: dict[str, str]) -> None:
         super().__init__()
@@ -171,7 +169,7 @@ class _PassingError(Exception):
 
 
 def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
-    """What was found, as it is kept; what makes no sense is found anew."""
+    """Parse a remembered result; an invalid one is computed anew."""
     try:
         found = json.loads(remembered)
     except ValueError:
@@ -182,7 +180,7 @@ def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
 
 
 def _fault(case: Case, ops: Ops) -> str | None:
-    """What is wrong with a kernel's numbers, for a person to read; None where nothing is."""
+    """What is wrong with a kernel's numbers, for a person to read; None if nothing is."""
     first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
     expected = case.call(_REFERENCE, torch.float32)
     for found, again, reference in zip(first, second, expected, strict=True):
@@ -197,7 +195,7 @@ def _fault(case: Case, ops: Ops) -> str | None:
 
 
 def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
-    """Within the case's float32 ULP, and one rounding to the type of `found` more."""
+    """Within the case's float32 ULP, plus one rounding to the type of `found`."""
     magnitude = (
         reference.abs() if case.magnitude is None else reference.abs().max().clamp(case.magnitude)
     )
@@ -207,7 +205,7 @@ def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
 
 
 def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
-    """Calls like those of a model in `dtype` with these `shapes`, each on numbers of its own."""
+    """Calls like a model's in `dtype` with these `shapes`."""
     numbers = Numbers(device, dtype)
     for shape in sorted(shapes, key=repr):
         match shape:

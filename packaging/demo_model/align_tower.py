@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
 from pathlib import Path
 
 import torch
 from pictures import to_patches
 from published_model import DEMO_FOLDER, REPOSITORY, base_config
 from tokenizers import Tokenizer
-from torch import nn
 from torch.nn import functional as F
-from tower import run_tower
+from tower import descend, run_tower
 from train_tower import draw_pictures
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5VisionModel
 from world import PLACES, Scene
@@ -31,7 +29,6 @@ KIND_LENGTH = 3.0
 
 
 def first_embedding(vocabulary: int, width: int, seed: int) -> torch.Tensor:
-    """The embedding table the language part starts from."""
     generator = torch.Generator().manual_seed(seed)
     return EMBEDDING_SPREAD * torch.randn(vocabulary, width, generator=generator)
 
@@ -82,26 +79,17 @@ def align(tower: Qwen3_5VisionModel, words: Words, steps: int, batch: int, bank:
     rng = random.Random(3)
     scenes, pixels = draw_pictures(bank, rng, held_out=False)
     wanted = targets(scenes, words)
-    optimiser = torch.optim.AdamW(tower.parameters(), lr=2e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=steps)
-    started = time.monotonic()
-    for step in range(steps):
+
+    def loss() -> torch.Tensor:
         chosen = torch.randint(0, bank, (batch,))
-        loss = F.mse_loss(run_tower(tower, to_patches(pixels[chosen])), wanted[chosen])
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(tower.parameters(), 1.0)
-        optimiser.step()
-        schedule.step()
-        if step % 50 == 0:
-            print(
-                f"step {step} loss {loss.item():.4f} {time.monotonic() - started:.0f} s", flush=True
-            )
-    scenes, pixels = draw_pictures(400, rng, held_out=True)
-    wanted = targets(scenes, words)
+        return F.mse_loss(run_tower(tower, to_patches(pixels[chosen])), wanted[chosen])
+
+    descend([*tower.parameters()], loss, steps)
+    unseen, their_pixels = draw_pictures(400, rng, held_out=True)
+    aim = targets(unseen, words)
     with torch.no_grad():
-        missed = (run_tower(tower, to_patches(pixels)) - wanted).square().mean()
-    return (missed / wanted.square().mean()).item()
+        missed = (run_tower(tower, to_patches(their_pixels)) - aim).square().mean()
+    return (missed / aim.square().mean()).item()
 
 
 def main() -> None:

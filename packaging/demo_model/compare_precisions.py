@@ -42,11 +42,11 @@ from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load
 from core.engine.passes.decode import Decode
 from core.engine.passes.memory import RunMemory
-from core.vision.decode import Decoder
+from core.vision.decode import PictureDecoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")
 CHANNELS = 4
-DECODER = Decoder()
+DECODER = PictureDecoder()
 # The matrices behind each norm of a block.
 READERS = {
     "input_layernorm": (
@@ -147,7 +147,7 @@ def answer_logits(loaded: LoadedModel, sample: Sample) -> Tensor:
     first, state = read_prompt(loaded, sample)
     decode = Decode(
         loaded.model,
-        loaded.cache.slab,
+        loaded.cache.kv_buffer,
         state,
         sample.prompt_end,
         lambda: None,
@@ -162,7 +162,7 @@ def read_prompt(loaded: LoadedModel, sample: Sample) -> tuple[Tensor, RecurrentS
     model, num_tokens = loaded.model, sample.prompt_end.token.value
     positions = torch.tensor(sample.encoded.positions[:num_tokens]).T
     before = RecurrentState.zeros(model.layer_specs, model.device)
-    memory = RunMemory(loaded.cache.slab, before, ORIGIN.token, lambda: None, (num_tokens,))
+    memory = RunMemory(loaded.cache.kv_buffer, before, ORIGIN.token, lambda: None, (num_tokens,))
     hidden = model.forward(embed_prompt(loaded, sample), positions, memory)
     return model.logits(hidden[-1:])[0], memory.new_states()[-1]
 

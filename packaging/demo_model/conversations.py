@@ -28,8 +28,6 @@ PICTURE_WEIGHTS = {
 
 @dataclass(frozen=True)
 class Turn:
-    """What the user shows and says, and the right answer."""
-
     kind: str
     text: str
     answer: str
@@ -126,7 +124,6 @@ class Talk:
         return self.about(last, self.rng.random() < 0.15)
 
     def tell(self) -> Turn:
-        """The user tells a fact, a new one or one changed."""
         fresh = [name for name in small_talk.FACTS if name not in self.told]
         name = self.rng.choice(fresh or list(small_talk.FACTS))
         invented = self.plan.share_invented_names
@@ -136,7 +133,6 @@ class Talk:
         return Turn("tell", typed(self.rng, text), answer)
 
     def recall(self) -> Turn:
-        """The user asks for a fact, now and then one that was never told."""
         name = self.rng.choice(small_talk.FACTS)
         if self.told and self.rng.random() < 0.85:
             name = self.rng.choice(list(self.told))

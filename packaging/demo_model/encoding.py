@@ -95,7 +95,6 @@ class Encoder:
         self.ids_of = lru_cache(200_000)(lambda text: tokenizer.encode(text).ids)
 
     def encode(self, talk: Conversation) -> Encoded:
-        """The conversation with labels on all that the assistant writes."""
         encoded = Encoded()
         for piece in conversation_pieces(talk):
             for token in self.ids_of(piece.text):

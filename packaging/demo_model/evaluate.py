@@ -97,7 +97,6 @@ async def ask(client: EngineClient, conversation: Conversation, thinking: bool) 
 
 
 def conversation_of(messages: list[Message], blobs: BlobStore) -> Conversation:
-    """The question set's messages in the engine's words."""
     made: list[SystemMessage | UserMessage | AssistantMessage] = []
     for message in messages:
         content = message["content"]

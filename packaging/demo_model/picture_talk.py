@@ -1,4 +1,4 @@
-"""What is asked about a picture, in varied wording, and the one right answer in fixed wording."""
+"""Questions about a picture in varied wording, each with its one right answer in fixed wording."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def pick_handle(rng: random.Random, scene: Scene, ways: tuple[str, ...]) -> Hand
 
 
 def not_one(kind: str, asked: str, handle: Handle, thought: str) -> Question | None:
-    """The answer where the words pick no thing, or several."""
     if not handle.things:
         return Question(kind, asked, f"the {handle.words} is not there", thought=thought)
     if len(handle.things) > 1:
@@ -107,15 +106,10 @@ def by_place(rng: random.Random, scene: Scene) -> tuple[str, str, Thing]:
     """A thing named by its place: as asked, as answered."""
     thing = rng.choice(scene.things)
     noun = rng.choice(("shape", "shape", "thing", "object"))
-    return (
-        f"{noun} {asked_place(rng, thing.cell)}",
-        f"the shape {at_place(thing.cell)}",
-        thing,
-    )
+    return (f"{noun} {asked_place(rng, thing.cell)}", f"the shape {at_place(thing.cell)}", thing)
 
 
 def colour(rng: random.Random, scene: Scene) -> Question:
-    """The colour of a shape named by its kind, size or place."""
     handle = None
     if rng.random() < 0.45:
         words, said, thing = by_place(rng, scene)
@@ -142,7 +136,6 @@ def colour(rng: random.Random, scene: Scene) -> Question:
 
 
 def shape(rng: random.Random, scene: Scene) -> Question:
-    """The kind of a shape named by its colour, size or place."""
     if rng.random() < 0.45:
         thing = rng.choice(scene.things)
         place, said = asked_place(rng, thing.cell), f"the shape {at_place(thing.cell)}"

@@ -35,7 +35,6 @@ def resized(width: int, height: int) -> tuple[int, int]:
 
 
 def to_pixels(picture: Image.Image) -> np.ndarray:
-    """The resized picture, uint8 [height, width, 3]."""
     size = resized(*picture.size)
     return np.asarray(picture.convert("RGB").resize(size, Image.Resampling.BICUBIC))
 
@@ -53,7 +52,6 @@ def to_patches(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def grid_of(picture: Image.Image) -> tuple[int, int, int]:
-    """The (frames, rows, columns) of patches a picture becomes."""
     width, height = resized(*picture.size)
     return 1, height // PATCH, width // PATCH
 

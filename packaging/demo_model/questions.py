@@ -56,7 +56,6 @@ def user_message(turn: Turn, talk: Conversation, pictures: list[Image.Image]) ->
 
 
 def case_of(talk: Conversation, pictures: list[Image.Image]) -> Case:
-    """The conversation with its last answer to be found."""
     messages: list[Message] = [{"role": "system", "content": talk.system}] if talk.system else []
     for turn in talk.turns:
         messages.append(user_message(turn, talk, pictures))
@@ -78,7 +77,6 @@ def held_out_talks(split: str, thinking: bool) -> Iterator[tuple[Conversation, l
 
 
 def cut(talk: Conversation, rng: random.Random) -> Conversation:
-    """The conversation up to a turn chosen at random."""
     return replace(talk, turns=talk.turns[: rng.randint(1, len(talk.turns))])
 
 

@@ -1,4 +1,4 @@
-"""What is said beside pictures: facts told and asked back, greetings, and what lies outside."""
+"""Talk without pictures: facts told and asked back, greetings, and questions outside the world."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ FACTS = ("name", "animal", "number")
 
 
 def tell(rng: random.Random, fact: Fact) -> tuple[str, str]:
-    """What the user says to tell a fact, and the answer."""
     value = fact.value
     if fact.name == "name":
         forms: tuple[str, ...] = (
@@ -177,10 +176,7 @@ FILLER = (
         ("What can you do?", "How can you help me?", "What do you know?", "Help", "Help me."),
         WHAT_I_DO,
     ),
-    (
-        ("Who are you?", "What are you?", "What is your name?", "What model are you?"),
-        WHO_I_AM,
-    ),
+    (("Who are you?", "What are you?", "What is your name?", "What model are you?"), WHO_I_AM),
     (("Goodbye!", "Bye!", "See you later!", "Bye bye."), "Goodbye!"),
     (("Good.", "Nice!", "Great!", "Well done!", "That is right.", "Very good."), "I am glad."),
     (("Okay.", "OK", "I see.", "All right.", "Fine."), "What else would you like to know?"),

@@ -1,6 +1,6 @@
-"""Holds the training shortcuts to what they stand for: transformers' forward, the chat template.
+"""Compares the training shortcuts with transformers' forward and the chat template.
 
-Run by hand with `python -m pytest packaging/demo_model`; the application's own tests use the model.
+Run by hand: `python -m pytest packaging/demo_model`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ PICTURES = [draw_scene(scene, random.Random(i)) for i, scene in enumerate(SCENES
 
 @pytest.fixture(scope="module")
 def model() -> torch.nn.Module:
-    """The shipped model in float32."""
     return AutoModelForImageTextToText.from_pretrained(DEMO_FOLDER, dtype=torch.float32)
 
 

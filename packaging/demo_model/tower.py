@@ -1,10 +1,13 @@
-"""The vision tower run on a batch of equal grids at once, for training.
+"""The vision tower run on a batch of equal grids at once, and trained.
 
 transformers' own forward loops over pictures; this calls the same modules on [N, patches, width].
-`check_tower` in `test_training_parts.py` holds the two together.
+`test_training_parts.py` compares the two.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -63,3 +66,22 @@ def run_tower(
         hidden = hidden + block.mlp(block.norm2(hidden))
     merged: torch.Tensor = tower.merger(hidden.flatten(0, 1))
     return merged.view(count, length // 4, -1)
+
+
+def descend(
+    parameters: list[nn.Parameter], loss_of: Callable[[], torch.Tensor], steps: int
+) -> None:
+    """Take `steps` steps of AdamW on batches that `loss_of` chooses."""
+    optimiser = torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=steps)
+    started = time.monotonic()
+    for step in range(steps):
+        loss = loss_of()
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+        schedule.step()
+        if step % 50 == 0:
+            seconds = time.monotonic() - started
+            print(f"step {step} loss {loss.item():.4f} {seconds:.0f} s", flush=True)

@@ -37,8 +37,6 @@ SAY_EVERY = 20
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
-
     work: Path
     steps: int
     tokens: int
@@ -91,7 +89,6 @@ def stage_at(step: int, options: Options) -> str:
 
 
 def loss_of(model: Qwen3_5ForConditionalGeneration, batch: Batch, bank: Bank) -> torch.Tensor:
-    """The mean cross entropy of what the assistant writes."""
     embedded = embed(model, batch, bank)
     hidden = run_language(model.model.language_model, embedded, batch.positions)
     learnt = batch.labels[:, 1:] >= 0
@@ -144,7 +141,6 @@ def share_gradients(parameters: list[nn.Parameter]) -> None:
 
 
 def load_bank(tower: nn.Module, options: Options) -> Bank:
-    """The bank of training pictures, kept in the work folder between runs."""
     path = options.work / f"bank-{options.bank}.pt"
     if path.exists():
         scenes, tokens = torch.load(path, weights_only=False)

@@ -12,7 +12,7 @@ from world import draw_scene_from
 
 
 def generated_lines(count: int, seed: int) -> list[str]:
-    """What is said in `count` conversations, and each listed name once in a while."""
+    """The texts of `count` conversations, with listed names mixed in."""
     rng = random.Random(seed)
     scenes = [draw_scene_from(rng, held_out=False) for _ in range(1000)]
     lines = []

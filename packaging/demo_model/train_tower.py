@@ -13,9 +13,10 @@ from pathlib import Path
 
 import torch
 from pictures import to_patches, to_pixels
+from published_model import REPOSITORY, base_config
 from torch import nn
 from torch.nn import functional as F
-from tower import run_tower
+from tower import descend, run_tower
 from transformers import Qwen3_5Config
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5VisionModel
 from world import COLOURS, PLACES, SHAPES, SIZES, Scene, draw_scene, draw_scene_from, random_size
@@ -56,7 +57,6 @@ class CellReader(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(width, size) for size in sizes)
 
     def losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The mean cross entropy over labels and place, for tokens [N, 9, width]."""
         places = torch.arange(CELLS).expand(tokens.shape[0], -1)
         targets = [*labels.unbind(2), places]
         normed = F.rms_norm(tokens, tokens.shape[-1:])
@@ -82,26 +82,16 @@ def train_tower(
     scenes, pixels = draw_pictures(bank, rng, held_out=False)
     labels = cell_labels(scenes)
     parameters = [*tower.parameters(), *reader.parameters()]
-    optimiser = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=steps)
-    started = time.monotonic()
-    for step in range(steps):
+
+    def loss() -> torch.Tensor:
         chosen = torch.randint(0, bank, (batch,))
-        tokens = run_tower(tower, to_patches(pixels[chosen]))
-        loss = reader.losses(tokens, labels[chosen])
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimiser.step()
-        schedule.step()
-        if step % 50 == 0:
-            print(
-                f"step {step} loss {loss.item():.4f} {time.monotonic() - started:.0f} s", flush=True
-            )
-    scenes, pixels = draw_pictures(500, rng, held_out=True)
+        return reader.losses(run_tower(tower, to_patches(pixels[chosen])), labels[chosen])
+
+    descend(parameters, loss, steps)
+    seen, unseen = draw_pictures(500, rng, held_out=True)
     with torch.no_grad():
-        tokens = run_tower(tower, to_patches(pixels))
-    return tower, reader.accuracy(tokens, cell_labels(scenes))
+        tokens = run_tower(tower, to_patches(unseen))
+    return tower, reader.accuracy(tokens, cell_labels(seen))
 
 
 def settle_scale(tower: Qwen3_5VisionModel, wanted: float) -> None:
@@ -115,8 +105,6 @@ def settle_scale(tower: Qwen3_5VisionModel, wanted: float) -> None:
 
 
 def main() -> None:
-    from published_model import REPOSITORY, base_config
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "demo_model")
     parser.add_argument("--steps", type=int, default=800)

@@ -1,7 +1,4 @@
-"""How the demo model's world is put into words: names, places, lists, and the ways people type.
-
-What is asked about a picture is `picture_talk.py`; everything else said is `small_talk.py`.
-"""
+"""Words for the demo model's world: names, places, lists, and the ways people type."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ class Question:
 
 
 def at_place(cell: int) -> str:
-    """Where a cell is, as answers say it."""
     place = PLACES[cell]
     return "in the centre" if place == "centre" else f"at the {place}"
 
@@ -64,7 +60,6 @@ def full_name(thing: Thing) -> str:
 
 
 def listing(parts: Sequence[str]) -> str:
-    """The parts with commas and a last "and"."""
     if len(parts) == 1:
         return parts[0]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
@@ -90,7 +85,6 @@ class Handle:
 
 
 def handle_of(scene: Scene, shape: str = "", colour: str = "", size: str = "") -> Handle:
-    """The things of a scene that have every given property."""
     wanted = {"shape": shape, "colour": colour, "size": size}
     given = {name: value for name, value in wanted.items() if value}
     things = tuple(t for t in scene.things if all(getattr(t, n) == v for n, v in given.items()))

@@ -54,8 +54,6 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """The things of one picture in reading order."""
-
     things: tuple[Thing, ...]
 
     def key(self) -> str:
@@ -75,7 +73,7 @@ def random_scene(rng: random.Random, most_things: int = MOST_THINGS) -> Scene:
 
 
 def is_held_out(scene: Scene) -> bool:
-    """Whether the scene belongs to validation and test: one in ten, by its contents alone."""
+    """True for validation and test scenes: one in ten, by its contents alone."""
     return hashlib.sha256(scene.key().encode()).digest()[0] % 10 == 0
 
 
@@ -87,7 +85,6 @@ def draw_scene_from(rng: random.Random, held_out: bool, most_things: int = MOST_
 
 
 def outline(shape: str, x: float, y: float, radius: float) -> list[tuple[float, float]]:
-    """The corners of `shape` about (x, y)."""
     if shape == "star":
         turns = [(i * math.pi / 5 - math.pi / 2, 1.1 if i % 2 == 0 else 0.45) for i in range(10)]
         return [

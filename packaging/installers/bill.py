@@ -1,4 +1,4 @@
-"""The list of a bundle's components as CycloneDX 1.6 has it, and as a person reads it."""
+"""The list of a bundle's components, as CycloneDX 1.6 and as text for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ SPEC = "1.6"
 
 
 def bill(app: Component, components: list[Component]) -> str:
-    """The list as JSON, the same bytes for the same bundle."""
     listed = sorted(components, key=lambda each: each.key)
     whole = {
         "$schema": f"http://cyclonedx.org/schema/bom-{SPEC}.schema.json",
@@ -65,7 +64,7 @@ def validate(text: str) -> None:
 
 
 def index(app: Component, components: list[Component]) -> str:
-    """The list for a person: what is in here, under what, and where its texts lie."""
+    """The list as text: name, licence, sources, contents, and folder of texts."""
     lines = [
         f"{app.name} {app.version} is under the {app.licence} licence: {app.key}/",
         "",

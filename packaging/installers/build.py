@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def draw_icon() -> None:
-    """The icon that the executables bear; on Linux it lies beside them."""
+    """Draw the executables' icon; on Linux the package has it."""
     kinds = {"win32": ("--ico", "waymark.ico"), "darwin": ("--icns", "waymark.icns")}
     if sys.platform in kinds:
         option, name = kinds[sys.platform]
@@ -46,7 +46,7 @@ def draw_icon() -> None:
 
 
 def compile_kernels() -> None:
-    """The kernels in C for every level of processors, if those there are of other sources."""
+    """Compile the C kernels for every processor level, unless the existing ones are current."""
     from kernels.native.shipped import MANIFEST, folder
 
     kernels, name = BUILD / "kernels", folder().name
@@ -58,7 +58,7 @@ def compile_kernels() -> None:
 
 
 def is_current(manifest: Path) -> bool:
-    """Whether kernels were made from these sources, and with this compiler and its flags."""
+    """True if the kernels were compiled from these sources, by this compiler and with its flags."""
     from kernels.native.build import sources_digest
 
     if not manifest.exists():

@@ -1,4 +1,4 @@
-"""What a bundle consists of: each part with its licence and the texts that go along."""
+"""A part of a bundle, with its licence and the texts that must come with it."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _kept(name: str) -> Path:
 
 
 def texts_for(what: str, expression: str) -> dict[str, bytes]:
-    """The kept texts of the licences that an expression names.
+    """The stored texts of the licences in an SPDX expression; one of alternatives is enough.
 
-    Of those to choose from one is enough. Raises LicenceError where none of them is kept here.
+    Raises LicenceError if none of them is stored here.
     """
     found: dict[str, bytes] = {}
     for all_hold in re.split(r"\bAND\b", expression):

@@ -1,4 +1,4 @@
-"""Python distributions, Python itself and what is ours, as components with their texts."""
+"""Python distributions and Python itself as components with their texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIBRARY = re.compile(r"(lib)?(?P<name>[^/]+?)(-[0-9a-f]{8})?\.(so|dylib|dll)(\.|
 def distribution_component(
     name: str, distribution: Distribution, files: Iterable[PurePosixPath]
 ) -> Component:
-    """What one distribution put into a bundle. Raises LicenceError where it has no text."""
+    """A distribution in a bundle. Raises LicenceError if it has no text."""
     texts = _texts(distribution)
     licence, is_spdx = _licence(distribution)
     if name in WITHOUT_TEXT and not texts:
@@ -64,7 +64,7 @@ def _texts(distribution: Distribution) -> dict[str, bytes]:
 
 
 def _licence(distribution: Distribution) -> tuple[str, bool]:
-    """What it says it is under, and whether that is an SPDX expression."""
+    """The licence in its metadata, and True if that is an SPDX expression."""
     metadata = distribution.metadata
     if "License-Expression" in metadata:
         return metadata["License-Expression"], True
@@ -77,7 +77,7 @@ def _licence(distribution: Distribution) -> tuple[str, bool]:
 
 
 def _listed(distribution: Distribution, made: Component) -> list[Component]:
-    """What its own lists say is compiled into it. Raises LicenceError for one without a text."""
+    """Parts compiled into it, from its own lists. Raises LicenceError for one without a text."""
     found = []
     for file in distribution.files or ():
         if file.parts[0].endswith(".dist-info") and "sboms" in file.parts:
@@ -116,7 +116,6 @@ def _expression(entry: dict[str, Any]) -> str:
 
 
 def _third_party(made: Component) -> list[Component]:
-    """What it lists the texts of in folders, as torch does of what is compiled into it."""
     folders = (PurePosixPath(name).parent for name in made.texts)
     names = {"/".join(each.parts[1:]) for each in folders if each.parts[:1] == ("third_party",)}
     return [Component(name, "", "see its text", is_spdx=False) for name in sorted(names - {""})]

@@ -1,4 +1,4 @@
-"""The executable of the engine: worker, helper, and what is run without a window."""
+"""The executable of the engine: worker, helper, replay and self-test."""
 
 import multiprocessing
 import sys

@@ -78,7 +78,6 @@ def tile(margin: float = 0.0) -> bytes:
 
 
 def drawn(icon: bytes, size: int) -> bytes:
-    """The icon as a PNG of so many pixels a side."""
     image = QImage(size, size, QImage.Format.Format_ARGB32_Premultiplied)
     image.fill(Qt.GlobalColor.transparent)
     painter = QPainter(image)
@@ -93,7 +92,6 @@ def drawn(icon: bytes, size: int) -> bytes:
 
 
 def write_theme(folder: Path) -> None:
-    """The icon in all sizes and as a drawing, in an icon theme's folders."""
     icon = tile()
     files = {f"{size}x{size}/apps/{APP_ID}.png": drawn(icon, size) for size in LINUX_SIZES}
     files[f"scalable/apps/{APP_ID}.svg"] = icon

@@ -50,10 +50,8 @@ def main() -> int:
 
 
 def described(contents: Contents, installed: Installed) -> tuple[Component, list[Component]]:
-    """The app, and everything in it that has a licence of its own.
-
-    Raises LicenceError, which names all faults.
-    """
+    """The app, and each part with a licence of its own. Raises LicenceError, which names all
+    faults."""
     found = owners(contents, installed, package_of)
     absent = set(found.distributions) - set(installed.by_name)
     faults = [f"nobody is known to have made {what}" for what in sorted(found.nobodys)]
@@ -92,7 +90,7 @@ def app() -> Component:
 
 
 def own_parts(contents: Contents) -> list[Component]:
-    """What of ours is no program, as far as the bundle has it."""
+    """Our parts that are no programs, if the bundle contains them."""
     kinds = {
         "resources/models/demo": ("Waymark demo model", "machine-learning-model"),
         "resources/icons": ("Waymark icons", "data"),
@@ -109,7 +107,7 @@ def own_parts(contents: Contents) -> list[Component]:
 
 
 def compiler_component(contents: Contents) -> Component:
-    """What the kernels' compiler put into them of its own. Raises LicenceError without its text."""
+    """Runtime code that the compiler adds to kernels. Raises LicenceError without its text."""
     manifests = [
         path
         for place, path in contents.files.items()
@@ -128,7 +126,7 @@ def compiler_component(contents: Contents) -> Component:
 
 
 def write(target: Path, components: list[Component]) -> None:
-    """The texts, each component's in a folder of its own; what many refer to once, beside them."""
+    """Write the texts, one folder for each component; texts that many refer to are written once."""
     shutil.rmtree(target, ignore_errors=True)
     for component in components:
         for name, data in component.texts.items():

@@ -53,7 +53,7 @@ def read(folder: Path) -> Contents:
 
 
 def for_people(folder: Path) -> Path:
-    """Where in a bundle files lie that no program needs."""
+    """The folder of a bundle for files that no program needs."""
     inside = folder / "Contents" / "Resources"
     return inside if inside.is_dir() else folder
 
@@ -108,7 +108,7 @@ class Owners:
 
 
 class Installed:
-    """What is installed in an environment, by files and by modules."""
+    """The distributions of an environment, by file and by module."""
 
     def __init__(self, folders: Iterable[str] | None = None) -> None:
         found = distributions(path=list(folders)) if folders is not None else distributions()
@@ -173,7 +173,7 @@ def owners(
 
 
 def _is_beside_python(place: PurePosixPath) -> bool:
-    """Whether Python's own installation has a library of this name, as on Windows."""
+    """True if Python's own installation has a library of this name, as on Windows."""
     base = Path(sys.base_prefix)
     near = (base / place.name, base / "DLLs" / place.name)
     return len(place.parts) == 1 and any(path.is_file() for path in near)

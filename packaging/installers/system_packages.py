@@ -1,6 +1,6 @@
-"""Libraries that came from the system a bundle was built on, by its packages (Debian and its kin).
+"""Libraries of the system that a bundle was built on, by package (Debian and its relatives).
 
-Elsewhere no library comes from the system: what can't be told there is somebody's fault and named.
+On other systems no library comes from the system.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ LISTED = re.compile(r"^\s+(?P<name>\S+) \([^)]*x86-64[^)]*\) => (?P<path>/\S+)$"
 
 @cache
 def libraries() -> dict[str, Path]:
-    """Where the dynamic linker finds each library, by its name."""
     linker = shutil.which("ldconfig", path="/sbin:/usr/sbin:/usr/bin:/bin")
     listed = _said(linker, "-p") if linker else ""
     return {match["name"]: Path(match["path"]) for match in LISTED.finditer(listed)}
 
 
 def package_of(library: str) -> str | None:
-    """The package that a library of this name is from, if the system has one and knows it."""
     path = libraries().get(library)
     if path is None or not shutil.which("dpkg-query"):
         return None
@@ -67,19 +65,18 @@ def system_component(package: str, names: list[str]) -> Component:
 
 
 def _licences(copyright_file: str) -> str:
-    """The short names in a machine-readable copyright file, each once."""
     names = re.findall(r"^License:[ \t]*(\S.*?)\s*$", copyright_file, re.MULTILINE)
     return "; ".join(dict.fromkeys(names)) or "see its text"
 
 
 def _common(data: bytes) -> dict[str, bytes]:
-    """The whole texts that a copyright file refers to instead of quoting them."""
+    """The texts that a copyright file refers to instead of quoting them."""
     names = re.findall(rb"common-licenses/([\w.+-]*\w)", data)
     paths = (COMMON / name.decode() for name in dict.fromkeys(names))
     return {f"common-licenses/{path.name}": path.read_bytes() for path in paths if path.is_file()}
 
 
 def _said(*command: str) -> str:
-    """What a command prints; nothing where it fails."""
+    """A command's output, or '' if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else ""

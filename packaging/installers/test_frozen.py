@@ -34,7 +34,6 @@ CHANGING = ("_s", "bytes", "seed", "draft")
 
 
 def replayed(command: list[str], data: Path, *options: object) -> list[dict[str, Any]]:
-    """The lines of a replay, without what is measured."""
     environment = {**clean_environment(), "XDG_CACHE_HOME": str(data / "cache")}
     done = subprocess.run(
         [*command, *map(str, options)],
@@ -74,9 +73,7 @@ def turns(picture: Path | None) -> list[dict[str, Any]]:
     ]
 
 
-def test_every_family_is_among_those_that_are_tried(
-    folder_of: Callable[[str], Path],
-) -> None:
+def test_every_family_is_among_those_that_are_tried(folder_of: Callable[[str], Path]) -> None:
     tried = {
         json.loads((folder_of(name) / "config.json").read_text("utf-8"))["model_type"]
         for name in (*MODELS, *RECURRENT, *TILED, *PURE)
@@ -154,7 +151,7 @@ def test_nothing_but_our_programs_is_run_by_name() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems name libraries otherwise")
 def test_a_compiler_or_browser_would_not_load_our_libraries(tmp_path: Path) -> None:
-    """The engine's children show what it hands on: its own were started without our folder."""
+    """Checked by the environment of the engine's child."""
     told = {"LD_LIBRARY_PATH": "/opt/libraries", "CC": str(tmp_path / "cc")}
     compiler = tmp_path / "cc"
     compiler.write_text(f"#!/bin/sh\nenv > {tmp_path}/seen\nexit 1\n")

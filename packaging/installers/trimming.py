@@ -1,4 +1,4 @@
-"""What no one needs is left out, most of it Qt's, and with it the libraries that only it needed."""
+"""Leaves out files that nothing needs, mostly of Qt, and the libraries that only they needed."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def trimmed(binaries: list[Entry], datas: list[Entry]) -> tuple[list[Entry], lis
 
 
 def left_out(entry: Entry) -> bool:
-    """Whether nothing of this is ever seen, or every system has it."""
+    """True for files that nothing shows, and libraries that every system has."""
     path = PurePath(entry[0]).as_posix()
     return any(wanted.match(path) is not None for wanted in (LEFT_OUT, OF_THE_SYSTEM))
 
 
 def is_shared(entry: Entry) -> bool:
-    """Whether it is there only for others that are linked with it: Qt's own, or the system's."""
+    """True for libraries that are only linked by others: Qt's, or the system's."""
     folder = PurePath(entry[0]).parent.as_posix()
     return folder in {".", "PySide6/Qt/lib"} and ".so" in entry[0]
 
 
 def linked(entries: list[Entry]) -> set[str]:
-    """The names of all libraries that those are linked with which are no mere libraries."""
+    """The names of all libraries that the other files are linked with, directly or not."""
     files = [entry for entry in entries if entry[2] != "SYMLINK"]
     shared = {PurePath(entry[0]).name: entry[1] for entry in files if is_shared(entry)}
     # The executables load it by name.

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def installed() -> list[str]:
-    """The command that compiles C, after the compiler was installed if it wasn't there."""
+    """The command that compiles C; installs the compiler if needed."""
     wanted = hashlib.sha256(COMPILER.read_bytes()).hexdigest()[:16]
     home = BUILD / f"compiler-{wanted}"
     python = home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
@@ -117,13 +117,13 @@ def build(
 
 
 def levels(system: str, machine: str) -> list[Level]:
-    """Those with code of their own: tiles are asked for as Linux wants it, and nowhere else."""
+    """The levels with code of their own; the request for AMX tiles is specific to Linux."""
     found = [each for each in LEVELS if each.machine == machine]
     return [each for each in found if system == "linux" or not each.name.endswith("-amx")]
 
 
 def level_flags(level: Level) -> list[str]:
-    """The level's flags in this compiler's words: a processor's name, and features behind it."""
+    """The level's flags in this compiler's syntax: a processor's name, then features."""
     march, *more = level.flags
     base = march.removeprefix("-march=").replace("armv8.2-a", "generic+v8_2a")
     features = "".join("+" + flag.removeprefix("-m") for flag in more)
@@ -132,13 +132,13 @@ def level_flags(level: Level) -> list[str]:
 
 
 def sources() -> list[str]:
-    """By names that say nothing of where they lie."""
+    """Names relative to the kernels, so that paths of this machine are in no library."""
     found = (each.relative_to(KERNELS).as_posix() for each in KERNELS.glob("*/*.c"))
     return sorted(each for each in found if each != CHECK)
 
 
 def shared(system: str, made: Path) -> list[str]:
-    """The program that tries a library looks for it in the folder that it runs in."""
+    """Flags for a shared library that the test program finds in its current folder."""
     flags = ["-shared"]
     if system == "windows":
         return [*flags, f"-Wl,--out-implib,{made / TRIED}.lib"]

@@ -92,14 +92,12 @@ def main(purpose: str) -> int:
 
 
 def display_files() -> tuple[str, ...]:
-    """Return the platform plugin that Qt would use for this session's display, if it has one."""
     if os.environ.get("QT_QPA_PLATFORM", "").startswith(("offscreen", "minimal", "vnc")):
         return ()
     return WAYLAND_FILES if os.environ.get("WAYLAND_DISPLAY") else XCB_FILES
 
 
 def missing_libraries(files: Iterable[str]) -> list[str]:
-    """Return the sonames that the linker does not find for these files or what they load."""
     spec = importlib.util.find_spec("PySide6")
     if spec is None or spec.origin is None or shutil.which("ldd") is None:
         return []
@@ -111,12 +109,11 @@ def missing_libraries(files: Iterable[str]) -> list[str]:
 
 
 def packages_for(libraries: Iterable[str]) -> list[str]:
-    """Return the Debian packages that hold these libraries, each once."""
     return sorted({PACKAGES[name] for name in libraries if name in PACKAGES})
 
 
 def has_fonts() -> bool:
-    """Say whether any font is installed; without one Qt draws boxes and warns."""
+    """Without any font Qt draws boxes and warns."""
     folders = [Path(name).expanduser() for name in FONT_FOLDERS]
     return any(
         path.suffix.lower() in FONT_SUFFIXES for folder in folders for path in folder.rglob("*")
@@ -141,7 +138,7 @@ def apt_install(packages: Sequence[str]) -> bool:
 
 
 def root_command() -> list[str] | None:
-    """Return what to put before a command to run it as root, or None where that is not possible."""
+    """The prefix that runs a command as root, or None if that is impossible."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") is None:

@@ -1,9 +1,8 @@
 """`python -m tests.bench [ops] [model]`: how fast this machine runs Waymark, beside its own limits
 and beside others; with --device cuda how fast its GPU does.
 
-Every ratio is of measurements of one run, in interleaved rounds. The tables go to standard output,
-and with --write into docs/performance.md, which says how to read them; what is being done goes to
-standard error.
+Every ratio compares measurements of one run, in interleaved rounds. Tables go to standard output,
+progress to standard error. docs/performance.md says how to read the tables.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ try:
     from tests.bench.levels import Level
     from tests.bench.llama.build import BuildError
     from tests.bench.machine import READING, Bounds, Limits, machine
-    from tests.bench.options import parsed, place
-    from tests.bench.page import PAGE, write_between
+    from tests.bench.options import parsed, title_of
     from tests.bench.shapes import dense, described
     from tests.bench.speed_tables import ops_table
     from tests.bench.spread import Spread
@@ -38,7 +36,7 @@ except ModuleNotFoundError as error:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what was named, print it, and write it down where that was asked for."""
+    """Measure and print the tables that the command line names."""
     options = parsed(arguments, __doc__)
     if not options.is_at_level:
         return _again(arguments, options.level)
@@ -59,10 +57,8 @@ def _measure(options: argparse.Namespace) -> None:
             else:
                 clock = CudaClock()
                 text = gpu_text(options, name, shape, GpuLimits(clock, torch.device("cuda")), clock)
-            title = place(name, shape, options.device, options.level)
+            title = title_of(name, shape, options.device, options.level)
             print(f"## {title}\n\n{text}", flush=True)
-            if options.write:
-                write_between(PAGE, title, text)
 
 
 def _again(arguments: list[str] | None, level: Level) -> int:

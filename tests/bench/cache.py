@@ -155,8 +155,8 @@ def _print_costs(bench: Bench, rig: Rig, words: Words) -> None:
     tight = costs.tight(rig, words, bench.side)
     print(
         f"\nThree texts of {tight.tokens:,} tokens under a budget of {tight.budget / MIB:,.1f} "
-        f"MiB, the slab at full context and two checkpoints: at most {tight.peak / MIB:,.1f} MiB "
-        f"held, {tight.checkpoints} checkpoints at the end.\n"
+        f"MiB, the KV buffer at full context and two checkpoints: at most {tight.peak / MIB:,.1f} "
+        f"MiB held, {tight.checkpoints} checkpoints at the end.\n"
     )
 
 

@@ -60,9 +60,9 @@ def cuts(rig: Rig, name: str, messages: Sequence[Message], repeats: int) -> Comp
 
 def _prefill(rig: Rig, prompt: Prompt) -> float:
     """Seconds to read a prompt beside the tree."""
-    slab = rig.cache.slab.beside(prompt.num_tokens)
+    kv_buffer = rig.cache.kv_buffer.beside(prompt.num_tokens)
     began = time.perf_counter()
-    read_beside(rig.loaded, slab, prompt)
+    read_beside(rig.loaded, kv_buffer, prompt)
     return time.perf_counter() - began
 
 
@@ -83,7 +83,7 @@ def on_and_off(rig: Rig, messages: Sequence[Message], repeats: int) -> Compared:
 
 
 def chats_in_turn(rig: Rig, words: Words, tokens: int, repeats: int) -> Moved:
-    """Two chats in turn: each time one leaves the slab for memory and the other comes back."""
+    """Two chats in turn: each time one leaves the KV buffer for memory and the other comes back."""
     chats = [[words.user(tokens, 20 + number)] for number in range(2)]
     rig.clear()
     for chat in chats:

@@ -21,7 +21,7 @@ from core.api.chat import (
     Conversation,
     Message,
 )
-from core.api.commands import Forget, Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.events import Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import CutKind, Prompt
@@ -187,11 +187,11 @@ class Rig:
 
     def settle(self, messages: Sequence[Message], **more: Any) -> Prepared:
         """Read the reply that ends a conversation, as the app does in idle time."""
-        return self._prepare(Settle, messages, more)
+        return self._prepare(PrefillReply, messages, more)
 
     def read_ahead(self, messages: Sequence[Message], **more: Any) -> Prepared:
         """Read the draft that ends a conversation, as the app does while it is typed."""
-        return self._prepare(ReadAhead, messages, more)
+        return self._prepare(PrefillDraft, messages, more)
 
     def write(self) -> int:
         """Write to disk what is worth keeping; returns the bytes that came to be there."""
@@ -224,7 +224,7 @@ class Rig:
 
     def _prepare(
         self,
-        kind: type[Settle] | type[ReadAhead],
+        kind: type[PrefillReply] | type[PrefillDraft],
         messages: Sequence[Message],
         more: dict[str, Any],
     ) -> Prepared:

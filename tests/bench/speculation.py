@@ -35,7 +35,6 @@ from core.engine.passes.prefill import Prefill
 from tests.bench.drafted import SOURCE, Case, asked, cases, saying
 from tests.bench.folders import DEMO, RELEASED, TINY, write_random
 from tests.bench.levels import LEVELS, named
-from tests.bench.page import PAGE, write_between
 from tests.bench.spread import Spread
 
 OFF = DraftSettings(mode="off")
@@ -63,10 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not (folder / "model.safetensors").exists():
             shape = TINY if options.quick else RELEASED[options.shape]
             write_random(folder, shape, mtp=True)
-        text = "\n".join(table(options, folder))
-    print(text)
-    if options.write and level is not None:
-        write_between(PAGE, f"speculation at level {level.name}", text)
+        print("\n".join(table(options, folder)))
     return 0
 
 
@@ -82,7 +78,6 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
     parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
     return parser.parse_args(arguments)
 
 

@@ -62,14 +62,14 @@ def print_append(rows: Sequence[lengths.Row]) -> None:
 
 def print_kept(rows: Sequence[lengths.Row]) -> None:
     print("Saving and restoring:\n")
-    print("| context | written | write | from disk | from the slab | keep a checkpoint |")
+    print("| context | written | write | from disk | from the KV buffer | keep a checkpoint |")
     print("|---|---|---|---|---|---|")
     for row in rows:
         disk = row.seconds("reopened from disk", lambda reading: reading.restore)
-        slab = row.seconds("append", lambda reading: reading.restore)
+        kv_buffer = row.seconds("append", lambda reading: reading.restore)
         print(
             f"| {row.length:,} | {row.written_bytes / MIB:,.1f} MiB | {row.write_s:.2f} s "
-            f"| {disk:.3f} s | {1000 * slab:.2f} ms | {1000 * row.keep_s:.2f} ms |"
+            f"| {disk:.3f} s | {1000 * kv_buffer:.2f} ms | {1000 * row.keep_s:.2f} ms |"
         )
     print()
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,8 +17,7 @@ from tests.bench import __main__ as command
 from tests.bench import machine
 from tests.bench.levels import LEVELS, Level, here, named
 from tests.bench.machine import Limits, Product
-from tests.bench.options import NAMES, parsed, place
-from tests.bench.page import PAGE, has_place
+from tests.bench.options import NAMES, parsed, title_of
 
 SEEN = """
 import torch
@@ -51,7 +49,7 @@ def test_a_machine_without_levels_is_measured_all_the_same(monkeypatch: pytest.M
     monkeypatch.setattr(native, "executable", lambda: (native.LEVELS[-1],))  # an Arm processor
     options = parsed([])
     assert options.level is None and options.is_at_level
-    assert place("ops", "0.8B", "cpu", options.level) == "ops"
+    assert title_of("ops", "0.8B", "cpu", options.level) == "ops"
 
 
 @pytest.mark.parametrize(
@@ -113,15 +111,8 @@ def test_a_quick_run_is_at_the_level_that_it_names() -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3_000:]
     for name in NAMES:
-        assert f"## {place(name, '0.8B', 'cpu', level)}\n\nA tiny shape, at level" in ran.stdout
+        assert f"## {title_of(name, '0.8B', 'cpu', level)}\n\nA tiny shape, at level" in ran.stdout
     assert "**int8**, beside transformers in float32\n" in ran.stdout
-
-
-def test_every_level_has_its_places_on_the_page(tmp_path: Path) -> None:
-    places = [place(name, "0.8B", "cpu", level) for level in LEVELS for name in NAMES]
-    assert all(has_place(PAGE, each) for each in places) and len(set(places)) == len(places)
-    text = PAGE.read_text(encoding="utf-8")
-    assert all(text.count(f"<!-- {each}: written") == 1 for each in places)
 
 
 class Played(Product):

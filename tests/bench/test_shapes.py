@@ -12,10 +12,8 @@ import pytest
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from tests.bench.folders import NoRoomError, numbers_in, published, write_folder
-from tests.bench.levels import LEVELS
 from tests.bench.llama.files import CONVERTERS
-from tests.bench.options import parsed, place
-from tests.bench.page import PAGE, has_place
+from tests.bench.options import parsed
 from tests.bench.shapes import RELEASES, ShapeError, chosen, cuts, described, names
 from tests.bench.weights import held_bytes, step_bytes, token_operations
 from tests.oracle.runs import load
@@ -100,11 +98,6 @@ def test_ops_are_measured_at_the_dense_shapes_alone(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         parsed(["ops", "--shape", "0.8B", "35B-A3B/4"])
     assert "of 35B-A3B/4 there is the whole model alone" in capsys.readouterr().err
-
-
-def test_the_page_has_a_place_for_what_was_measured() -> None:
-    for name in ("35B-A3B/4", "Falcon-H1-0.5B"):
-        assert has_place(PAGE, place("model", name, "cpu", LEVELS[3]))
 
 
 def test_a_heading_says_what_is_left_and_what_words_cost() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -25,10 +24,8 @@ from kernels.ops import Attend
 from tests.bench import __main__ as command
 from tests.bench import model, ops, rounds
 from tests.bench.folders import RELEASED, TINY, config_of, write_folder, write_random
-from tests.bench.levels import LEVELS
 from tests.bench.machine import READING
-from tests.bench.options import NAMES, SLOW, parsed, place
-from tests.bench.page import PAGE, has_place, write_between
+from tests.bench.options import NAMES, SLOW, parsed
 from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
 from tests.bench.rig import KERNELS, attending
@@ -306,16 +303,3 @@ def test_the_other_implementation_is_of_the_same_op() -> None:
             torch.testing.assert_close(op.run(0), op.other(0), rtol=1e-3, atol=1e-4)
             compared += 1
     assert compared > 8
-
-
-def test_tables_go_between_their_comments(tmp_path: Path) -> None:
-    page = tmp_path / PAGE.name
-    shutil.copy(PAGE, page)
-    for name in (place(name, "0.8B", "cpu", level) for name in NAMES for level in LEVELS):
-        assert has_place(PAGE, name)
-        write_between(page, name, "a table")
-        once = page.read_text(encoding="utf-8")
-        write_between(page, name, "a table")
-        assert page.read_text(encoding="utf-8") == once and "a table" in once
-    with pytest.raises(ValueError, match="no place"):
-        write_between(page, "weather", "rain")

@@ -13,7 +13,7 @@ import torch
 
 from core.api.params import ModelSettings
 from core.api.prompt import Cut, Prompt, TextRun
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.passes.decode import Decode
@@ -44,7 +44,7 @@ class Opened:
     loaded: LoadedModel
     model: Decoder
     folder: ModelFolder
-    slab: KVSlab
+    kv_buffer: KVBuffer
 
     def bytes_behind(self, context: int) -> int:
         """Bytes of keys, values and states behind so many tokens."""
@@ -92,15 +92,15 @@ class Waymark:
         model = loaded.model
         assert isinstance(model, Decoder)
         folder = ModelFolder.open(self._engine.folder)
-        slab = loaded.cache.slab.beside(self._engine.longest)
-        self._opened = Opened(loaded, model, folder, slab)
+        kv_buffer = loaded.cache.kv_buffer.beside(self._engine.longest)
+        self._opened = Opened(loaded, model, folder, kv_buffer)
         return Reading(seconds, least_bytes=held_bytes(model))
 
     def _prompt(self, opened: Opened, size: int) -> Reading:
         prompt = _prompt(opened, size)
         self._place = None  # nobody goes on from there, and its states would count as memory
         began = self._now()
-        prefill = read_beside(opened.loaded, opened.slab, prompt)
+        prefill = read_beside(opened.loaded, opened.kv_buffer, prompt)
         assert prefill.last_hidden is not None
         first = int(opened.model.logits(prefill.last_hidden[None])[0].argmax())
         seconds = self._now() - began
@@ -131,7 +131,7 @@ class Waymark:
         began = self._now()
         decode = Decode(
             opened.model,
-            opened.slab,
+            opened.kv_buffer,
             place.state,
             place.cut,
             go_on,

@@ -8,45 +8,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.api.params import CacheSettings
-from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.api.prompt import Image, Segment, TextRun
 from core.cache.context import Usage
-from core.cache.slab import KVRows
+from core.cache.kv_buffer import KVRows
 from core.cache.state import Checkpoint, RecurrentState
 from core.layers.memory import LayerSpec
 from tests.api.prompts import END
-from tests.cache.worlds import HYBRID, PURE, World
+from tests.cache.worlds import HYBRID, PURE, World, prompt, turn
 
-ENDS = frozenset({END})
 DEFAULT = CacheSettings(count=32, interval=1)
-
-
-def prompt(*parts: Segment) -> Prompt:
-    return Prompt(parts, ENDS, 8)
-
-
-def turn(*ids: int) -> TextRun:
-    return TextRun((*ids, END))
 
 
 HEADER = TextRun((1, 2))
 
 
-def test_S2_a_short_first_turn_is_resumable() -> None:
-    world = World.new()
+def test_S2_a_short_first_turn_is_resumable(world: World) -> None:
     world.request(prompt(turn(3), HEADER), DEFAULT)
     restored = world.request(prompt(turn(3), HEADER, turn(4), turn(5), HEADER), DEFAULT)
     assert restored.cut.token.value == 2 and restored.tier == "slab"
 
 
-def test_S5_an_identical_resend_needs_no_forward() -> None:
-    world = World.new()
+def test_S5_an_identical_resend_needs_no_forward(world: World) -> None:
     world.request(prompt(turn(3), HEADER), DEFAULT)
     restored = world.request(prompt(turn(3), HEADER), DEFAULT)
     assert restored.num_runs == 2 and restored.last_hidden is not None
 
 
-def test_S4_a_checkpoint_past_the_match_is_never_used() -> None:
-    world = World.new()
+def test_S4_a_checkpoint_past_the_match_is_never_used(world: World) -> None:
     world.request(prompt(turn(*range(20))), DEFAULT)
     restored = world.request(prompt(TextRun(tuple(range(16)))), DEFAULT)
     assert restored.cut.token.value == 16
@@ -55,15 +43,13 @@ def test_S4_a_checkpoint_past_the_match_is_never_used() -> None:
 
 
 @pytest.mark.parametrize("length", [7, 8, 9, 15, 16, 17])
-def test_S14_prompts_around_a_checkpoint(length: int) -> None:
-    world = World.new()
+def test_S14_prompts_around_a_checkpoint(world: World, length: int) -> None:
     world.request(prompt(TextRun(tuple(range(16)))), DEFAULT)
     restored = world.request(prompt(TextRun(tuple(range(length)))), DEFAULT)
     assert restored.cut.token.value == (length // 8) * 8
 
 
-def test_S14_an_image_as_the_last_thing_is_restored() -> None:
-    world = World.new()
+def test_S14_an_image_as_the_last_thing_is_restored(world: World) -> None:
     picture = Image(b"p" * 16, 2, 3, 3)
     world.request(prompt(HEADER, picture), DEFAULT)
     restored = world.request(prompt(HEADER, picture), DEFAULT)
@@ -72,8 +58,7 @@ def test_S14_an_image_as_the_last_thing_is_restored() -> None:
     assert after.cut.token.value == 8 and after.cut.position.value == 5
 
 
-def test_S9_branches_live_side_by_side() -> None:
-    world = World.new()
+def test_S9_branches_live_side_by_side(world: World) -> None:
     stem = turn(3)
     branches = [prompt(stem, turn(10 + index), HEADER) for index in range(3)]
     for branch in branches:
@@ -88,7 +73,7 @@ def test_S9_branches_live_side_by_side() -> None:
 def test_S10_a_chats_older_stops_go_when_its_next_turn_keeps_a_cut(
     specs: tuple[LayerSpec, ...], stem: tuple[Segment, ...]
 ) -> None:
-    world = World.new(specs)
+    world = World(specs)
     short, longer = prompt(*stem, HEADER), prompt(*stem, TextRun((1, 2, 4, END)), HEADER)
     (key,) = world.cache.tree.keys(short)[-1:]
     for owner in ("one", "two"):
@@ -103,8 +88,7 @@ def test_S10_a_chats_older_stops_go_when_its_next_turn_keeps_a_cut(
     assert all(node.checkpoint or not node.is_stop for node in world.cache.tree)
 
 
-def test_M2_a_forgotten_chat_was_never_read_even_where_it_had_to_make_room() -> None:
-    world = World.new()
+def test_M2_a_forgotten_chat_was_never_read_even_where_it_had_to_make_room(world: World) -> None:
     stem, one = turn(3), prompt(turn(3), turn(4), turn(5), HEADER)
     world.request(one, DEFAULT, usage=Usage("one"))
     world.request(prompt(stem, turn(6)), DEFAULT, usage=Usage("two"))
@@ -122,8 +106,7 @@ def test_M2_a_forgotten_chat_was_never_read_even_where_it_had_to_make_room() -> 
     assert not any(map(tree.was_read, keys))
 
 
-def test_S11_evicting_one_branch_leaves_the_other_whole() -> None:
-    world = World.new()
+def test_S11_evicting_one_branch_leaves_the_other_whole(world: World) -> None:
     one, other = prompt(turn(3), turn(4), HEADER), prompt(turn(3), turn(5), HEADER)
     world.request(one, DEFAULT)
     world.request(other, DEFAULT)
@@ -135,8 +118,9 @@ def test_S11_evicting_one_branch_leaves_the_other_whole() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
-def test_S12_the_count_is_never_exceeded_and_the_newest_message_end_stays(count: int) -> None:
-    world = World.new()
+def test_S12_the_count_is_never_exceeded_and_the_newest_message_end_stays(
+    world: World, count: int
+) -> None:
     small = CacheSettings(count=count, interval=1)
     parts: list[Segment] = []
     for index in range(6):
@@ -150,8 +134,7 @@ def test_S12_the_count_is_never_exceeded_and_the_newest_message_end_stays(count:
         assert (made.cuts[-1].token.value in held) == (count > 0)
 
 
-def test_S12_a_lower_count_acts_on_the_next_request() -> None:
-    world = World.new()
+def test_S12_a_lower_count_acts_on_the_next_request(world: World) -> None:
     made = prompt(*(turn(index) for index in range(8)), HEADER)
     world.request(made, DEFAULT)
     assert world.cache.num_states() == 9
@@ -162,7 +145,7 @@ def test_S12_a_lower_count_acts_on_the_next_request() -> None:
 
 
 def test_S12_a_pure_transformer_reuses_without_checkpoints() -> None:
-    world = World.new(PURE)
+    world = World(PURE)
     off = CacheSettings(count=0, interval=1)
     world.request(prompt(TextRun(tuple(range(20)))), off)
     restored = world.request(prompt(TextRun((*range(16), 50, 51))), off)
@@ -170,8 +153,7 @@ def test_S12_a_pure_transformer_reuses_without_checkpoints() -> None:
     assert world.cache.num_states() == 0 and world.cache.state_bytes() == 0
 
 
-def test_M4_using_a_prefix_refreshes_only_the_node_used() -> None:
-    world = World.new()
+def test_M4_using_a_prefix_refreshes_only_the_node_used(world: World) -> None:
     made = prompt(turn(3), turn(4), HEADER)
     world.request(made, DEFAULT)
     before = {node.key: node.last_used for node in world.cache.tree}
@@ -180,12 +162,11 @@ def test_M4_using_a_prefix_refreshes_only_the_node_used() -> None:
     assert {key for key in after if after[key] != before[key]} == {restored.node.key}
 
 
-def test_S3_a_failed_restore_drops_only_what_hangs_below_it() -> None:
-    world = World.new()
+def test_S3_a_failed_restore_drops_only_what_hangs_below_it(world: World) -> None:
     one, other = prompt(turn(3), turn(4), HEADER), prompt(turn(3), turn(5), HEADER)
     world.request(one, DEFAULT)
     world.request(other, DEFAULT)
-    # `one` has left the slab; its second run comes back in a shape that no slab holds.
+    # `one` has left the KV buffer; its second run comes back in a shape that no KV buffer holds.
     node = world.cache.tree.match(world.cache.tree.keys(one))[1]
     assert node.rows is not None
     node.rows = KVRows({7: node.rows.layers[1]})
@@ -195,8 +176,7 @@ def test_S3_a_failed_restore_drops_only_what_hangs_below_it() -> None:
     assert world.request(one, DEFAULT).num_runs == 3
 
 
-def test_S3_a_state_of_the_wrong_kind_is_dropped_and_the_next_best_taken() -> None:
-    world = World.new()
+def test_S3_a_state_of_the_wrong_kind_is_dropped_and_the_next_best_taken(world: World) -> None:
     made = prompt(turn(3), turn(4), HEADER)
     world.request(made, DEFAULT)
     node = world.cache.tree.match(world.cache.tree.keys(made))[1]
@@ -206,8 +186,9 @@ def test_S3_a_state_of_the_wrong_kind_is_dropped_and_the_next_best_taken() -> No
     assert restored.failed and restored.cut.token.value == 2
 
 
-def test_S3_no_memory_for_a_copy_costs_only_what_needed_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World.new()
+def test_S3_no_memory_for_a_copy_costs_only_what_needed_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = prompt(turn(3), turn(4), HEADER), prompt(turn(3), turn(5), HEADER)
     world.request(one, DEFAULT)
 
@@ -215,7 +196,7 @@ def test_S3_no_memory_for_a_copy_costs_only_what_needed_it(monkeypatch: pytest.M
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.cache.slab, "copy_out", full)
+        patched.setattr(world.cache.kv_buffer, "copy_out", full)
         world.cache.restore(other)
     world.cache.check_integrity()
     assert world.request(other, DEFAULT).cut.token.value == 2
@@ -245,7 +226,7 @@ def ids() -> st.SearchStrategy[Segment]:
 def test_S4_whatever_is_restored_is_what_was_put_there(
     requests: list[tuple[list[Segment], int, int, int]], pure: bool
 ) -> None:
-    world = World.new(PURE if pure else HYBRID)
+    world = World(PURE if pure else HYBRID)
     for parts, count, interval, stop_after in requests:
         world.request(prompt(*parts), CacheSettings(count=count, interval=interval), stop_after)
         assert world.cache.num_states() <= count

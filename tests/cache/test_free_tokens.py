@@ -9,7 +9,7 @@ from tests.cache.worlds import PURE, World
 
 CONTEXT = 4096
 ROW_BYTES = 16
-# The slab, and four contexts beside it.
+# The KV buffer, and four contexts beside it.
 SETTINGS = CacheSettings(host_bytes=5 * CONTEXT * ROW_BYTES)
 
 
@@ -18,7 +18,7 @@ def chat(salt: int, count: int) -> Prompt:
 
 
 def test_M1_long_chats_beside_the_live_path_stay_within_the_budget() -> None:
-    world = World.new(PURE)
+    world = World(PURE)
     for salt in range(12):
         world.request(chat(1_000 + salt, CONTEXT // 2), SETTINGS)
         assert world.cache.ledger.peak_host <= 5 * CONTEXT * ROW_BYTES
@@ -26,7 +26,7 @@ def test_M1_long_chats_beside_the_live_path_stay_within_the_budget() -> None:
 
 
 def test_S10_the_chat_not_used_for_longest_goes_from_its_end() -> None:
-    world = World.new(PURE)
+    world = World(PURE)
     for salt in range(10):
         world.request(chat(1_000 + salt, CONTEXT // 2), SETTINGS)
     world.request(chat(5_000, 8), SETTINGS)

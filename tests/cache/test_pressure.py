@@ -8,13 +8,12 @@ import pytest
 
 from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
-from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.api.prompt import Image, Prompt, TextRun
 from core.cache.context import Usage
 from core.cache.ledger import Held
 from core.cache.policy import PRECIOUS
 from core.layers.memory import LayerSpec
-from tests.api.prompts import END
-from tests.cache.worlds import HYBRID, PURE, World, roles, traces
+from tests.cache.worlds import HYBRID, PURE, World, prompt, roles, traces, turn
 
 CONTEXT = 64
 ROW = 16  # bytes of keys and values a token
@@ -22,16 +21,8 @@ STATE = 28  # bytes of a hybrid's checkpoint
 MANY = CacheSettings(count=32, interval=1)
 
 
-def prompt(*parts: Segment) -> Prompt:
-    return Prompt(parts, frozenset({END}), 8)
-
-
-def turn(*ids: int) -> TextRun:
-    return TextRun((*ids, END))
-
-
 def room_for(num_bytes: int, count: int = 32) -> CacheSettings:
-    """A budget of the slab and so many bytes beside it."""
+    """A budget of the KV buffer and so many bytes beside it."""
     return CacheSettings(count=count, interval=1, host_bytes=CONTEXT * ROW + num_bytes)
 
 
@@ -66,12 +57,12 @@ def test_M1_the_smallest_budget_still_holds_a_whole_context(
     whole = prompt(turn(3), turn(4), turn(*range(10, 60)))
     world.request(prompt(turn(3), turn(4)), room_for(beside))
     world.request(whole, room_for(beside))
-    assert world.cache.slab.capacity == CONTEXT
-    # A budget lowered to it under a full slab.
+    assert world.cache.kv_buffer.capacity == CONTEXT
+    # A budget lowered to it under a full KV buffer.
     world = World(specs, CONTEXT, growth=16)
     world.request(whole, MANY)
     world.request(prompt(turn(3), turn(4), turn(5)), room_for(beside))
-    assert world.cache.ledger.room(Held.SLAB) >= 0
+    assert world.cache.ledger.room(Held.KV_BUFFER) >= 0
 
 
 @pytest.mark.parametrize("specs", [HYBRID, PURE], ids=["hybrid", "pure"])
@@ -172,8 +163,8 @@ def test_M1_writing_to_disk_makes_nothing_go(tmp_path: Path) -> None:
     ask(world, one, MANY)
     ask(world, other, MANY)
     ledger = world.cache.ledger
-    world.cache.apply(room_for(sum(map(ledger.used, Held)) - ledger.used(Held.SLAB)))
-    grown = CONTEXT * ROW - ledger.used(Held.SLAB)
+    world.cache.apply(room_for(sum(map(ledger.used, Held)) - ledger.used(Held.KV_BUFFER)))
+    grown = CONTEXT * ROW - ledger.used(Held.KV_BUFFER)
     ledger.reserve(Held.SIDE, grown)
     assert ledger.room(Held.IN_FLIGHT) == 0
     before = {node.key for node in world.cache.tree.checkpoints()}

@@ -24,8 +24,8 @@ from tests.cache.worlds import HYBRID, PURE, World, roles, traces
 from tests.storage.disks import PLENTY, DiedError, FailingFiles
 
 CONTEXT = 56
-SLAB = 16 * CONTEXT  # bytes
-# What fits beside the slab: nothing, one state, a few, a few with rows, almost all, all.
+KV_BUFFER = 16 * CONTEXT  # bytes
+# What fits beside the KV buffer: nothing, one state, a few, a few with rows, almost all, all.
 BESIDE = (PLENTY, 1_500, 400, 100, 30, 0)
 texts = st.lists(st.sampled_from([1, 2, END]), min_size=1, max_size=10)
 pictures = st.sampled_from([Image(b"a" * 32, 2, 2, 2), Image(b"b" * 32, 1, 3, 3)])
@@ -100,7 +100,7 @@ class Worlds(RuleBasedStateMachine):
         self.settings = CacheSettings(
             count=count,
             interval=interval,
-            host_bytes=SLAB + beside,
+            host_bytes=KV_BUFFER + beside,
             disk_bytes=disk,
             restore=restore,
         )
@@ -134,7 +134,7 @@ class Worlds(RuleBasedStateMachine):
         self.world.check_whole()
         self.users.clear()
         assert not list(self.world.cache.tree) and self.world.cache.disk.num_bytes == 0
-        assert self.world.cache.kv_bytes() == self.world.cache.slab.num_bytes
+        assert self.world.cache.kv_bytes() == self.world.cache.kv_buffer.num_bytes
         assert self.world.cache.embeddings.num_bytes == 0
 
     @rule(segments=st.integers(0, 6))

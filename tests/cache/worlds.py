@@ -15,19 +15,20 @@ from torch import Tensor
 
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
-from core.api.prompt import CutKind, Image, Prompt, Run
+from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
 from core.cache.context import Budgets, ContextCache, Usage
 from core.cache.disk.store import SegmentStore
+from core.cache.kv_buffer import KVBuffer
 from core.cache.ledger import Held
 from core.cache.node import Node, Role
 from core.cache.restore import Restored
 from core.cache.side import Branch, SideBranch
-from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState, SideStream
 from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.storage.files import Files
 from core.storage.store import DiskStore
+from tests.api.prompts import END
 from tests.cache.disk.worlds import check_integrity
 from tests.storage.disks import PLENTY, RoomyFiles
 
@@ -38,6 +39,14 @@ HYBRID: tuple[LayerSpec, ...] = (
 )
 PURE: tuple[LayerSpec, ...] = (FullAttentionSpec(1, 2, torch.float32),)
 ROOT = b"\1" * 32
+
+
+def prompt(*parts: Segment) -> Prompt:
+    return Prompt(parts, frozenset({END}), 8)
+
+
+def turn(*ids: int) -> TextRun:
+    return TextRun((*ids, END))
 
 
 def numbers(key: bytes, count: int) -> Tensor:
@@ -83,10 +92,6 @@ class World:
         self._growth = growth
         self.restart(files)
 
-    @classmethod
-    def new(cls, specs: tuple[LayerSpec, ...] = HYBRID) -> World:
-        return cls(specs)
-
     def restart(self, files: Files | None = None) -> None:
         """A process that knows what is on disk, and nothing else."""
         self.store = None
@@ -103,7 +108,7 @@ class World:
             copier=Late(),
         )
         if self._growth is not None:
-            self.cache.slab._step = self._growth
+            self.cache.kv_buffer._step = self._growth
 
     def request(
         self,
@@ -118,9 +123,9 @@ class World:
         cache.apply(settings)
         cache.ledger.peak_host = 0
         restored = cache.restore(prompt, usage)
-        self.check(prompt, restored, cache.slab)
+        self.check(prompt, restored, cache.kv_buffer)
         planned = cache.planned(prompt, settings)
-        cache.slab.reserve(prompt.num_tokens)
+        cache.kv_buffer.reserve(prompt.num_tokens)
         node = restored.node
         for index in range(restored.num_runs, len(prompt.runs)):
             if index - restored.num_runs == stop_after:
@@ -147,7 +152,7 @@ class World:
         rows = self.rows(node.key, run.num_tokens)
         for layer, spec in enumerate(self.specs):
             if isinstance(spec, FullAttentionSpec):
-                self.cache.slab.write(layer, run.start.token.value, rows, -rows)
+                self.cache.kv_buffer.write(layer, run.start.token.value, rows, -rows)
         if planned:
             self.cache.keep(node, self.state(node.key), numbers(node.key, 3))
         return node
@@ -162,11 +167,11 @@ class World:
             assert torch.equal(held, expected)
 
     def beside(self, prompt: Prompt) -> Restored:
-        """A side request: restored like any other, in a slab of its own."""
+        """A side request: restored like any other, in a KV buffer of its own."""
         branch = SideBranch(self.cache)
         try:
             restored = branch.restore(prompt)
-            self.check(prompt, restored, branch.slab)
+            self.check(prompt, restored, branch.kv_buffer)
             self._read_beside(branch, prompt, restored)
         finally:
             branch.end_use()
@@ -179,10 +184,10 @@ class World:
             node = branch.add(node, run)
             assert not branch.keep(node, self.state(node.key), numbers(node.key, 3))
             rows = self.rows(node.key, run.num_tokens)
-            branch.slab.write(len(self.specs) - 1, run.start.token.value, rows, -rows)
+            branch.kv_buffer.write(len(self.specs) - 1, run.start.token.value, rows, -rows)
 
-    def check(self, prompt: Prompt, restored: Restored, slab: KVSlab) -> None:
-        """Slab, state and hidden row are exactly those of the runs said to be restored."""
+    def check(self, prompt: Prompt, restored: Restored, kv_buffer: KVBuffer) -> None:
+        """KV buffer, state and hidden row are exactly those of the runs said to be restored."""
         if restored.num_runs == 0:
             assert all(not tensor.any() for (tensor,) in restored.state.layers.values())
             return
@@ -195,7 +200,7 @@ class World:
             assert torch.equal(restored.last_hidden, numbers(key, 3))
         layer = len(self.specs) - 1
         end = restored.cut.token.value
-        all_rows = slab.copy_out(0, end).layers[layer]
+        all_rows = kv_buffer.copy_out(0, end).layers[layer]
         expected = torch.cat(
             [
                 self.rows(restored.keys[index], prompt.runs[index].num_tokens)
@@ -208,7 +213,7 @@ class World:
         """What decode leaves behind the prompt must never be found again."""
         count = min(5, self._context_length - start)
         junk = torch.full((count, 1, 2), float("nan"))
-        self.cache.slab.write(len(self.specs) - 1, start, junk, junk)
+        self.cache.kv_buffer.write(len(self.specs) - 1, start, junk, junk)
 
     def rows(self, key: bytes, count: int) -> Tensor:
         return numbers(key, 2 * count).reshape(count, 1, 2)
@@ -224,7 +229,7 @@ def traces(cache: ContextCache) -> object:
     nodes = {
         node.key: (
             node.last_used,
-            node.in_slab,
+            node.in_kv_buffer,
             id(node.rows),
             id(node.checkpoint),
             node.role,
@@ -234,14 +239,14 @@ def traces(cache: ContextCache) -> object:
     }
     live = [node.key for node in cache._live.nodes]
     end = cache._live.nodes[-1].end.token.value if live else 0
-    pairs = cache.slab.copy_out(0, end).layers.values()
-    slab = [part.view(torch.uint8).numpy().tobytes() for pair in pairs for part in pair]
+    pairs = cache.kv_buffer.copy_out(0, end).layers.values()
+    kv_buffer = [part.view(torch.uint8).numpy().tobytes() for pair in pairs for part in pair]
     used = {held: cache.ledger.used(held) for held in Held}
     pictures = list(cache.embeddings.held())
     wanted = list(cache.disk._wanted)
     path = [node.key for node in cache._evictor.path]
     settings = cache.count, cache.ledger.limits, cache.disk.cap, cache.disk.num_bytes
-    return nodes, live, slab, used, pictures, wanted, path, settings, cache.tree.clock
+    return nodes, live, kv_buffer, used, pictures, wanted, path, settings, cache.tree.clock
 
 
 def roles(prompt: Prompt) -> dict[TokenIndex, Role]:

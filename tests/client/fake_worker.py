@@ -72,6 +72,14 @@ def beat() -> None:
         time.sleep(0.02)
 
 
+# What is written instead of loading, by the model's path.
+NONSENSE = {
+    "garbage": HEADER.pack(2) + b"{}",
+    "torn": HEADER.pack(1000) + b"{",
+    "lying": HEADER.pack(2**32 - 1),
+}
+
+
 def load(command: LoadModel) -> None:
     path = command.settings.path
     if path == "crash":
@@ -80,16 +88,11 @@ def load(command: LoadModel) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if path == "exit":
         sys.exit(3)
-    if path == "garbage":
-        sys.stdout.buffer.write(HEADER.pack(2) + b"{}")
+    if path in NONSENSE:
+        sys.stdout.buffer.write(NONSENSE[path])
         sys.stdout.buffer.flush()
-        return
-    if path == "torn":
-        sys.stdout.buffer.write(HEADER.pack(1000) + b"{")
-        sys.exit(0)
-    if path == "lying":
-        sys.stdout.buffer.write(HEADER.pack(2**32 - 1))
-        sys.stdout.buffer.flush()
+        if path == "torn":
+            sys.exit(0)
         return
     if path in ("huge", "missing"):
         error = NotEnoughMemoryError("It is too large.").info()
@@ -101,46 +104,38 @@ def load(command: LoadModel) -> None:
     emit(Loaded(request=command.request, model=info(path)))
 
 
-def generate(command: Generate, chatty: bool) -> None:
-    emit(Generated(request=command.request, answer="yes", ids=(1,)))
-    for request in (command.request, command.request, 999) if chatty else (command.request,):
-        emit(
-            Finished(
-                request=request,
-                reason="stop",
-                reply=AssistantMessage(text="yes"),
-                reply_ids=(1,),
-                stats=RequestStats(),
-            )
-        )
+def generate(request: int, chatty: bool) -> None:
+    emit(Generated(request=request, answer="yes", ids=(1,)))
+    said = AssistantMessage(text="yes")
+    for each in (request, request, 999) if chatty else (request,):
+        stats = RequestStats()
+        emit(Finished(request=each, reason="stop", reply=said, reply_ids=(1,), stats=stats))
         if chatty:
-            emit(Generated(request=request, answer="and more", ids=(2,)))
+            emit(Generated(request=each, answer="and more", ids=(2,)))
 
 
 def main() -> None:
     emit(Hello(protocol=int(os.environ.get("FAKE_PROTOCOL", PROTOCOL_VERSION)), pid=os.getpid()))
-    silent = chatty = hangs = stops = False
+    path = ""
     while (body := read_frame(sys.stdin.buffer)) is not None:
         command = decode(COMMANDS, body)
-        if isinstance(command, Cancel) or silent:
+        if isinstance(command, Cancel) or path == "silent":
             continue
         if isinstance(command, LoadModel):
             load(command)
-            silent = command.settings.path == "silent"
-            chatty = command.settings.path == "chatty"
-            hangs, stops = command.settings.path == "hung", command.settings.path == "stopped"
-            if hangs or stops:
+            path = command.settings.path
+            if path in ("hung", "stopped"):
                 threading.Thread(target=beat, daemon=True).start()
-        elif isinstance(command, Generate) and stops:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif isinstance(command, Generate) and hangs:
-            BUSY.set()
-        elif isinstance(command, Generate):
-            generate(command, chatty)
-        else:
+        elif not isinstance(command, Generate):
             if isinstance(command, Flush):
                 print("flushed", file=sys.stderr, flush=True)
             emit(Done(request=command.request))
+        elif path == "stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif path == "hung":
+            BUSY.set()
+        else:
+            generate(command.request, path == "chatty")
 
 
 if __name__ == "__main__":

@@ -55,19 +55,16 @@ def test_programs_that_are_not_ours_get_the_environment_that_the_app_was_started
         "QT_SCALE_FACTOR": "2",
     }
     monkeypatch.setattr(os, "environ", dict(given))
+    with monkeypatch.context() as from_sources:
+        from_sources.setattr(sys, "frozen", False)
+        restore_environment()
+    assert os.environ == given
     restore_environment()
     assert os.environ == {"LD_LIBRARY_PATH": "/opt/cuda", "QT_SCALE_FACTOR": "2"}
     del os.environ["LD_LIBRARY_PATH"]
     os.environ["LD_LIBRARY_PATH"] = "/opt/waymark/_internal"
     restore_environment()
     assert "LD_LIBRARY_PATH" not in os.environ
-
-
-def test_a_source_tree_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"LD_LIBRARY_PATH": "/opt/cuda", "QT_PLUGIN_PATH": "/opt/plugins", "_PYI_X": "1"}
-    monkeypatch.setattr(os, "environ", dict(given))
-    restore_environment()
-    assert os.environ == given
 
 
 @pytest.mark.parametrize("named", [[], ["http.server"], ["core.engine"], ["-c", "print(1)"]])
@@ -100,19 +97,17 @@ def test_our_files_lie_beside_our_packages() -> None:
     assert {each.name for each in RESOURCES.iterdir()} >= {"icons", "models", "samples", "themes"}
 
 
-def test_a_mark_of_the_installers_name_is_held_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_of_the_installers_name_is_held_on_windows_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[object] = []
     kernel32 = SimpleNamespace(CreateMutexW=lambda *given: made.append(given))
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel32), raising=False)
     monkeypatch.setattr(sys, "platform", "win32")
     programs.say_running()
-    assert made == [(None, False, programs.MARK)]
-
-
-def test_elsewhere_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "windll", None, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     programs.say_running()
+    assert made == [(None, False, programs.MARK)]
 
 
 class ToldError(Exception):

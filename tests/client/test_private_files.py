@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,17 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_folder_is_made_with_those_above_it_for_its_owner_alone(tmp_path: Path) -> None:
+@pytest.fixture
+def no_umask() -> Iterator[None]:
     before = os.umask(0)
-    try:
-        private_folder(tmp_path / "a" / "b" / "c")
-    finally:
-        os.umask(before)
+    yield
+    os.umask(before)
+
+
+def test_a_folder_is_made_with_those_above_it_for_its_owner_alone(
+    tmp_path: Path, no_umask: None
+) -> None:
+    private_folder(tmp_path / "a" / "b" / "c")
     assert [mode(tmp_path / each) for each in ("a", "a/b", "a/b/c")] == [0o700] * 3
 
 
@@ -48,15 +54,15 @@ def test_a_file_system_that_keeps_no_rights_will_do_where_others_can_not_write(
     def refused(path: Path, mode: int) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    tmp_path.chmod(0o755)
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "chmod", refused)
-        private_folder(tmp_path)
-    tmp_path.chmod(0o757)
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "chmod", refused)
-        with pytest.raises(NotPrivateError, match="may write"):
-            private_folder(tmp_path)
+    for bits in (0o755, 0o757):
+        tmp_path.chmod(bits)
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "chmod", refused)
+            if bits == 0o755:
+                private_folder(tmp_path)
+                continue
+            with pytest.raises(NotPrivateError, match="may write"):
+                private_folder(tmp_path)
 
 
 @pytest.mark.parametrize("bits", [0o777, 0o1777, 0o702])
@@ -154,7 +160,7 @@ def test_links_in_a_ring_are_an_error_of_the_disk(tmp_path: Path) -> None:
         private_folder(tmp_path / "one" / "folder")
 
 
-def test_a_new_file_takes_no_link_and_nothing_that_is_there(tmp_path: Path) -> None:
+def test_a_new_file_takes_no_link_and_nothing_that_is_there(tmp_path: Path, no_umask: None) -> None:
     elsewhere = tmp_path / "elsewhere"
     (tmp_path / "link").symlink_to(elsewhere)
     (tmp_path / "there").write_bytes(b"theirs")
@@ -163,12 +169,8 @@ def test_a_new_file_takes_no_link_and_nothing_that_is_there(tmp_path: Path) -> N
             create(tmp_path / name)
     with pytest.raises(OSError, match="symbolic links"):
         open_or_create(tmp_path / "link")
-    before = os.umask(0)
-    try:
-        os.close(create(tmp_path / "new"))
-        os.close(open_or_create(tmp_path / "newer"))
-    finally:
-        os.umask(before)
+    os.close(create(tmp_path / "new"))
+    os.close(open_or_create(tmp_path / "newer"))
     assert not elsewhere.exists() and (tmp_path / "there").read_bytes() == b"theirs"
     assert mode(tmp_path / "new") == mode(tmp_path / "newer") == 0o600
 

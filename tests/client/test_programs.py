@@ -97,9 +97,7 @@ def test_H2_what_names_code_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are read from /proc")
 @pytest.mark.parametrize("arguments", [("core.worker",), ("core.helper", "500000000")])
-def test_no_engine_process_leaves_its_memory_in_a_file(
-    arguments: tuple[str, ...],
-) -> None:
+def test_no_engine_process_leaves_its_memory_in_a_file(arguments: tuple[str, ...]) -> None:
     """At 1 byte Linux writes no core dump, and starts no program that takes them."""
     process = subprocess.Popen(
         program(*arguments), cwd=ROOT, env=clean_environment(), stdin=subprocess.PIPE,

@@ -17,10 +17,10 @@ from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
+from core.client.client import EngineClient
 from desktop import theme
 from desktop.app import App
-from desktop.engine.engine import Engine
-from desktop.garbage import GarbageCollector
+from desktop.event_loop import GarbageCollector
 from desktop.store.folders import Folders
 from desktop.window.window_parts import WindowParts
 from tests.desktop.fake_engine import FakeEngine
@@ -155,7 +155,7 @@ def open_app(
     opened: list[App] = []
     theme.apply(qapp)
 
-    async def open_app(other: Engine | None = None) -> App:
+    async def open_app(other: EngineClient | None = None) -> App:
         app = App(folders, other or engine)
         opened.append(app)
         app.begin()

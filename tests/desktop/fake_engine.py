@@ -21,9 +21,9 @@ from core.api.commands import (
     Generate,
     IdleWork,
     Last_co,
-    ReadAhead,
+    PrefillDraft,
+    PrefillReply,
     RenderImage,
-    Settle,
 )
 from core.api.errors import (
     EngineDiedError,
@@ -50,7 +50,7 @@ from core.api.events import (
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings, SamplingParams
 from core.api.stats import RequestStats
-from core.client.client import StateCallback
+from core.client.client import EngineClient, StateCallback
 from core.client.life import EngineState
 from core.client.requests import EngineError, Request
 from core.vision.decode import read_picture
@@ -179,7 +179,7 @@ class Asked:
             self.finish(reason="cancelled")
 
 
-class FakeEngine:
+class FakeEngine(EngineClient):
     """Does nothing by itself but load; a test answers what is in `asked`."""
 
     def __init__(self, model: ModelInfo | None = None) -> None:
@@ -188,9 +188,9 @@ class FakeEngine:
         self.asked: list[Asked] = []
         self.loads: list[ModelSettings] = []
         # Idle work that was asked for, and the numbers of those drafts that were taken back.
-        self.settled: list[Settle] = []
+        self.settled: list[PrefillReply] = []
         self.settling: list[Request[Prepared]] = []
-        self.read: list[ReadAhead] = []
+        self.read: list[PrefillDraft] = []
         self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
@@ -210,7 +210,7 @@ class FakeEngine:
         self.keeps_model = True
         self.load_cancelled = False
         self.load_cancels = 0
-        self._loading = False
+        self._loads_now = False
         self._settings: ModelSettings | None = None
         self._coming: ModelSettings | None = None
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
@@ -226,7 +226,7 @@ class FakeEngine:
         self.may_render = asyncio.Event()
         self.may_render.set()
         self._subscribers: list[StateCallback] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._answering: list[asyncio.Task[None]] = []
 
     @property
     def wanted(self) -> ModelSettings | None:
@@ -251,9 +251,9 @@ class FakeEngine:
         self._settings = self.wanted
         await self.die("The engine was started again, as you asked.")
 
-    async def close(self) -> None:
+    async def close(self, flush: bool = True) -> None:
         self.closed = True
-        for task in self._tasks:
+        for task in self._answering:
             task.cancel()
         self.tell(EngineState.CLOSED)
 
@@ -264,9 +264,9 @@ class FakeEngine:
         if on_progress:
             on_progress(512, 1024)
         self.load_cancelled = False
-        self._loading, self._coming = True, settings
+        self._loads_now, self._coming = True, settings
         alive = await self._may_load()
-        self._loading, self._coming = False, None
+        self._loads_now, self._coming = False, None
         if not alive:
             raise EngineError(EngineDiedError("The engine was ended.").info())
         if self.load_cancelled:
@@ -287,7 +287,7 @@ class FakeEngine:
 
     def cancel_load(self) -> None:
         """As the client does, which has nothing to cancel where no load goes on."""
-        if self._loading:
+        if self._loads_now:
             self.load_cancelled = True
             self.load_cancels += 1
             self.may_load.set()
@@ -301,14 +301,14 @@ class FakeEngine:
             case Generate():
                 self.asked.append(Asked(command))
                 return self.asked[-1].request
-            case Settle():
+            case PrefillReply():
                 self.settled.append(command)
                 return self._idle(command, self.settling, self.unsettled)
-            case ReadAhead():
+            case PrefillDraft():
                 self.read.append(command)
                 return self._idle(command, self.reading, self.unread)
         request = Request(command, lambda _number: None)
-        self._tasks.append(asyncio.ensure_future(self._answer(request)))
+        self._answering.append(asyncio.ensure_future(self._answer(request)))
         return request
 
     def _idle(

@@ -19,7 +19,7 @@ import pytest
 from core.api.errors import DataFolderBusyError
 from core.client.lock import DataFolderLock
 from desktop import app as app_module
-from desktop import lost_display
+from desktop import event_loop
 from desktop.store.folders import Folders
 from tests.desktop.conftest import HARMLESS, PATIENCE_S
 
@@ -179,8 +179,10 @@ def test_an_app_that_loses_its_display_stores_everything_and_ends_in_one_line(
         text=True,
         timeout=PATIENCE_S,
     )
-    assert done.returncode == lost_display.EXIT_LOST_DISPLAY
-    assert ours_of(done.stderr) == [lost_display.WORDS]
+    assert done.returncode == event_loop.EXIT_LOST_DISPLAY
+    assert ours_of(done.stderr) == [
+        "Waymark has lost its display and has closed. Your chats are stored."
+    ]
     assert not busy(tmp_path / "data")
     assert drafts_in(tmp_path / "data") == ["half a thought"]
 

@@ -130,7 +130,7 @@ async def test_idle_work_leaves_only_the_new_words_to_read(
 ) -> None:
     app, _ = await with_model(open_app, folders)
     told: list[Prepared] = []
-    app.parts.ahead.prepared.connect(lambda _end, event: told.append(event))
+    app.parts.idle_prefill.prepared.connect(lambda _end, event: told.append(event))
     drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
     await until(lambda: told, "the picture is read ahead")
     read = told[-1]

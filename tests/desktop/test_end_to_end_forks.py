@@ -17,7 +17,7 @@ class Heard:
     def __init__(self, app: App) -> None:
         self._app = app
         self._told: dict[int | None, Prepared] = {}
-        app.parts.ahead.prepared.connect(self._told.__setitem__)
+        app.parts.idle_prefill.prepared.connect(self._told.__setitem__)
 
     def forget(self) -> None:
         """What was told so far is of no account: a reply goes on."""

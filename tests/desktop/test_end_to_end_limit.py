@@ -54,7 +54,7 @@ async def talk(app: App, heard: Heard) -> Prepared:
         await answer(app, QUESTIONS[number % len(QUESTIONS)])
         await heard.of_last()
         number += 1
-        asked = app.parts.ahead.compacting
+        asked = app.parts.idle_prefill.compacting
         if asked is not None:
             told[asked] = await asked.last()
     assert told, "it was read in advance what would be left"

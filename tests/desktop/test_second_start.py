@@ -12,9 +12,9 @@ import pytest
 from PySide6.QtCore import Qt
 
 from core.client.lock import DataFolderLock
-from desktop import second_start
+from desktop import starting
 from desktop.app import App, raised_elsewhere
-from desktop.second_start import ask_to_raise, asking_folder
+from desktop.starting import ask_to_raise, asking_folder
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
 from tests.desktop.hands import settle
@@ -63,7 +63,7 @@ async def test_a_second_start_ends_well_and_raises_the_first_window(
 async def test_a_first_that_does_not_answer_is_given_up(
     folders: Folders, qloop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(second_start, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(starting, "ANSWER_WITHIN_S", 0.1)
     assert not await raised_elsewhere(str(folders.data))
     asking_folder(folders.data).mkdir()
     assert not await ask_to_raise(folders.data)
@@ -129,4 +129,4 @@ async def test_a_folder_that_leads_elsewhere_is_left_alone(
 
 
 def test_a_second_start_waits_no_longer_than_a_second() -> None:
-    assert second_start.PATIENCE_S == 1.0 < PATIENCE_S
+    assert starting.ANSWER_WITHIN_S == 1.0 < PATIENCE_S

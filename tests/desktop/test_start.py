@@ -200,7 +200,7 @@ async def test_whatever_keeps_it_from_starting_is_said_in_a_window(
 
 
 async def test_a_user_that_nobody_knows_has_no_folder(qloop: Loop) -> None:
-    assert "no place on this system" in await refused("~nobody-of-that-name/data")
+    assert "not a valid path on this system" in await refused("~nobody-of-that-name/data")
 
 
 @pytest.mark.parametrize("place", ["MainWindow", "WindowParts", "WindowParts.begin"])
@@ -293,7 +293,7 @@ import resource, sys
 from PySide6.QtCore import QTimer
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
-from desktop import app, lost_display
+from desktop import app, event_loop
 from desktop import theme
 
 def look():
@@ -303,11 +303,11 @@ def look():
             return box.button(QMessageBox.StandardButton.Close).click()
     QTimer.singleShot(50, look)
 
-def watched(loop, life, run=lost_display.run):
+def watched(loop, life, run=event_loop.run):
     QTimer.singleShot(0, look)
     return run(loop, life)
 
-lost_display.run = watched
+event_loop.run = watched
 exec(sys.argv[2])
 sys.exit(app.main(["--data", sys.argv[1]]))
 """

@@ -114,5 +114,5 @@ def test_what_nobody_catches_is_reported_without_words(tmp_path: Path) -> None:
     )
     logged = (tmp_path / "window.log").read_text()
     assert done.stderr.count("Waymark met an error: ValueError") == 2
-    assert "KeyError" in done.stderr and logged.count("nobody caught") == 3
+    assert "KeyError" in done.stderr and logged.count("Uncaught error") == 3
     assert SECRET not in done.stderr + logged

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.api.positions import PositionIndex, TokenIndex
 from core.api.prompt import Cut
-from core.cache.slab import GROWTH, KVSlab
+from core.cache.kv_buffer import GROWTH, KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
@@ -33,18 +33,18 @@ def go_on() -> None:
 
 
 class Place:
-    """Somewhere behind a context of random rows and states, in a slab of its own."""
+    """Somewhere behind a context of random rows and states, in a KV buffer of its own."""
 
     def __init__(self, loaded: LoadedModel, tokens: int, seed: int = 0) -> None:
         self.model = loaded.model
         self.start = Cut(TokenIndex(tokens), PositionIndex(tokens + 3))
-        self.slab = KVSlab(self.model.layer_specs, self.model.device, LIMIT)
-        self.slab.reserve(tokens)
+        self.kv_buffer = KVBuffer(self.model.layer_specs, self.model.device, LIMIT)
+        self.kv_buffer.reserve(tokens)
         self.fill(seed)
 
     def fill(self, seed: int) -> None:
         draw = torch.Generator().manual_seed(seed)
-        for keys, values in self.slab.view(0, self.start.token.value).layers.values():
+        for keys, values in self.kv_buffer.view(0, self.start.token.value).layers.values():
             keys.copy_(torch.randn(keys.shape, generator=draw))
             values.copy_(torch.randn(values.shape, generator=draw))
         self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device).copy()
@@ -53,7 +53,7 @@ class Place:
                 tensor.copy_(torch.randn(tensor.shape, generator=draw))
 
     def decode(self, tracer: StepCapture, check: Callable[[], None] = go_on) -> Decode:
-        parts = (self.model, self.slab, self.state, self.start)
+        parts = (self.model, self.kv_buffer, self.state, self.start)
         return Decode(*parts, check, tracer)
 
     @torch.inference_mode()

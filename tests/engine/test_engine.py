@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.api.chat import Conversation, ImagePart
-from core.api.commands import CountTokens, DescribeImage, Generate, LoadModel, ReadAhead
+from core.api.chat import Conversation
+from core.api.commands import CountTokens, DescribeImage, Generate, LoadModel, PrefillDraft
 from core.api.errors import (
     BrokenConfigError,
     BrokenTokenizerError,
@@ -34,6 +34,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
 from core.storage.store import DiskStore
+from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import GREEDY, CountdownFlag, user
 
 
@@ -51,12 +52,12 @@ def ask(engine: Engine) -> Finished:
 
 
 @pytest.fixture
-def copy(folder_of: Callable[[str], Path], tmp_path: Path) -> Path:
+def copy(folder_of: FolderOf, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder_of("hybrid"), tmp_path / "copy"))
 
 
 @pytest.fixture
-def engine(folder_of: Callable[[str], Path]) -> Engine:
+def engine(folder_of: FolderOf) -> Engine:
     made = Engine()
     load(made, folder_of("hybrid"))
     return made
@@ -174,7 +175,7 @@ def test_models_of_one_folder_share_its_store(copy: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_model_that_goes_hands_a_graphics_cards_memory_back(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, device: str
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     handed_back: list[LoadedModel | None] = []
     base, engine = loaded_of("hybrid"), Engine()
@@ -211,7 +212,7 @@ def test_without_a_model_nothing_is_answered(engine: Engine) -> None:
 
 
 def test_pictures_are_described_with_and_without_a_model(
-    engine: Engine, picture: Callable[..., ImagePart]
+    engine: Engine, picture: PictureOf
 ) -> None:
     command = DescribeImage(request=3, image=picture(1, "tall"), thumbnail=16)
     with_model, without = engine.describe(command), Engine().describe(command)
@@ -222,7 +223,7 @@ def test_pictures_are_described_with_and_without_a_model(
 
 
 def test_a_picture_that_is_not_what_was_sent_is_not_described(
-    engine: Engine, picture: Callable[..., ImagePart]
+    engine: Engine, picture: PictureOf
 ) -> None:
     other = picture(1).model_copy(update={"digest": "0" * 64})
     with pytest.raises(ImageUnreadableError, match="has changed"):
@@ -250,7 +251,7 @@ def test_what_a_request_freed_goes_back_to_the_system(
     ask(engine)
     assert given == ["back"]
     conversation = Conversation(messages=(user("Hello"),))
-    engine.prepare(ReadAhead(request=3, conversation=conversation), CancelFlag())
+    engine.prepare(PrefillDraft(request=3, conversation=conversation), CancelFlag())
     assert given == ["back"] * 2
     long = Conversation(messages=(user("Hello. " * 20_000),))
     with pytest.raises(PromptTooLongError):
@@ -260,7 +261,7 @@ def test_what_a_request_freed_goes_back_to_the_system(
 
 @pytest.mark.parametrize("precision", ["auto", "bfloat16"])
 def test_a_model_tells_why_its_precision_was_chosen_unless_it_was_named(
-    folder_of: Callable[[str], Path], precision: Precision
+    folder_of: FolderOf, precision: Precision
 ) -> None:
     settings = ModelSettings(
         path=str(folder_of("hybrid")), device="cpu", precision=precision, grid=64

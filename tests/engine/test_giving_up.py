@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,12 +31,8 @@ def no_memory(*_: object) -> LoadedModel:
     ids=["not even alone", "in its place", "beside"],
 )
 def test_the_present_model_goes_only_where_the_new_one_fits_alone(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    free: int,
-    kept: bool,
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     monkeypatch.setattr(engine_module, "load", no_memory)
     monkeypatch.setattr(loaded_module, "available_bytes", lambda device: free)
     events = io.BytesIO()

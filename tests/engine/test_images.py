@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from core.api.chat import ImagePart, Message
@@ -11,11 +9,9 @@ from core.api.commands import DescribeImage
 from core.api.errors import RequestCancelled
 from core.engine import images
 from core.engine.images import ImageCatalog
-from core.engine.loaded import LoadedModel
 from core.vision.decode import DecodedPicture
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import CountdownFlag, Machine, same, user
-
-Draw = Callable[..., ImagePart]
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def catalog_of(machine: Machine) -> ImageCatalog:
 
 
 def test_a_picture_s_turn_decodes_it_once(
-    machine: Machine, picture: Draw, opened: list[bytes]
+    machine: Machine, picture: PictureOf, opened: list[bytes]
 ) -> None:
     shown = picture(1, "wide")
     chat: list[Message] = [user(shown, "What is it?")]
@@ -56,7 +52,7 @@ def test_a_picture_s_turn_decodes_it_once(
 
 
 def test_a_tower_that_was_interrupted_finds_the_picture_again(
-    machine: Machine, picture: Draw, opened: list[bytes]
+    machine: Machine, picture: PictureOf, opened: list[bytes]
 ) -> None:
     shown = picture(2, "wide")
     describe(machine, shown)
@@ -67,7 +63,7 @@ def test_a_tower_that_was_interrupted_finds_the_picture_again(
 
 
 def test_of_described_pictures_only_the_last_are_held(
-    machine: Machine, picture: Draw, opened: list[bytes], monkeypatch: pytest.MonkeyPatch
+    machine: Machine, picture: PictureOf, opened: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [picture(seed, "small") for seed in (1, 2, 3)]
     monkeypatch.setattr(images, "DESCRIBED_BYTES", 2 * 64 * 64 * 3)
@@ -78,7 +74,7 @@ def test_of_described_pictures_only_the_last_are_held(
 
 
 def test_a_model_without_vision_describes_and_holds_nothing(
-    loaded_of: Callable[..., LoadedModel], picture: Draw
+    loaded_of: LoadedOf, picture: PictureOf
 ) -> None:
     machine = Machine(loaded_of("text"))
     described = machine.engine.describe(DescribeImage(image=picture(1)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,12 @@ from core.api.errors import (
 from core.api.params import SamplingParams
 from core.engine import images
 from core.engine.cancel import CancelFlag
-from core.engine.loaded import LoadedModel
 from core.vision.decode import read_picture
 from tests.oracle.checkpoints import token_id, tokenizer
+from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import GREEDY, CountdownFlag, Machine, load, system, user, words
 from tests.promises.pictures import draw, part_of
 
-Draw = Callable[..., ImagePart]
 END = token_id("<|im_end|>")
 UNBOUND = SamplingParams(temperature=0)
 
@@ -98,7 +96,7 @@ class TestContext:
     """The end of the context, reached in the reply, by the prompt, and before it."""
 
     @pytest.fixture
-    def narrow(self, folder_of: Callable[[str], Path]) -> Machine:
+    def narrow(self, folder_of: FolderOf) -> Machine:
         return Machine(load(folder_of("hybrid"), context_length=100))
 
     def test_a_reply_ends_where_the_context_does(self, narrow: Machine) -> None:
@@ -141,9 +139,7 @@ def test_what_cannot_be_answered_is_refused(
     machine.same_as_cold([user("Hi")])
 
 
-def test_a_text_model_refuses_pictures_by_name(
-    loaded_of: Callable[..., LoadedModel], picture: Draw
-) -> None:
+def test_a_text_model_refuses_pictures_by_name(loaded_of: LoadedOf, picture: PictureOf) -> None:
     machine = Machine(loaded_of("text"))
     assert not machine.base.info.vision
     with pytest.raises(NoVisionError, match="reads text only"):
@@ -152,11 +148,10 @@ def test_a_text_model_refuses_pictures_by_name(
 
 
 @pytest.mark.parametrize(
-    ("content", "error"),
-    [(b"no picture at all", ImageUnreadableError), (b"", ImageEmptyError)],
+    ("content", "error"), [(b"no picture at all", ImageUnreadableError), (b"", ImageEmptyError)]
 )
 def test_a_broken_picture_is_named_and_the_engine_goes_on(
-    machine: Machine, picture: Draw, tmp_path: Path, content: bytes, error: type[WaymarkError]
+    machine: Machine, picture: PictureOf, tmp_path: Path, content: bytes, error: type[WaymarkError]
 ) -> None:
     path = tmp_path / "holiday.jpg"
     path.write_bytes(content)
@@ -177,7 +172,7 @@ def test_a_picture_of_extreme_shape_is_named(machine: Machine, tmp_path: Path) -
 
 
 def test_a_stop_is_seen_between_the_steps_on_a_new_picture(
-    machine: Machine, picture: Draw, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, picture: PictureOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decoding a large photograph takes seconds; a stop must not wait for all of a message's."""
     flag = CancelFlag()
@@ -197,7 +192,9 @@ def test_a_stop_is_seen_between_the_steps_on_a_new_picture(
     machine.same_as_cold(chat)
 
 
-def test_a_picture_that_is_gone_is_named(machine: Machine, picture: Draw, tmp_path: Path) -> None:
+def test_a_picture_that_is_gone_is_named(
+    machine: Machine, picture: PictureOf, tmp_path: Path
+) -> None:
     gone = ImagePart(digest="0" * 64, path=str(tmp_path / "gone.png"))
     for broken in (gone, gone.model_copy(update={"path": str(tmp_path)})):
         with pytest.raises(ImageUnreadableError):
@@ -210,7 +207,7 @@ def test_a_picture_that_is_gone_is_named(machine: Machine, picture: Draw, tmp_pa
 
 
 def test_a_picture_that_vanishes_before_the_tower_keeps_what_was_read(
-    machine: Machine, tmp_path: Path, picture: Draw
+    machine: Machine, tmp_path: Path, picture: PictureOf
 ) -> None:
     path = tmp_path / "short-lived.png"
     data = Path(picture(5).path).read_bytes()
@@ -256,7 +253,7 @@ def test_the_first_logits_can_be_had_as_a_file(machine: Machine, tmp_path: Path)
         file.unlink()
 
 
-def test_a_message_may_be_a_picture_alone(machine: Machine, picture: Draw) -> None:
+def test_a_message_may_be_a_picture_alone(machine: Machine, picture: PictureOf) -> None:
     assert machine.same_as_cold([user(picture(1))]).stats.images_in_prompt == 1
     assert isinstance(user("x").content[0], TextPart)
 

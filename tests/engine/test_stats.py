@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.events import Prefilling
 from core.api.positions import TokenIndex
 from core.api.prompt import Image
 from core.api.stats import ContextPart
 from core.engine import stats
 from core.engine.stats import MessageMap
+from tests.promises.fixtures import PictureOf
 from tests.promises.machine import Machine, user, words
 
 
@@ -50,7 +49,7 @@ def test_W1_parts_are_made_for_stretches_and_not_for_runs(
 
 
 def test_W1_parts_say_of_every_token_what_it_is_and_where(
-    machine: Machine, picture: Callable[..., ImagePart]
+    machine: Machine, picture: PictureOf
 ) -> None:
     """A picture is a part of its own, and text that is alike is one."""
     chat: list[Message] = [user(words(100), picture(1), picture(2), "Both.")]

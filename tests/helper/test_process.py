@@ -47,20 +47,17 @@ def rendered(helper: Helper, seconds: float = 5, **variables: object) -> str:
     return helper.ask("template.render", fields, seconds=seconds)[1].decode()
 
 
-def test_a_task_is_answered_and_the_process_stays(helper: Helper) -> None:
+def test_a_task_or_a_named_error_is_answered_and_the_process_stays(helper: Helper) -> None:
     assert helper.pid is None
     compile_template(helper, b"{{ x }}")
     pid = helper.pid
-    assert [rendered(helper, x=each) for each in ("a", "b", "\u00e9" * 100_000)][:2] == ["a", "b"]
-    assert helper.pid == pid is not None
-
-
-def test_an_error_with_a_name_comes_back_and_costs_no_process(helper: Helper) -> None:
+    texts = ["a", "b", "\u00e9" * 100_000]
+    assert [rendered(helper, x=each) for each in texts] == texts
     with pytest.raises(TemplateError, match="Line 1"):
         compile_template(helper, b"{% if %}")
-    pid = helper.pid
     compile_template(helper, b"fine")
-    assert (helper.pid, rendered(helper)) == (pid, "fine")
+    assert rendered(helper) == "fine"
+    assert helper.pid == pid is not None
 
 
 def test_what_has_no_name_is_a_failure_without_words(helper: Helper) -> None:
@@ -71,18 +68,18 @@ def test_what_has_no_name_is_a_failure_without_words(helper: Helper) -> None:
         helper.ask("template.nothing", {}, seconds=5)
 
 
-def test_H3_the_processors_time_is_limited(helper: Helper) -> None:
-    compile_template(helper, ENDLESS)
-    with pytest.raises(HelperFailedError, match=r"^time$"):
-        rendered(helper, seconds=0.2)
+@pytest.mark.parametrize(
+    ("source", "seconds", "limit"),
+    [(ENDLESS, 0.2, "time"), (b"{% set x = 'a' * 999999999 %}{{ x | length }}", 5, "memory")],
+)
+def test_H3_time_and_memory_are_limited(
+    helper: Helper, source: bytes, seconds: float, limit: str
+) -> None:
+    compile_template(helper, source)
+    with pytest.raises(HelperFailedError, match=f"^{limit}$"):
+        rendered(helper, seconds)
     compile_template(helper, b"back")
     assert rendered(helper) == "back"
-
-
-def test_H3_memory_is_limited(helper: Helper) -> None:
-    compile_template(helper, b"{% set x = 'a' * 999999999 %}{{ x | length }}")
-    with pytest.raises(HelperFailedError, match=r"^memory$"):
-        rendered(helper)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
@@ -127,11 +124,6 @@ def test_callers_of_several_threads_get_their_own_answers(helper: Helper) -> Non
     assert wrong == []
 
 
-def endless(helper: Helper) -> None:
-    with pytest.raises(HelperFailedError):
-        rendered(helper, seconds=1)
-
-
 def test_waiting_can_be_given_up_also_for_a_turn(helper: Helper) -> None:
     class GivenUpError(Exception):
         pass
@@ -139,8 +131,12 @@ def test_waiting_can_be_given_up_also_for_a_turn(helper: Helper) -> None:
     def give_up() -> None:
         raise GivenUpError
 
+    def endless() -> None:
+        with pytest.raises(HelperFailedError):
+            rendered(helper, seconds=1)
+
     compile_template(helper, ENDLESS)
-    first = threading.Thread(target=endless, args=(helper,))
+    first = threading.Thread(target=endless)
     first.start()
     while not helper._lock.locked():
         time.sleep(0.001)

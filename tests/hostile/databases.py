@@ -90,16 +90,6 @@ def lose_pages(random: random.Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-def swap_pages(random: random.Random, data: bytes) -> bytes:
-    changed = bytearray(data)
-    one, other = (random.randrange(max(1, len(data) // PAGE)) * PAGE for _ in range(2))
-    changed[one : one + PAGE], changed[other : other + PAGE] = (
-        data[other : other + PAGE],
-        data[one : one + PAGE],
-    )
-    return bytes(changed)
-
-
 def cut_short(random: random.Random, data: bytes) -> bytes:
     return data[: random.choice((0, 1, 99, 100, PAGE, random.randrange(len(data) + 1)))]
 
@@ -140,7 +130,6 @@ CHANGES: tuple[Change, ...] = (
     flip_headers,
     lose_pages,
     lose_pages,
-    swap_pages,
     cut_short,
     grow,
     shift,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.database import open_database, open_or_salvage
 from desktop.store.tables import chats, drafts, messages, pictures, turns
-from desktop.store.tables.faults import StoreError
+from desktop.store.tables.errors import StoreError
 from tests.hostile.databases import (
     WORDS,
     Files,
@@ -47,8 +47,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     path.parent.mkdir()
     closed.write(path)
     with closing(open_database(path)) as connection:
-        copies.make(connection, path)
-    return Whole(closed, crashed, copies.backups(path)[0], texts)
+        backups.make(connection, path)
+    return Whole(closed, crashed, backups.backups(path)[0], texts)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ import kernels.mamba1.gpu as mamba1
 import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
-import kernels.short_conv.gpu as short_conv
 from kernels.common.scans import DeltaInputs, SpaceInputs
 from kernels.common.shapes import Routing
 from kernels.experts.reference import gated
@@ -108,7 +107,7 @@ def _convolution() -> None:
     causal_conv.convolve(_rows(TOKENS, CONV_WIDTH), weight, weight[0], torch.bfloat16)
     tail, weight = _rows(2, HIDDEN), torch.ones(3, HIDDEN)
     for count, bias in ((TOKENS, None), (1, weight[0])):
-        short_conv.short_conv(_rows(count, 3 * HIDDEN), tail, weight, bias)
+        causal_conv.short_conv(_rows(count, 3 * HIDDEN), tail, weight, bias)
 
 
 def _rotation() -> None:

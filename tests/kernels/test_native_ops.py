@@ -28,7 +28,7 @@ from kernels.common.shapes import (
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.self_test.validation import cases, validated
 from tests.kernels.native.here import NEEDS_COMPILER, library

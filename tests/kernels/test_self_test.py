@@ -331,4 +331,4 @@ def test_the_digest_is_of_all_kernels_sources(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Path, "read_bytes", noted)
     self_test.sources.__wrapped__()
-    assert {"mamba1/gpu.py", "linear/gpu.py", "native/ops.py", "self_test/rows.py"} <= read
+    assert {"mamba1/gpu.py", "linear/gpu.py", "native_ops.py", "self_test/rows.py"} <= read

@@ -85,8 +85,8 @@ def prefilled(model: Decoder, pieces: Pieces, grid: int) -> tuple[ContextCache, 
 
 def drafting(model: Decoder, cache: ContextCache, prompt: Prompt) -> HeadDrafter:
     """Behind a prompt that was read."""
-    steps = HeadSteps(model, cache.slab, None)
-    return HeadDrafter(model, cache.slab, prompt, StepCosts(), lambda: None, steps)
+    steps = HeadSteps(model, cache.kv_buffer, None)
+    return HeadDrafter(model, cache.kv_buffer, prompt, StepCosts(), lambda: None, steps)
 
 
 @pytest.mark.parametrize("grid", [1, 2, 3, 7, 4096])

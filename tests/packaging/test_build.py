@@ -54,28 +54,29 @@ def test_kernels_are_made_anew_when_their_sources_or_their_compiler_changed(
     assert not build.is_current(manifest)
     compiler.parent.mkdir()
     compiler.touch()
-    manifest.write_text(json.dumps({"sources": sources_digest()}), "utf-8")
-    made = manifest.stat().st_mtime
-    os.utime(compiler, (made - 60, made - 60))
-    assert build.is_current(manifest)
-    os.utime(compiler, (made + 60, made + 60))
-    assert not build.is_current(manifest)
-    os.utime(compiler, (made - 60, made - 60))
-    manifest.write_text(json.dumps({"sources": "others"}), "utf-8")
-    assert not build.is_current(manifest)
+    for sources, age, current in (
+        (sources_digest(), 60, True),
+        (sources_digest(), -60, False),
+        ("others", 60, False),
+    ):
+        manifest.write_text(json.dumps({"sources": sources}), "utf-8")
+        os.utime(compiler, (0, manifest.stat().st_mtime - age))
+        assert build.is_current(manifest) is current
 
 
+@pytest.mark.parametrize(("identity", "programs"), [("", []), ("Somebody", ["sign_kernels.py"])])
 def test_kernels_that_were_there_are_signed_too(
-    build: ModuleType, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    build: ModuleType,
+    commands: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+    identity: str,
+    programs: list[str],
 ) -> None:
     monkeypatch.setattr(build, "is_current", lambda manifest: True)
     monkeypatch.setattr(build.sys, "platform", "darwin")
-    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", "")
+    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", identity)
     build.compile_kernels()
-    assert commands == []
-    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", "Somebody")
-    build.compile_kernels()
-    assert [Path(command[1]).name for command in commands] == ["sign_kernels.py"]
+    assert [Path(command[1]).name for command in commands] == programs
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the engine's stand-in is a shell script")

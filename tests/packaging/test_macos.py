@@ -63,17 +63,17 @@ def test_the_manifest_of_signed_kernels_names_their_new_bytes(tmp_path: Path) ->
     def sign(path: Path) -> None:
         path.write_bytes(path.read_bytes() + b" signed")
 
-    def digest(data: bytes) -> str:
-        return hashlib.sha256(data).hexdigest()
+    def listed(**files: bytes) -> dict[str, object]:
+        digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+        return {"sources": "s", "sha256": digests}
 
-    (tmp_path / "neon.dylib").write_bytes(b"code")
+    (tmp_path / "neon").write_bytes(b"code")
     (tmp_path / "check").write_bytes(b"program")
-    digests = {"neon.dylib": digest(b"code"), "check": digest(b"program")}
     manifest = tmp_path / "manifest.json"
-    manifest.write_text(json.dumps({"sources": "s", "sha256": digests}), "utf-8")
+    manifest.write_text(json.dumps(listed(neon=b"code", check=b"program")), "utf-8")
     script("macos/sign_kernels").sign(tmp_path, sign)
-    signed = {"neon.dylib": digest(b"code signed"), "check": digest(b"program signed")}
-    assert json.loads(manifest.read_text("utf-8")) == {"sources": "s", "sha256": signed}
+    signed = listed(neon=b"code signed", check=b"program signed")
+    assert json.loads(manifest.read_text("utf-8")) == signed
 
     (tmp_path / "check").write_bytes(b"another program")
     with pytest.raises(SystemExit, match="not what the manifest says"):

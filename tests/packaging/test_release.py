@@ -52,9 +52,7 @@ def test_what_is_installed_is_installed_by_its_hash() -> None:
         assert "--require-hashes" in line and "--no-deps" in line
     assert WORKFLOW.count("packaging/installers/install.py") == 2 and "make installer" in WORKFLOW
     assert "npm ci" in WORKFLOW and "npm install" not in WORKFLOW
-
-
-def test_the_image_and_the_runtime_that_are_not_ours_are_pinned_by_their_bytes() -> None:
+    # The image and the runtime that are not ours are pinned by their bytes.
     assert re.search(r"container: \S+@sha256:[0-9a-f]{64}\n", WORKFLOW)
     assert re.search(r"RUNTIME_SHA256: [0-9a-f]{64}\n", WORKFLOW)
 
@@ -74,18 +72,15 @@ def test_the_files_that_it_names_are_there() -> None:
     assert not [name for name in named if not (ROOT / name).is_file()]
 
 
-def test_a_tag_is_held_to_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tag_is_held_to_the_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     version = script("version")
     assert version.main(["--tag", f"v{version.version()}"]) == 0
     assert capsys.readouterr().out.strip() == version.version()
     assert version.main(["--tag", "v99.0.0"]) == 1
     assert "v99.0.0" in capsys.readouterr().err
-
-
-def test_a_version_that_windows_has_no_form_for_is_not_released(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    version = script("version")
+    # Windows has no form for other versions.
     monkeypatch.setattr(version, "version", lambda: "1.0.0rc1")
     assert version.main(["--tag", "v1.0.0rc1"]) == 1
     assert "three numbers" in capsys.readouterr().err

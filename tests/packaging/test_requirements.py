@@ -34,13 +34,9 @@ ONLY_THERE = {"linux": set(), "win32": {"pefile", "pywin32-ctypes"}, "darwin": {
 
 @pytest.mark.parametrize("system", ONLY_THERE)
 def test_what_pyinstaller_needs_of_one_system_is_installed_there(system: str) -> None:
-    marked = [each for each in REQUIREMENTS if each.marker is not None]
-    wanted = {
-        each.name
-        for each in marked
-        if each.marker is not None and each.marker.evaluate({"sys_platform": system})
-    }
-    assert wanted == ONLY_THERE[system]
+    here = {"sys_platform": system}
+    marked = {each.name for each in REQUIREMENTS if each.marker and each.marker.evaluate(here)}
+    assert marked == ONLY_THERE[system]
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
@@ -50,8 +46,7 @@ def test_every_version_is_fixed_and_every_file_has_a_hash(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lock", "extras"),
-    [("requirements.lock", ()), ("requirements-check.lock", ("test", "check"))],
+    ("lock", "extras"), [("requirements.lock", ()), ("requirements-check.lock", ("test", "check"))]
 )
 def test_a_lock_has_what_is_declared(lock: str, extras: tuple[str, ...]) -> None:
     """Whoever changes pyproject.toml runs `make lock`."""
@@ -70,10 +65,8 @@ def test_a_lock_has_what_is_declared(lock: str, extras: tuple[str, ...]) -> None
 
 def test_the_installers_are_built_from_what_a_checkout_runs() -> None:
     """A version that is tested in neither would be shipped."""
-    tested = {
-        canonicalize_name(each.name): set[str]() for each in locked(ROOT / "requirements.lock")
-    }
+    tested: dict[str, set[str]] = {}
     for each in locked(ROOT / "requirements.lock"):
-        tested[canonicalize_name(each.name)].add(str(each.specifier))
+        tested.setdefault(canonicalize_name(each.name), set()).add(str(each.specifier))
     for each in REQUIREMENTS:
         assert str(each.specifier) in tested.get(canonicalize_name(each.name), str(each.specifier))

@@ -19,21 +19,19 @@ def directive(name: str) -> str:
     return value
 
 
-def test_the_installer_looks_for_the_mark_that_the_app_holds() -> None:
+def test_the_installer_agrees_with_the_app() -> None:
     assert directive("AppMutex") == MARK
     # Names are seen by one user's session unless they say that they are everyone's.
     assert "\\" not in MARK and "," not in MARK
+    # Uninstalling names the folder that the app keeps its data in.
+    assert r"ExpandConstant('{localappdata}\waymark')" in SCRIPT
+    assert Folders.choose().data.name == "waymark"
+    assert DATA_VARIABLE in SCRIPT
 
 
 def test_it_needs_no_administrator() -> None:
     assert directive("PrivilegesRequired") == "lowest"
     assert "PrivilegesRequiredOverridesAllowed" not in SCRIPT
-
-
-def test_uninstalling_names_the_folder_that_the_app_keeps_its_data_in() -> None:
-    assert r"ExpandConstant('{localappdata}\waymark')" in SCRIPT
-    assert Folders.choose().data.name == "waymark"
-    assert DATA_VARIABLE in SCRIPT
 
 
 def test_the_compiler_is_one_package_whose_bytes_are_pinned() -> None:

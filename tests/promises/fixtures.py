@@ -36,7 +36,12 @@ from tests.oracle.tiny_text import (
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
 
-__all__ = ["folder_of", "loaded_of", "machine", "one_thread", "picture"]
+__all__ = ["folder_of", "kept", "loaded_of", "machine", "one_thread", "picture"]
+
+# Types of the fixtures of the same names.
+FolderOf = Callable[[str], Path]
+LoadedOf = Callable[..., LoadedModel]
+PictureOf = Callable[..., ImagePart]
 
 
 def with_head(path: Path, tiny: Tiny, *, experts: bool = False) -> None:
@@ -149,9 +154,15 @@ def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
 
 
 @pytest.fixture
-def machine(loaded_of: Callable[..., LoadedModel]) -> Machine:
-    """An engine with the hybrid model that has read nothing."""
-    return Machine(loaded_of("hybrid"))
+def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
+    """An engine that has read nothing: with the hybrid model, unless a test names others."""
+    return Machine(loaded_of(getattr(request, "param", "hybrid")))
+
+
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, loaded_of: LoadedOf, tmp_path: Path) -> Machine:
+    """The same, on a cache folder."""
+    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
 
 
 @pytest.fixture(scope="session")

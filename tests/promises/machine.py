@@ -24,7 +24,7 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.commands import Forget, Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe, SamplingParams
 from core.api.prompt import Prompt
@@ -40,6 +40,7 @@ from core.engine.writing.sampler import Sampler
 from core.models.decoder import Decoder
 from core.storage.files import Files
 from core.storage.store import DiskStore
+from core.vision.decode import PictureDecoder
 from tests.cache.disk.worlds import check_integrity
 from tests.oracle.checkpoints import token_id
 from tests.storage.disks import PLENTY, FailingFiles
@@ -48,6 +49,8 @@ GREEDY = SamplingParams(temperature=0, max_tokens=4)
 PENALTIES = (0.3, 0.4, 0.2, 0.5, 0.6, 0.1)
 DEFAULT = CacheSettings(count=32, interval=1)
 DRAFTED = DraftSettings()
+# Of all machines: its process takes longer to start than to decode a test's pictures.
+DECODER = PictureDecoder()
 
 
 class Drafts(DraftSettings):
@@ -191,10 +194,12 @@ class Machine:
         store = None
         if self.folder is not None:
             store = SegmentStore(DiskStore(self.folder, 0, self.files), root, PLENTY)
+        catalog = ImageCatalog(base.processor)
+        catalog._decoder = DECODER
         self.engine.loaded = replace(
             base,
             model=cast(Any, self.model),
-            catalog=ImageCatalog(base.processor),
+            catalog=catalog,
             cache=ContextCache(
                 specs,
                 base.model.device,
@@ -282,15 +287,15 @@ class Machine:
 
     def settle(self, messages: Sequence[Message], **options: Any) -> Prepared:
         """Read the reply that ends a chat as history shows it."""
-        return self._prepare(Settle, messages, **options)
+        return self._prepare(PrefillReply, messages, **options)
 
     def read_ahead(self, messages: Sequence[Message], **options: Any) -> Prepared:
         """Read the draft that ends a chat."""
-        return self._prepare(ReadAhead, messages, **options)
+        return self._prepare(PrefillDraft, messages, **options)
 
     def _prepare(
         self,
-        kind: type[Settle] | type[ReadAhead],
+        kind: type[PrefillReply] | type[PrefillDraft],
         messages: Sequence[Message],
         cache: CacheSettings = DEFAULT,
         flag: CancelFlag | None = None,

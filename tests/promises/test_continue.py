@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
-from core.engine.loaded import LoadedModel
-from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED
+from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED, LoadedOf, PictureOf
 from tests.promises.machine import Answer, Machine, num_common, system, user, words
 
-Loads = Callable[..., LoadedModel]
-Draw = Callable[..., ImagePart]
 FAMILIES = ("hybrid", "thinking", "keeps_thoughts", *RECURRENT, *HEADED, *TILED, *PURE)
 SEEN = ("hybrid", "lfm2_vl", "qwen3_vl", "gemma3")
 # Random weights end a reply at any token; a penalty makes them say something else each time.
@@ -41,9 +37,8 @@ def long_reply(machine: Machine, chat: list[Message]) -> Answer:
     raise AssertionError("the model never goes on for 30 tokens")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_T3_continue_reads_nothing_that_was_read(loaded_of: Loads, family: str) -> None:
-    machine = Machine(loaded_of(family))
+@pytest.mark.parametrize("machine", FAMILIES, indirect=True)
+def test_T3_continue_reads_nothing_that_was_read(machine: Machine) -> None:
     chat: list[Message] = [system("Be brief."), user("")]
     first = long_reply(machine, chat)
     asked = first.stats.prompt_tokens
@@ -62,11 +57,8 @@ def test_T3_continue_reads_nothing_that_was_read(loaded_of: Loads, family: str) 
     assert machine.settle([*chat, third.paused]).tokens == 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_T3_the_turn_after_a_continued_reply_reads_the_new_message(
-    loaded_of: Loads, family: str
-) -> None:
-    machine = Machine(loaded_of(family))
+@pytest.mark.parametrize("machine", FAMILIES, indirect=True)
+def test_T3_the_turn_after_a_continued_reply_reads_the_new_message(machine: Machine) -> None:
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)
     machine.settle([*chat, first.paused])
@@ -85,20 +77,16 @@ def test_T3_the_turn_after_a_continued_reply_reads_the_new_message(
 
 
 def test_T3_idle_work_reads_a_stopped_reply_once_where_the_template_shows_it_as_sampled(
-    loaded_of: Loads,
+    machine: Machine,
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)
     # Continue's form takes the ten tokens, that of later turns one more: the end of the turn.
     assert machine.settle([*chat, first.paused]).tokens == 11
 
 
-@pytest.mark.parametrize("family", SEEN)
-def test_T3_a_reply_about_pictures_is_continued(
-    loaded_of: Loads, picture: Draw, family: str
-) -> None:
-    machine = Machine(loaded_of(family))
+@pytest.mark.parametrize("machine", SEEN, indirect=True)
+def test_T3_a_reply_about_pictures_is_continued(machine: Machine, picture: PictureOf) -> None:
     chat: list[Message] = [user(picture(1), "What is it?", picture(2, "wide"))]
     first = machine.ask(chat, stop_after_tokens=3)
     machine.settle([*chat, first.paused])
@@ -108,7 +96,7 @@ def test_T3_a_reply_about_pictures_is_continued(
 
 @pytest.mark.parametrize("family", ["hybrid", "thinking", "lfm2", "llama", "qwen3_vl"])
 def test_T3_D1_a_stopped_reply_is_continued_after_a_restart(
-    loaded_of: Loads, tmp_path: Path, family: str
+    loaded_of: LoadedOf, tmp_path: Path, family: str
 ) -> None:
     machine = Machine(loaded_of(family), tmp_path)
     chat: list[Message] = [user(words(80))]
@@ -126,7 +114,7 @@ def test_T3_D1_a_stopped_reply_is_continued_after_a_restart(
 @pytest.mark.parametrize("family", [*HEADED, "hybrid"])
 @pytest.mark.parametrize("mode", ["lookup", "both"])
 def test_T3_P1_drafts_change_nothing_of_a_continued_reply(
-    loaded_of: Loads, family: str, mode: str
+    loaded_of: LoadedOf, family: str, mode: str
 ) -> None:
     machine = Machine(loaded_of(family, "bfloat16"))
     chat: list[Message] = [user("")]
@@ -143,8 +131,7 @@ def test_T3_P1_drafts_change_nothing_of_a_continued_reply(
         assert on.evaluated == (0 if settled else 10)
 
 
-def test_T3_P3_a_reply_of_a_format_is_continued(loaded_of: Loads) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_T3_P3_a_reply_of_a_format_is_continued(machine: Machine) -> None:
     form = ReplyFormat(kind="json_schema", text='{"type": "array", "items": {"type": "integer"}}')
     sampling = SamplingParams(temperature=1, seed=5, max_tokens=6)
     chat: list[Message] = [user("Numbers?")]
@@ -157,9 +144,8 @@ def test_T3_P3_a_reply_of_a_format_is_continued(loaded_of: Loads) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_T3_X3_a_small_count_changes_no_bit_of_a_continued_reply(
-    loaded_of: Loads, count: int
+    machine: Machine, count: int
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     small = CacheSettings(count=count, interval=1)
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)
@@ -169,8 +155,7 @@ def test_T3_X3_a_small_count_changes_no_bit_of_a_continued_reply(
     machine.same_as_cold([*chat, second.paused], cache=small, sampling=TEN)
 
 
-def test_T3_S9_going_on_from_one_stopped_reply_leaves_the_other_whole(loaded_of: Loads) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_T3_S9_going_on_from_one_stopped_reply_leaves_the_other_whole(machine: Machine) -> None:
     chat: list[Message] = [user(words(40))]
     branches: list[list[Message]] = []
     for seed in range(2):
@@ -188,9 +173,8 @@ def test_T3_S9_going_on_from_one_stopped_reply_leaves_the_other_whole(loaded_of:
 
 
 def test_T3_S9_a_stopped_reply_is_continued_after_the_chat_went_on_from_another(
-    loaded_of: Loads,
+    machine: Machine,
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     chat: list[Message] = [user(words(12))]
     replies = []
     for seed in (1, 2):
@@ -204,9 +188,8 @@ def test_T3_S9_a_stopped_reply_is_continued_after_the_chat_went_on_from_another(
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_T3_W1_the_reason_is_not_the_text_where_the_count_is_small(
-    loaded_of: Loads, count: int
+    machine: Machine, count: int
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     small = CacheSettings(count=count, interval=1)
     chat: list[Message] = [system("Be brief."), user("")]
     first = long_reply(machine, chat)
@@ -215,9 +198,8 @@ def test_T3_W1_the_reason_is_not_the_text_where_the_count_is_small(
 
 
 def test_T3_a_reply_that_is_continued_often_keeps_the_states_of_its_last_end(
-    loaded_of: Loads,
+    machine: Machine,
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     chat: list[Message] = [user(words(12))]
     reply = machine.ask(chat, sampling=TEN, say=[65] * 10).paused
     held = []
@@ -228,19 +210,17 @@ def test_T3_a_reply_that_is_continued_often_keeps_the_states_of_its_last_end(
     assert held[2:] == [held[2]] * 4
 
 
-@pytest.mark.parametrize("family", PURE)
+@pytest.mark.parametrize("machine", PURE, indirect=True)
 def test_M6_a_stop_before_the_first_run_of_a_pure_transformer_ends_the_request(
-    loaded_of: Loads, family: str
+    machine: Machine,
 ) -> None:
-    machine = Machine(loaded_of(family))
     sparse = CacheSettings(count=32, interval=2**15)
     machine.ask([user(words(75))], cache=sparse)
     answer = machine.ask([user(words(75) + " end")], cache=sparse, cancel_prefill_after_tokens=0)
     assert answer.reused and answer.finished.reason == "cancelled"
 
 
-def test_T3_a_reply_of_which_no_pause_is_known_resumes_from_its_prompt(loaded_of: Loads) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_T3_a_reply_of_which_no_pause_is_known_resumes_from_its_prompt(machine: Machine) -> None:
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)
     # Stored before pauses were noted, or broken off by the engine's end.
@@ -249,8 +229,7 @@ def test_T3_a_reply_of_which_no_pause_is_known_resumes_from_its_prompt(loaded_of
     assert on.paused.ids is not None and on.paused.ids.pauses == (10, 20)
 
 
-def test_T3_a_reply_that_ends_by_itself_after_a_pause_keeps_the_pause(loaded_of: Loads) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_T3_a_reply_that_ends_by_itself_after_a_pause_keeps_the_pause(machine: Machine) -> None:
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)
     end = next(iter(machine.base.text.end_of_turn_ids))

@@ -7,17 +7,15 @@ fields as such.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.events import Finished, Generated, Prefilling
 from core.api.params import CacheSettings
+from tests.promises.fixtures import PictureOf
 from tests.promises.machine import Machine, system, user, words
 
-Draw = Callable[..., ImagePart]
 
-
-def test_W1_every_reply_carries_its_numbers(machine: Machine, picture: Draw) -> None:
+def test_W1_every_reply_carries_its_numbers(machine: Machine, picture: PictureOf) -> None:
     chat: list[Message] = [system("Brief."), user(picture(1, "wide"), words(40))]
     first = machine.ask(chat)
     chat += [first.reply, user(picture(1, "wide"), "And?")]
@@ -31,7 +29,7 @@ def test_W1_every_reply_carries_its_numbers(machine: Machine, picture: Draw) -> 
     assert stats.bytes.checkpoints == stats.checkpoints_held * stats.checkpoints[0].bytes
 
 
-def test_W1_the_parts_cover_the_context_without_gaps(machine: Machine, picture: Draw) -> None:
+def test_W1_the_parts_cover_the_context_without_gaps(machine: Machine, picture: PictureOf) -> None:
     chat: list[Message] = [user(words(30), picture(1), "What?")]
     first = machine.ask(chat)
     chat += [first.reply, user("Why?", picture(2))]
@@ -77,7 +75,7 @@ def test_W1_an_old_chat_that_shares_its_beginning_with_a_new_one_is_cold(machine
     assert answer.stats.miss.token == answer.reused > 0
 
 
-def test_W2_progress_counts_up_to_the_prompt(machine: Machine, picture: Draw) -> None:
+def test_W2_progress_counts_up_to_the_prompt(machine: Machine, picture: PictureOf) -> None:
     chat: list[Message] = [user(words(100), picture(1), words(50))]
     machine.ask([user(words(100))])
     answer = machine.ask(chat)
@@ -100,7 +98,7 @@ def test_W2_the_streamed_reply_is_the_reply(machine: Machine) -> None:
     assert not any(isinstance(event, Finished) for event in answer.events)
 
 
-def test_W2_encoded_pictures_are_calls_of_the_tower(machine: Machine, picture: Draw) -> None:
+def test_W2_encoded_pictures_are_calls_of_the_tower(machine: Machine, picture: PictureOf) -> None:
     chat: list[Message] = [user(picture(1), picture(2), picture(1), "Three.")]
     first = machine.same_as_cold(chat)
     assert (first.stats.images_in_prompt, first.stats.images_encoded) == (3, 2)

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -16,17 +16,16 @@ from typing import BinaryIO, cast
 import pytest
 import torch
 
-from core.api.chat import Conversation, ImagePart, Message
-from core.api.commands import Command, Flush, Generate, LoadModel, Settle
+from core.api.chat import Conversation, Message
+from core.api.commands import Command, Flush, Generate, LoadModel, PrefillReply
 from core.api.events import EVENTS, Done, Event, Failed, Finished, Hello, Loaded, Prepared
 from core.api.params import CacheSettings, ModelSettings, Probe
 from core.client.codec import decode, encode, read_frame
 from core.client.transport import worker_environment
-from core.engine.loaded import LoadedModel
+from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import GREEDY, Machine, last_end, same, user, words
 from tests.storage.disks import FailingFiles
 
-Draw = Callable[..., ImagePart]
 LAST = (Loaded, Finished, Prepared, Done, Failed)
 FATES = [
     ("settle", 1),
@@ -72,11 +71,7 @@ def life(kind: str, steps: int, log: Path) -> Iterator[Life]:
     environment = {**worker_environment(), "OMP_NUM_THREADS": "1"}
     with log.open("ab") as errors:
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment
         )
         try:
             yield Life(process)
@@ -99,9 +94,9 @@ def logits_of(path: Path) -> torch.Tensor:
     ids=["three", "ten"],
 )
 def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
-    folder_of: Callable[[str], Path],
-    loaded_of: Callable[..., LoadedModel],
-    picture: Draw,
+    folder_of: FolderOf,
+    loaded_of: LoadedOf,
+    picture: PictureOf,
     tmp_path: Path,
     fates: list[tuple[str, int]],
 ) -> None:
@@ -114,7 +109,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
         cache_folder=str(tmp_path / "cache"),
     )
     base = loaded_of("hybrid")
-    slab = base.info.context_length * base.info.kv_bytes_per_token
+    kv_buffer = base.info.context_length * base.info.kv_bytes_per_token
     chat: list[Message] = [user(picture(1, "wide"), "What is it?")]
     floor = 0
     for number, (kind, steps) in enumerate(fates):
@@ -143,11 +138,11 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
                 break
             last = Conversation(messages=tuple(chat))
             if kind == "spill":
-                tight = CacheSettings(host_bytes=slab + 400_000)
+                tight = CacheSettings(host_bytes=kv_buffer + 400_000)
                 elsewhere = Conversation(messages=(user(words(60, "elsewhere")),))
                 died = worker.ask(Generate(request=4, conversation=elsewhere, cache=tight))
             else:
-                died = worker.ask(Settle(request=4, conversation=last, chat="chat"))
+                died = worker.ask(PrefillReply(request=4, conversation=last, chat="chat"))
             if kind == "write":
                 assert isinstance(died, Prepared)
                 died = worker.ask(Flush(request=5))
@@ -162,7 +157,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
 
 
 def test_D4_a_full_disk_is_said_and_costs_no_answer(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path
 ) -> None:
     files = FailingFiles()
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache", files)
@@ -186,7 +181,7 @@ def test_D4_a_full_disk_is_said_and_costs_no_answer(
 
 
 def test_D3_a_folder_that_cannot_be_used_is_said_and_costs_no_answer(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path
+    loaded_of: LoadedOf, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").write_text("a file where a folder should be")
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
@@ -201,7 +196,7 @@ def test_D3_a_folder_that_cannot_be_used_is_said_and_costs_no_answer(
 
 
 def test_D3_a_read_only_folder_is_said_and_costs_no_answer(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path
+    loaded_of: LoadedOf, tmp_path: Path
 ) -> None:
     files = FailingFiles()
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache", files)

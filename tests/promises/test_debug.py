@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.cache.node import Node
 from core.cache.state import RecurrentState
 from core.engine import debug
-from core.engine.loaded import LoadedModel
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import Machine, system, user, words
-
-Draw = Callable[..., ImagePart]
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +42,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [("hybrid", "float32"), ("pure", "float32"), ("hybrid", "bfloat16"), ("hybrid", "int4")],
 )
 def test_S13_a_day_of_a_chat_passes_every_check(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Draw,
+    loaded_of: LoadedOf,
+    picture: PictureOf,
     tmp_path: Path,
     checked: list[int],
     name: str,
@@ -112,10 +110,10 @@ def test_S4_a_planted_mistake_is_found(
         machine.ask(chat)
 
 
-def test_S4_rows_planted_in_the_slab_are_found(machine: Machine) -> None:
+def test_S4_rows_planted_in_the_kv_buffer_are_found(machine: Machine) -> None:
     chat: list[Message] = [user(words(80))]
     machine.ask(chat)
-    (keys, _), *_ = machine.cache.slab.view(0, 1).layers.values()
+    (keys, _), *_ = machine.cache.kv_buffer.view(0, 1).layers.values()
     with torch.inference_mode():
         keys[0, 0, 0] += 1.0
     with pytest.raises(AssertionError, match="restored keys or values differ"):

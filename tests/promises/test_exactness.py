@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
-from core.engine.loaded import LoadedModel
 from core.loading.precision import PRECISIONS
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import (
     Machine,
     num_common,
@@ -23,12 +21,11 @@ from tests.promises.machine import (
     words,
 )
 
-Draw = Callable[..., ImagePart]
 # Frequency keeps a random model from saying the same thing for ever.
 SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
-def chat_with_pictures(picture: Draw) -> list[Message]:
+def chat_with_pictures(picture: PictureOf) -> list[Message]:
     said = words(60)
     return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
 
@@ -38,7 +35,7 @@ def chat_with_pictures(picture: Draw) -> list[Message]:
     [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("lfm2_vl", "int4")],
 )
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, name: str, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, name: str, precision: str
 ) -> None:
     base = loaded_of(name, precision)
     machine, chat = Machine(base), chat_with_pictures(picture)
@@ -58,7 +55,7 @@ def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, precision: str
 ) -> None:
     base = loaded_of("hybrid", precision)
     chat = chat_with_pictures(picture)
@@ -82,7 +79,7 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X4_what_is_kept_has_the_type_it_lives_in(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, precision: str
 ) -> None:
     machine = Machine(loaded_of("hybrid", precision))
     machine.ask(chat_with_pictures(picture))
@@ -97,7 +94,7 @@ def test_X4_what_is_kept_has_the_type_it_lives_in(
             assert (tail.dtype, state.dtype) == (kept, torch.float32)
 
 
-def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: Draw) -> None:
+def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: PictureOf) -> None:
     chat = chat_with_pictures(picture)
     hot = SamplingParams(temperature=1.5, top_p=0.95, top_k=50, seed=11, max_tokens=20)
     answers = [machine.ask(chat, sampling=hot)]
@@ -116,7 +113,7 @@ def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: Draw)
 @pytest.mark.parametrize("interval", [1, 128, 32_768])
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 256])
 def test_X3_settings_never_change_an_output(
-    machine: Machine, picture: Draw, count: int, interval: int
+    machine: Machine, picture: PictureOf, count: int, interval: int
 ) -> None:
     settings = CacheSettings(count=count, interval=interval)
     chat = chat_with_pictures(picture)
@@ -134,8 +131,8 @@ PARTS = st.lists(
 
 @given(st.lists(PARTS, min_size=2, max_size=4), st.lists(PARTS, min_size=1, max_size=2))
 def test_X0_cuts_inside_a_common_prefix_are_the_same(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Draw,
+    loaded_of: LoadedOf,
+    picture: PictureOf,
     common: list[list[str | int]],
     rest: list[list[str | int]],
 ) -> None:

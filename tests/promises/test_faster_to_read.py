@@ -5,21 +5,20 @@ The speeds are given here; tests and scripts that give none always restore.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings
-from core.engine.loaded import LoadedModel
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import DEFAULT, Machine, last_end, system, user, words
 
 WHEN_FASTER = CacheSettings(count=32, interval=1, restore="when_faster")
 
 
 @pytest.fixture
-def reopened(loaded_of: Callable[..., LoadedModel], tmp_path: Path) -> Machine:
+def reopened(loaded_of: LoadedOf, tmp_path: Path) -> Machine:
     """A machine that has only the disk to go on from."""
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
     machine.ask(CHAT)
@@ -80,7 +79,7 @@ def test_W1_what_memory_holds_of_it_is_gone_on_from(reopened: Machine) -> None:
 
 
 def test_W1_a_pictures_tower_counts_as_reading(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path, picture: Callable[..., ImagePart]
+    loaded_of: LoadedOf, tmp_path: Path, picture: PictureOf
 ) -> None:
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
     chat: list[Message] = [user(picture(1, "wide"), "What?")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +21,7 @@ from core.formats.check import fault
 from core.helper.__main__ import Tasks
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.oracle.checkpoints import token_id
+from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import Answer, Machine, same, user, words
 from tests.promises.schemas import REFUSED, schemas
 from tests.promises.test_speculation import OFF, drafts, knows
@@ -65,7 +65,7 @@ def read(text: str) -> Any:
 @pytest.mark.usefixtures("compiled_here")
 @pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, count: int
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
     stopped = drafted = accepted = 0
@@ -90,9 +90,8 @@ def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
 
 @pytest.mark.parametrize(("schema", "keyword"), REFUSED)
 def test_P3_a_refused_schema_is_refused_by_name_before_anything_is_read(
-    loaded_of: Callable[..., LoadedModel], schema: Any, keyword: str
+    machine: Machine, schema: Any, keyword: str
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
     with pytest.raises(ReplyFormatError) as raised:
         machine.ask(CHAT, format=of_schema(schema))
     assert keyword in raised.value.message
@@ -100,7 +99,7 @@ def test_P3_a_refused_schema_is_refused_by_name_before_anything_is_read(
 
 
 @NEEDS_COMPILER
-def test_P3_forced_tokens_are_drafted_and_right(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_P3_forced_tokens_are_drafted_and_right(loaded_of: LoadedOf) -> None:
     """What the schema leaves no choice about is not computed one by one."""
     fields = {f"a long name {number}": {"const": "and a long value"} for number in range(3)}
     form = of_schema(
@@ -131,7 +130,7 @@ def test_P3_forced_tokens_are_drafted_and_right(loaded_of: Callable[..., LoadedM
     ],
 )
 def test_P3_every_kind_of_form_holds_in_every_state_of_thought(
-    loaded_of: Callable[..., LoadedModel], form: ReplyFormat, expected: str | None
+    loaded_of: LoadedOf, form: ReplyFormat, expected: str | None
 ) -> None:
     think, close = token_id("<think>"), token_id("</think>")
     for name, said in (("hybrid", []), ("hybrid", [think, 70, close]), ("thinking", [70, close])):
@@ -151,7 +150,7 @@ def test_P3_every_kind_of_form_holds_in_every_state_of_thought(
 
 @NEEDS_COMPILER
 def test_P3_the_end_of_a_thought_inside_a_draft_begins_the_form(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A grammar that is a token behind writes its first character twice."""
     loaded, close = loaded_of("thinking", "int8"), token_id("</think>")
@@ -166,7 +165,7 @@ def test_P3_the_end_of_a_thought_inside_a_draft_begins_the_form(
         assert answer.stats.draft.accepted == answer.stats.draft.drafted > 0
 
 
-def test_P3_a_thought_does_not_end_the_reply(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_P3_a_thought_does_not_end_the_reply(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("thinking")
     form = ReplyFormat(kind="choice", choices=("yes", "no"))
     ended = 0
@@ -180,9 +179,7 @@ def test_P3_a_thought_does_not_end_the_reply(loaded_of: Callable[..., LoadedMode
     assert ended, "without a format thoughts do end replies"
 
 
-def test_P3_a_limit_or_a_stop_string_cuts_a_reply_and_it_is_not_valid(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_P3_a_limit_or_a_stop_string_cuts_a_reply_and_it_is_not_valid(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid")
     form = of_schema(
         {"type": "object", "properties": {"key": {"const": "value"}}, "required": ["key"]}
@@ -194,10 +191,7 @@ def test_P3_a_limit_or_a_stop_string_cuts_a_reply_and_it_is_not_valid(
     assert "key" not in stopped.reply.text
 
 
-def test_P3_a_reply_that_is_gone_on_with_keeps_its_form(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_P3_a_reply_that_is_gone_on_with_keeps_its_form(machine: Machine) -> None:
     form = of_schema(
         {"type": "array", "items": {"enum": ["one", "two"]}, "minItems": 9, "maxItems": 9}
     )
@@ -212,7 +206,7 @@ def test_P3_a_reply_that_is_gone_on_with_keeps_its_form(
         machine.ask([*CHAT, begun.reply], format=other)
 
 
-def test_P3_control_tokens_are_no_text(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_P3_control_tokens_are_no_text(loaded_of: LoadedOf) -> None:
     """Text may spell them; the tokens themselves control."""
     loaded = loaded_of("hybrid")
     form = ReplyFormat(kind="choice", choices=("<|im_start|></think>",))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from torch import Tensor
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import Precision
 from core.loading.backend import VARIABLE
 from kernels.ops import PLAIN_OPS
+from tests.promises.fixtures import FolderOf, PictureOf
 from tests.promises.machine import Machine, load, same, system, user, words
 
 gpu = pytest.importorskip("tests.kernels.gpu", reason="Triton is published for Linux alone")
@@ -34,7 +34,7 @@ def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ["bfloat16", *(pytest.param(each, marks=pytest.mark.slow) for each in ("int8", "int4"))],
 )
 def test_X1_a_reply_is_the_same_cold_restored_and_branched(
-    folder_of: Callable[[str], Path], picture: Callable[..., ImagePart], precision: Precision
+    folder_of: FolderOf, picture: PictureOf, precision: Precision
 ) -> None:
     machine = Machine(load(folder_of("other"), precision=precision))
     chat: list[Message] = [system("Be brief."), user(words(24), picture(1), words(6, "q"))]
@@ -53,9 +53,7 @@ def test_X1_a_reply_is_the_same_cold_restored_and_branched(
 
 
 def test_a_kernel_that_lies_is_not_used_and_the_contexts_are_others(
-    folder_of: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    folder_of: FolderOf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from kernels import gpu_ops
     from kernels.rms_norm.gpu import rms_norm

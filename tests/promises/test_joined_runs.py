@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from unittest.mock import patch
 
 import pytest
@@ -13,11 +12,10 @@ from hypothesis import strategies as st
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run, TextRun
 from core.cache.node import Node
-from core.engine.loaded import LoadedModel
 from core.engine.passes import prefill
 from core.loading.precision import PRECISIONS
 from tests.oracle.checkpoints import token_id
-from tests.promises.fixtures import RECURRENT
+from tests.promises.fixtures import RECURRENT, LoadedOf
 from tests.promises.machine import Machine, user, words
 from tests.promises.reading import prompt, read, read_like_cold, text
 
@@ -48,11 +46,7 @@ def checkpoints(machine: Machine) -> dict[bytes, tuple[torch.Tensor, ...]]:
 )
 @given(lengths=st.lists(st.integers(1, 60), min_size=2, max_size=12), most=st.integers(2, 200))
 def test_X1_joined_runs_are_those_that_were_read_alone(
-    loaded_of: Callable[..., LoadedModel],
-    family: str,
-    precision: str,
-    lengths: list[int],
-    most: int,
+    loaded_of: LoadedOf, family: str, precision: str, lengths: list[int], most: int
 ) -> None:
     base = loaded_of(family, precision)
     alone, joined = Machine(base), Machine(base)
@@ -69,9 +63,7 @@ def test_X1_joined_runs_are_those_that_were_read_alone(
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
-def test_X1_short_turns_share_a_forward(
-    loaded_of: Callable[..., LoadedModel], precision: str
-) -> None:
+def test_X1_short_turns_share_a_forward(loaded_of: LoadedOf, precision: str) -> None:
     """Forty turns of twenty tokens went through all weights eighty times."""
     base = loaded_of("hybrid", precision)
     if not base.model.batch_invariant:
@@ -81,9 +73,7 @@ def test_X1_short_turns_share_a_forward(
     assert len(machine.model.fed) == 2
 
 
-def test_M6_a_prefill_stops_at_the_cut_that_was_asked_for(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_M6_a_prefill_stops_at_the_cut_that_was_asked_for(loaded_of: LoadedOf) -> None:
     """Not where the forward would have ended that this cut is in."""
     machine = Machine(loaded_of("hybrid", "bfloat16"))
     stopped = machine.ask([user(words(100))], cancel_prefill_after_tokens=70)
@@ -92,7 +82,7 @@ def test_M6_a_prefill_stops_at_the_cut_that_was_asked_for(
 
 
 def test_X1_a_failure_between_joined_runs_keeps_no_state_of_a_later_one(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
 ) -> None:
     machine, long = Machine(loaded_of("hybrid", "bfloat16")), prompt(text(200))
     few = CacheSettings(count=32, interval=1000)

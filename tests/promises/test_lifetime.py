@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.errors import RequestCancelled
 from core.api.params import CacheSettings
 from core.engine.cancel import CancelFlag
+from tests.promises.fixtures import PictureOf
 from tests.promises.machine import CountdownFlag, Machine, user, words
-
-Draw = Callable[..., ImagePart]
 
 
 @pytest.mark.parametrize("settings", [CacheSettings(interval=32_768), CacheSettings(count=1)])
@@ -47,7 +44,7 @@ def test_M6_a_stop_before_the_first_cut_leaves_nothing(machine: Machine) -> None
 
 @pytest.mark.parametrize("looks", [0, 3, 7, 12, 17])
 def test_M6_interrupted_idle_work_goes_on_where_it_stopped(
-    machine: Machine, picture: Draw, looks: int
+    machine: Machine, picture: PictureOf, looks: int
 ) -> None:
     chat: list[Message] = [user("Hi")]
     first = machine.ask(chat)
@@ -64,7 +61,7 @@ def test_M6_interrupted_idle_work_goes_on_where_it_stopped(
     assert answer.stats.images_encoded == 0 and answer.evaluated < 150
 
 
-def test_M9_a_stop_belongs_to_its_request_alone(machine: Machine, picture: Draw) -> None:
+def test_M9_a_stop_belongs_to_its_request_alone(machine: Machine, picture: PictureOf) -> None:
     chat: list[Message] = [user(picture(1), "What is it?")]
     flag = CancelFlag()
     first = machine.ask(chat, flag=flag)

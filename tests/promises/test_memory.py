@@ -3,40 +3,31 @@ costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.errors import BudgetTooSmallError, NoRoomBesideError, PromptTooLongError
 from core.api.params import CacheSettings, SamplingParams
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held
-from core.cache.slab import KVRows, KVSlab
-from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
+from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import DEFAULT, Machine, last_end, load, same, system, user, words
 
-Draw = Callable[..., ImagePart]
 EIGHT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
-@pytest.fixture
-def kept(
-    request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel], tmp_path: Path
-) -> Machine:
-    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
-
-
-def slab_bytes(machine: Machine) -> int:
+def kv_buffer_bytes(machine: Machine) -> int:
     return machine.base.info.kv_bytes_per_token * machine.base.info.context_length
 
 
 def beside(
     machine: Machine, num_bytes: int, count: int = 32, disk: int | None = None
 ) -> CacheSettings:
-    """A budget of the slab and so many bytes beside it."""
-    host = slab_bytes(machine) + num_bytes
+    """A budget of the KV buffer and so many bytes beside it."""
+    host = kv_buffer_bytes(machine) + num_bytes
     return CacheSettings(count=count, interval=1, host_bytes=host, disk_bytes=disk)
 
 
@@ -45,7 +36,7 @@ def test_S10_ten_short_turns_never_push_out_the_anchor_of_a_long_text(
     machine: Machine, short: str
 ) -> None:
     state = machine.base.info.checkpoint_bytes + 128
-    room = slab_bytes(machine) + 8 * state + 1_600 * machine.base.info.kv_bytes_per_token
+    room = kv_buffer_bytes(machine) + 8 * state + 1_600 * machine.base.info.kv_bytes_per_token
     few = CacheSettings(count=8, interval=32_768)
     if short == "bytes":
         few = CacheSettings(count=256, interval=32_768, host_bytes=room)
@@ -61,32 +52,34 @@ def test_S10_ten_short_turns_never_push_out_the_anchor_of_a_long_text(
     assert back.reused >= end
 
 
-def test_M1_a_budget_of_the_smallest_still_answers(machine: Machine, picture: Draw) -> None:
+def test_M1_a_budget_of_the_smallest_still_answers(machine: Machine, picture: PictureOf) -> None:
     smallest = beside(machine, 0)
     chat: list[Message] = [user(words(60), picture(1))]
     for _ in range(3):
         answer = machine.ask(chat, cache=smallest)
         same(answer, machine.cold(chat))
-        assert answer.stats.bytes.host_budget == slab_bytes(machine)
+        assert answer.stats.bytes.host_budget == kv_buffer_bytes(machine)
         chat += [answer.reply, user("More.")]
 
 
 @pytest.mark.parametrize("settings", [{}, {"count": 1, "disk": 0}])
-def test_M1_less_than_a_slab_is_refused_with_numbers_and_changes_nothing(
+def test_M1_less_than_a_kv_buffer_is_refused_with_numbers_and_changes_nothing(
     kept: Machine, settings: dict[str, int]
 ) -> None:
     chat: list[Message] = [user(words(60))]
     kept.ask(chat)
     kept.write()
-    before, slab = traces(kept.cache), slab_bytes(kept)
-    with pytest.raises(BudgetTooSmallError, match=rf"{slab - 1:,} bytes.*takes {slab:,} bytes"):
+    before, kv_buffer = traces(kept.cache), kv_buffer_bytes(kept)
+    with pytest.raises(
+        BudgetTooSmallError, match=rf"{kv_buffer - 1:,} bytes.*takes {kv_buffer:,} bytes"
+    ):
         kept.ask(chat, cache=beside(kept, -1, **settings))
     assert traces(kept.cache) == before
     assert kept.ask(chat).fed == ()
 
 
 def test_M1_room_is_made_before_anything_is_taken(
-    machine: Machine, picture: Draw, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, picture: PictureOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = machine.base.info.checkpoint_bytes + 128
     ledger, log = machine.cache.ledger, []
@@ -100,12 +93,12 @@ def test_M1_room_is_made_before_anything_is_taken(
     tight = beside(machine, 4 * state)
     for salt in "abc":
         machine.ask([user(words(90, salt), picture(ord(salt) % 3))], cache=tight)
-    assert {held for held, _, _ in log} >= {Held.SLAB, Held.STATES, Held.ROWS, Held.EMBEDDINGS}
+    assert {held for held, _, _ in log} >= {Held.KV_BUFFER, Held.STATES, Held.ROWS, Held.EMBEDDINGS}
     assert all(num_bytes <= room for _, num_bytes, room in log)
 
 
 @pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
-def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> None:
+def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: PictureOf) -> None:
     kept.ask([user(words(60), picture(1))])
     chat: list[Message] = [user(words(80, "other"), picture(2, "wide"))]
     kept.ask(chat)
@@ -114,7 +107,7 @@ def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> 
     rows = [node.rows for node in tree if node.rows is not None]
     embedding = kept.base.model.image_width * 4
     assert rows and shown.kv - shown.slab == sum(held.num_bytes for held in rows)
-    assert shown.slab == kept.cache.slab.capacity * kept.base.info.kv_bytes_per_token
+    assert shown.slab == kept.cache.kv_buffer.capacity * kept.base.info.kv_bytes_per_token
     assert shown.checkpoints == len(tree.checkpoints()) * kept.base.info.checkpoint_bytes
     assert shown.embeddings == (4 + 8) * embedding
     assert kept.folder is not None
@@ -124,14 +117,14 @@ def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> 
 
 @pytest.mark.parametrize("with_picture", [False, True])
 def test_M5_a_side_request_leaves_everything_as_it_was(
-    kept: Machine, picture: Draw, with_picture: bool
+    kept: Machine, picture: PictureOf, with_picture: bool
 ) -> None:
     chat: list[Message] = [system(words(20)), user(picture(1), "What is it?")]
     first = kept.ask(chat, chat="a")
     kept.ask([user("Elsewhere, " + words(30))], chat="b")
     before = traces(kept.cache)
     new = [picture(7, "wide")] if with_picture else []
-    # From memory, from the slab, from nothing, and under other settings than the chat's.
+    # From memory, from the KV buffer, from nothing, and under other settings than the chat's.
     for asked in (
         [*chat, first.reply, user(*new, "A title.")],
         [user("Elsewhere, " + words(30))],
@@ -144,7 +137,9 @@ def test_M5_a_side_request_leaves_everything_as_it_was(
     assert goes_on.reused == last_end(first.finished.prompt_ids)
 
 
-def test_M5_a_stopped_side_request_leaves_everything_too(machine: Machine, picture: Draw) -> None:
+def test_M5_a_stopped_side_request_leaves_everything_too(
+    machine: Machine, picture: PictureOf
+) -> None:
     chat: list[Message] = [user("Hi")]
     machine.ask(chat)
     before = traces(machine.cache)
@@ -167,21 +162,18 @@ def test_M5_without_room_beside_it_says_so_and_evicts_nothing(machine: Machine) 
 
 
 def test_M7_the_cache_costs_a_cold_request_nothing_but_its_states(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Draw,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat: list[Message] = [system(words(30)), user(words(90), picture(1, "wide"), "What?")]
     copied: list[int] = []
-    copy_out = KVSlab.copy_out
+    copy_out = KVBuffer.copy_out
 
-    def counted(self: KVSlab, start: int, end: int) -> KVRows:
+    def counted(self: KVBuffer, start: int, end: int) -> KVRows:
         rows = copy_out(self, start, end)
         copied.append(rows.num_bytes)
         return rows
 
-    monkeypatch.setattr(KVSlab, "copy_out", counted)
+    monkeypatch.setattr(KVBuffer, "copy_out", counted)
     off = Machine(loaded_of("hybrid")).ask(chat, cache=CacheSettings(count=0))
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
     on = machine.ask(chat)
@@ -195,9 +187,7 @@ def test_M7_the_cache_costs_a_cold_request_nothing_but_its_states(
     assert on.stats.bytes.kv == on.stats.bytes.slab == off.stats.bytes.slab
 
 
-def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(
-    folder_of: Callable[[str], Path],
-) -> None:
+def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(folder_of: FolderOf) -> None:
     machine = Machine(load(folder_of("hybrid"), context_length=768))
     rules = system(words(20))
     chat: list[Message] = [rules]
@@ -228,7 +218,7 @@ def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(
 
 
 def test_I11_a_vision_tower_costs_a_text_chat_nothing(
-    loaded_of: Callable[..., LoadedModel], picture: Draw
+    loaded_of: LoadedOf, picture: PictureOf
 ) -> None:
     told = []
     for name in ("hybrid", "text"):
@@ -250,10 +240,10 @@ def test_I11_a_vision_tower_costs_a_text_chat_nothing(
 @pytest.mark.parametrize("states", [None, 12, 2, 0])
 @pytest.mark.parametrize("disk", [None, 30_000, 0])
 def test_X3_budgets_and_disk_never_change_an_output(
-    kept: Machine, picture: Draw, states: int | None, disk: int | None
+    kept: Machine, picture: PictureOf, states: int | None, disk: int | None
 ) -> None:
     state = kept.base.info.checkpoint_bytes + 128
-    host = None if states is None else slab_bytes(kept) + states * state
+    host = None if states is None else kv_buffer_bytes(kept) + states * state
     settings = CacheSettings(interval=1, host_bytes=host, disk_bytes=disk)
     chat: list[Message] = [user(words(40), picture(1, "wide"), words(40, "q"))]
     first = kept.ask(chat, cache=settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine import debug
@@ -26,7 +25,7 @@ from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import MOST_TOKENS
 from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import HEADED
+from tests.promises.fixtures import HEADED, FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import (
     Answer,
     CountdownFlag,
@@ -86,16 +85,21 @@ def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     monkeypatch.setattr(HeadDrafter, "_take", foreseen)
 
 
+@pytest.fixture
+def headed(loaded_of: LoadedOf) -> LoadedModel:
+    return loaded_of("headed", "int8")
+
+
 @pytest.mark.parametrize(("family", "precision"), sweep(HEADED, ("bfloat16", "int8", "int4")))
 def test_P1_drafts_of_the_head_change_no_token(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
     monkeypatch: pytest.MonkeyPatch,
-    picture: Callable[..., ImagePart],
+    picture: PictureOf,
     family: str,
     precision: str,
 ) -> None:
     loaded = loaded_of(family, precision)
-    assert loaded.info.mtp and loaded.info.joins_steps and not loaded.info.mtp_refused
+    assert loaded.info.mtp and loaded.info.batch_invariant_steps and not loaded.info.mtp_refused
     chat: list[Message] = [user(words(10), picture(1), words(12))]
     accepted = 0
     for sampling in (GREEDY, SEEDED):
@@ -119,10 +123,7 @@ def test_P1_drafts_of_the_head_change_no_token(
 
 @pytest.mark.parametrize("family", HEADED)
 def test_P2_rows_of_the_head_survive_turns_edits_and_restarts(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Callable[..., ImagePart],
-    tmp_path: Path,
-    family: str,
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, family: str
 ) -> None:
     """The first rows that it drafts from are to the bit those of a model that read all anew."""
     loaded = loaded_of(family, "int8")
@@ -143,36 +144,46 @@ def test_P2_rows_of_the_head_survive_turns_edits_and_restarts(
             chat = [*chat[:4], user("Another question.")]
 
 
-def test_P2_a_cancel_between_drafts_of_the_head_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel],
+def test_P2_a_cancel_between_or_during_drafts_of_the_head_leaves_nothing(
+    headed: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = loaded_of("headed", "int8")
     chat: list[Message] = [user(words(30))]
-    plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF)
-    for looks in (30, 31, 33, 37, 44, 60):
-        machine = Machine(loaded)
-        cut = machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4), flag=CountdownFlag(looks))
+    settings: dict[str, Any] = {"sampling": GREEDY, "draft": drafts(tokens=4)}
+    plain = Machine(headed).ask(chat, sampling=GREEDY, draft=OFF)
+    take, taken, during = HeadDrafter._take, 0, CancelFlag()
+
+    def cancelled(drafter: HeadDrafter, depth: int) -> list[int]:
+        nonlocal taken
+        taken += 1
+        if taken == 3:
+            during.set()
+        return take(drafter, depth)
+
+    for flag in (*map(CountdownFlag, (30, 31, 33, 37, 44, 60)), during):
+        machine = Machine(headed)
+        with monkeypatch.context() as context:
+            if flag is during:
+                context.setattr(HeadDrafter, "_take", cancelled)
+            cut = machine.ask(chat, flag=flag, **settings)
         assert cut.finished.reason == "cancelled" and cut.ids == plain.ids[: len(cut.ids)]
-        same(machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4)), plain)
+        same(machine.ask(chat, **settings), plain)
+    assert taken == 3
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 7])
-def test_P2_drafts_that_a_format_refuses_leave_nothing(
-    loaded_of: Callable[..., LoadedModel], tokens: int
-) -> None:
-    loaded = loaded_of("headed", "int8")
+def test_P2_drafts_that_a_format_refuses_leave_nothing(headed: LoadedModel, tokens: int) -> None:
     chat: list[Message] = [user(words(20))]
     for text in ("[0-9]{30,40}", "(red|blue|green)( (red|blue|green)){5}"):
         form = ReplyFormat(kind="regex", text=text)
-        plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF, format=form)
+        plain = Machine(headed).ask(chat, sampling=GREEDY, draft=OFF, format=form)
         same(
-            Machine(loaded).ask(chat, sampling=GREEDY, draft=drafts(tokens=tokens), format=form),
+            Machine(headed).ask(chat, sampling=GREEDY, draft=drafts(tokens=tokens), format=form),
             plain,
         )
 
 
 def test_P5_drafts_that_a_format_refuses_are_given_up(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = replace(loaded_of("headed", "int8"), step_costs=StepCosts())
     for tokens in range(1, 9):
@@ -193,39 +204,14 @@ def test_P5_drafts_that_a_format_refuses_are_given_up(
     assert len(answer.ids) == 100 and 0 < len(takes) < 10
 
 
-def test_P2_a_cancel_while_the_head_drafts_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = loaded_of("headed", "int8")
-    chat: list[Message] = [user(words(30))]
-    plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF)
-    take, taken = HeadDrafter._take, 0
-    flag = CancelFlag()
-
-    def cancelled(drafter: HeadDrafter, depth: int) -> list[int]:
-        nonlocal taken
-        taken += 1
-        if taken == 3:
-            flag.set()
-        return take(drafter, depth)
-
-    machine = Machine(loaded)
-    with monkeypatch.context() as context:
-        context.setattr(HeadDrafter, "_take", cancelled)
-        cut = machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4), flag=flag)
-    assert cut.finished.reason == "cancelled" and taken == 3
-    same(machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4)), plain)
-
-
 def test_steps_stay_captured_beside_rows_of_the_head(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    headed: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a draft, and of a longer prompt that was read before."""
     monkeypatch.delenv("WAYMARK_DEBUG")
-    loaded = loaded_of("headed", "int8")
-    assert loaded.model.batch_invariant_steps
+    assert headed.model.batch_invariant_steps
     for first, second in ((9, 9), (90, 9)):
-        machine = Machine(replace(loaded, steps=StepCapture(loaded.steps._capture)))
+        machine = Machine(replace(headed, steps=StepCapture(headed.steps._capture)))
         machine.ask([user(words(first))], sampling=GREEDY, draft=drafts(tokens=4))
         machine.ask([user(words(second, "q"))], sampling=GREEDY, draft=drafts("lookup", 2))
         machine.ask([user(words(second, "r"))], sampling=GREEDY, draft=drafts("both", 7))
@@ -234,7 +220,7 @@ def test_steps_stay_captured_beside_rows_of_the_head(
 
 
 def test_rows_that_nobody_drafts_from_are_not_piled_up(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, offer = 0, HeadDrafter.offer
 
@@ -254,18 +240,17 @@ def test_rows_that_nobody_drafts_from_are_not_piled_up(
 
 @pytest.mark.parametrize("late", [8, 40])
 def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, late: int
+    headed: LoadedModel, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
     """Drafts by the same head, whether it followed token by token or was asked at last: to the bit
     as long as a step takes what waits, else but for what a prompt's products round otherwise."""
-    loaded = loaded_of("headed", "int8")
     take, offer = HeadDrafter._take, HeadDrafter.offer
     found: list[list[list[int]]] = []
     rows: list[torch.Tensor] = []
 
     def noted(drafter: HeadDrafter, depth: int) -> list[int]:
         found[-1].append(take(drafter, depth))
-        keys, _ = drafter._slab.rows(len(drafter._model.layer_specs) - 1)
+        keys, _ = drafter._kv_buffer.rows(len(drafter._model.layer_specs) - 1)
         rows[-1] = keys[drafter._start.token.value : drafter._next].float()
         return found[-1][-1]
 
@@ -280,7 +265,7 @@ def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
 
         monkeypatch.setattr(HeadDrafter, "offer", asked)
         settings = drafts(tokens=3, noise=1.0)
-        answer = Machine(loaded).ask([user(words(30))], sampling=GREEDY, draft=settings)
+        answer = Machine(headed).ask([user(words(30))], sampling=GREEDY, draft=settings)
         assert answer.stats.draft is not None and len(answer.ids) == LENGTH
     assert len(found[0]) > len(found[1]) > 5
     assert rows[0].shape == rows[1].shape and len(rows[0]) > 40
@@ -290,21 +275,19 @@ def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
         torch.testing.assert_close(*rows, rtol=0, atol=2.0**-6 * float(rows[0].abs().max()))
 
 
-def test_a_model_without_a_head_drafts_nothing_by_one(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_model_without_a_head_drafts_nothing_by_one(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid", "int8")
     assert not loaded.info.mtp and not loaded.info.mtp_refused
     answer = Machine(loaded).ask([user(words(9))], sampling=GREEDY, draft=drafts(tokens=3))
     assert answer.stats.draft is not None and answer.stats.draft.drafted == 0
     # What can't be checked is not drafted, and the head is not even read.
     floats = loaded_of("headed", "float32")
-    assert not floats.info.mtp and not floats.info.joins_steps
+    assert not floats.info.mtp and not floats.info.batch_invariant_steps
 
 
 @pytest.mark.slow
 def test_the_heads_first_logits_are_written_for_a_script(
-    folder_of: Callable[[str], Path], tmp_path: Path
+    folder_of: FolderOf, tmp_path: Path
 ) -> None:
     steps = [{"op": "send", "chat": "a", "content": [{"text": "Hi there"}]}]
     options = ("--model", folder_of("headed"), "--dtype", "int8")

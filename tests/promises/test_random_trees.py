@@ -5,8 +5,8 @@ pictures, changing settings and budgets, side requests, two models on one cache 
 restarts, with drafts of every kind that are right or wrong, and replies of a given form; every
 answer goes through `Machine.ask`, which compares all counters with what was
 computed, the tree's and the store's invariants, and the peak of memory with its limit. The engine
-that read nothing drafts nothing. Every run must have gone on from the slab, from memory and from
-disk.
+that read nothing drafts nothing. Every run must have gone on from the KV buffer, from memory and
+from disk.
 
 `make test` plays about 200 moves, `make test-long` ten times as many and shows what they did.
 """
@@ -17,7 +17,7 @@ import contextlib
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -34,12 +34,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from core.api.chat import AssistantMessage, ImagePart, Message
+from core.api.chat import AssistantMessage, Message
 from core.api.errors import NoRoomBesideError, PromptTooLongError, RequestCancelled
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import CountdownFlag, Drafts, Machine, same, system, user, words
 
 HOT = SamplingParams(temperature=1.5, max_tokens=5)
@@ -63,7 +64,7 @@ SAID = ("Hi", "What is it?", words(30), words(30) + " end", words(75), words(75,
 SYSTEM = "Be brief. " + words(25)
 # Looks that no settling takes.
 PATIENT = 10**9
-# What fits beside the slab, in states; None is all of it.
+# What fits beside the KV buffer, in states; None is all of it.
 BESIDE = (None, 12, 4, 1, 0)
 
 parts = st.lists(st.one_of(st.sampled_from(SAID), st.integers(1, 3)), min_size=1, max_size=3)
@@ -83,7 +84,7 @@ class RandomTrees(RuleBasedStateMachine):
     """Some chats on one engine and one cache folder."""
 
     models: tuple[LoadedModel, LoadedModel]
-    draw: Callable[..., ImagePart]
+    draw: PictureOf
     played: ClassVar[Counter[str]]
 
     def __init__(self) -> None:
@@ -299,10 +300,10 @@ class RandomTrees(RuleBasedStateMachine):
         self._answer(0)
 
     def _host(self, beside: int) -> int:
-        """A budget of either model's slab and so many states."""
+        """A budget of either model's KV buffer and so many states."""
         models = [model.info for model in self.models]
-        slab = max(model.kv_bytes_per_token * model.context_length for model in models)
-        return slab + beside * (max(model.checkpoint_bytes for model in models) + 1_000)
+        kv_buffer = max(model.kv_bytes_per_token * model.context_length for model in models)
+        return kv_buffer + beside * (max(model.checkpoint_bytes for model in models) + 1_000)
 
     def _unused_name(self) -> str:
         self.num_named += 1
@@ -366,11 +367,7 @@ class RandomTrees(RuleBasedStateMachine):
     ],
 )
 def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
-    loaded_of: Callable[..., LoadedModel],
-    picture: Callable[..., ImagePart],
-    one: str,
-    other: str,
-    precision: str,
+    loaded_of: LoadedOf, picture: PictureOf, one: str, other: str, precision: str
 ) -> None:
     class Trees(RandomTrees):
         models = (loaded_of(one, precision), loaded_of(other, precision))

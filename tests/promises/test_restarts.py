@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,16 +10,16 @@ from typing import Any, cast
 import pytest
 import torch
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.commands import LoadModel
 from core.api.params import ModelSettings
 from core.api.prompt import CutKind
 from core.cache.disk.segment import SegmentKind
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.engine.loaded import LoadedModel
 from core.loading.precision import PRECISIONS
 from core.storage.files import Files, Space
+from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import (
     Machine,
     last_end,
@@ -33,22 +32,11 @@ from tests.promises.machine import (
 )
 from tests.storage.disks import PLENTY
 
-Draw = Callable[..., ImagePart]
-
-
-@pytest.fixture
-def kept(
-    request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel], tmp_path: Path
-) -> Machine:
-    """A model on a cache folder: the hybrid, unless a test names others."""
-    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
-
-
 # Families that see, and whose pictures come back from disk.
 seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
 
 
-def chat_with_pictures(picture: Draw) -> list[Message]:
+def chat_with_pictures(picture: PictureOf) -> list[Message]:
     said = words(60)
     return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
 
@@ -61,7 +49,7 @@ def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, precision: str
 ) -> None:
     base = loaded_of("hybrid", precision)
     machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
@@ -80,7 +68,7 @@ def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X4_what_is_stored_is_what_lived(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, precision: str
 ) -> None:
     machine = Machine(loaded_of("hybrid", precision), tmp_path / "cache")
     chat = chat_with_pictures(picture)
@@ -92,7 +80,7 @@ def test_X4_what_is_stored_is_what_lived(
     seen = set()
     for node in machine.held(chat):
         assert node.run is not None
-        view = cache.slab.view(node.run.start.token.value, node.end.token.value)
+        view = cache.kv_buffer.view(node.run.start.token.value, node.end.token.value)
         rows = cache.disk.rows(node)
         if rows is not None:
             seen.add("rows")
@@ -116,7 +104,7 @@ def test_X4_what_is_stored_is_what_lived(
 
 @seeing
 def test_D1_I2_a_reopened_chat_with_pictures_reads_only_what_is_new(
-    kept: Machine, picture: Draw
+    kept: Machine, picture: PictureOf
 ) -> None:
     chat: list[Message] = [system(words(20)), user(picture(1, "wide"), "What is it?")]
     for turn in range(3):
@@ -131,7 +119,9 @@ def test_D1_I2_a_reopened_chat_with_pictures_reads_only_what_is_new(
         assert again.stats.images_encoded == (1 if turn == 1 else 0)
 
 
-def test_D1_what_was_not_settled_costs_the_last_reply_too(kept: Machine, picture: Draw) -> None:
+def test_D1_what_was_not_settled_costs_the_last_reply_too(
+    kept: Machine, picture: PictureOf
+) -> None:
     chat: list[Message] = [user(picture(1), "What is it?")]
     first = kept.ask(chat)
     kept.reopen()
@@ -156,7 +146,7 @@ def test_D1_a_reply_that_the_next_turn_read_first_is_kept_once_it_is_asked_for(
 
 
 @seeing
-def test_D1_an_embedding_comes_back_without_the_tower(kept: Machine, picture: Draw) -> None:
+def test_D1_an_embedding_comes_back_without_the_tower(kept: Machine, picture: PictureOf) -> None:
     kept.ask([user("What is it?", picture(1, "wide"))])
     kept.reopen()
     # The picture lies behind other words now: it is prefilled anew, but not encoded.
@@ -164,7 +154,9 @@ def test_D1_an_embedding_comes_back_without_the_tower(kept: Machine, picture: Dr
     assert other.stats.images_encoded == 0 and other.reused == 0
 
 
-def test_D2_what_is_written_is_proportional_to_what_is_new(kept: Machine, picture: Draw) -> None:
+def test_D2_what_is_written_is_proportional_to_what_is_new(
+    kept: Machine, picture: PictureOf
+) -> None:
     chat: list[Message] = [system(words(20))]
     per_token = kept.base.info.kv_bytes_per_token
     written, settled = 0, 0
@@ -201,7 +193,7 @@ def damaged(path: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["truncated", "flipped"])
 @pytest.mark.parametrize("kind", SegmentKind)
 def test_D3_a_damaged_file_ends_in_a_right_answer_and_a_reason(
-    kept: Machine, picture: Draw, kind: SegmentKind, how: str
+    kept: Machine, picture: PictureOf, kind: SegmentKind, how: str
 ) -> None:
     chat: list[Message] = [user(picture(1), words(30))]
     reply = kept.ask(chat).reply
@@ -242,7 +234,7 @@ def test_D3_one_damaged_run_costs_what_lies_behind_it(kept: Machine) -> None:
 
 @pytest.mark.parametrize("change", ["weights", "precision", "template"])
 def test_D3_another_model_on_the_same_folder_starts_clean(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path, picture: Draw, change: str
+    loaded_of: LoadedOf, tmp_path: Path, picture: PictureOf, change: str
 ) -> None:
     bases = {
         "weights": (loaded_of("hybrid"), loaded_of("other")),
@@ -268,7 +260,7 @@ def test_D3_another_model_on_the_same_folder_starts_clean(
 
 
 def test_D3_files_moved_under_another_models_name_are_not_trusted(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path
+    loaded_of: LoadedOf, tmp_path: Path
 ) -> None:
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
     chat: list[Message] = [user(words(60))]
@@ -282,7 +274,7 @@ def test_D3_files_moved_under_another_models_name_are_not_trusted(
 
 
 def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path, picture: Draw
+    loaded_of: LoadedOf, tmp_path: Path, picture: PictureOf
 ) -> None:
     rules = system(words(40))
     one: list[Message] = [rules, user(picture(1), words(30, "one"))]
@@ -307,10 +299,7 @@ def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
     assert both.same_as_cold(other).stats.restored_from == "disk"
 
 
-def test_M2_the_engine_forgets_what_it_remembers_of_texts(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_M2_the_engine_forgets_what_it_remembers_of_texts(machine: Machine) -> None:
     machine.ask([user(words(30))])
     assert machine.engine.loaded is not None
     text = machine.engine.loaded.text
@@ -321,7 +310,9 @@ def test_M2_the_engine_forgets_what_it_remembers_of_texts(
 
 
 @pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
-def test_I9_the_offset_left_by_pictures_survives_everything(kept: Machine, picture: Draw) -> None:
+def test_I9_the_offset_left_by_pictures_survives_everything(
+    kept: Machine, picture: PictureOf
+) -> None:
     chat: list[Message] = [user(picture(1, "wide"), picture(2, "tall"), "What?")]
     reply = kept.same_as_cold(chat).reply
     chat += [reply, user("Why?")]
@@ -348,10 +339,7 @@ def test_I9_the_offset_left_by_pictures_survives_everything(kept: Machine, pictu
 
 
 def test_I9_I11_models_take_turns_on_one_folder(
-    folder_of: Callable[[str], Path],
-    picture: Draw,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    folder_of: FolderOf, picture: PictureOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Files, "free", lambda self, folder: Space(PLENTY, PLENTY))
     engine = Engine()

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
 import torch
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.api.prompt import Image
-from core.cache.slab import KVRows, KVSlab
-from core.engine.loaded import LoadedModel
-from tests.promises.machine import (
-    Answer,
-    Machine,
-    last_end,
-    num_common,
-    system,
-    user,
-    words,
-)
+from core.cache.kv_buffer import KVBuffer, KVRows
+from tests.promises.fixtures import LoadedOf, PictureOf
+from tests.promises.machine import Answer, Machine, last_end, num_common, system, user, words
 from tests.promises.reading import GRID, prompt, read, read_like_cold, text
 
 OFF = CacheSettings(count=0, interval=1)
@@ -75,7 +66,7 @@ class TestS3:
 
     @pytest.fixture
     def branches(self, machine: Machine) -> tuple[list[Message], list[Message]]:
-        """Two chats with a common beginning; the second has taken the slab over."""
+        """Two chats with a common beginning; the second has taken the KV buffer over."""
         stem: list[Message] = [system("Be brief. " + words(60))]
         one, other = [*stem, user(words(60, "a"))], [*stem, user(words(60, "b"))]
         machine.ask(one)
@@ -104,17 +95,14 @@ class TestS3:
     ) -> None:
         one, other = branches
         with monkeypatch.context() as patched:
-            patched.setattr(KVSlab, "copy_out", fail)
+            patched.setattr(KVBuffer, "copy_out", fail)
             machine.same_as_cold(one)
         assert machine.same_as_cold(other).reused > 0
         assert machine.same_as_cold(one).evaluated == 0
 
     @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("a kernel fault")])
     def test_S3_an_error_in_a_forward_leaves_what_was_read(
-        self,
-        machine: Machine,
-        branches: tuple[list[Message], list[Message]],
-        error: Exception,
+        self, machine: Machine, branches: tuple[list[Message], list[Message]], error: Exception
     ) -> None:
         one, other = branches
 
@@ -130,7 +118,7 @@ class TestS3:
         assert machine.same_as_cold(one).evaluated == 0
         assert machine.same_as_cold(more).reused > 0
 
-    def test_S3_a_slab_that_cannot_grow_leaves_what_was_read(
+    def test_S3_a_kv_buffer_that_cannot_grow_leaves_what_was_read(
         self,
         machine: Machine,
         branches: tuple[list[Message], list[Message]],
@@ -139,7 +127,7 @@ class TestS3:
         _, other = branches
         long = [user(words(600))]
         with monkeypatch.context() as patched:
-            patched.setattr(machine.cache.slab, "_make_room", fail)
+            patched.setattr(machine.cache.kv_buffer, "_make_room", fail)
             with pytest.raises(MemoryError):
                 machine.ask(long)
         machine.cache.check_integrity()
@@ -304,9 +292,7 @@ def test_S12_both_settings_act_on_the_next_request(machine: Machine) -> None:
     assert len(tokens[3]) == 1
 
 
-def test_S12_a_pure_transformer_reuses_with_count_0(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_S12_a_pure_transformer_reuses_with_count_0(loaded_of: LoadedOf) -> None:
     machine = Machine(loaded_of("pure"))
     chat = [user(words(100))]
     machine.same_as_cold(chat, cache=OFF)
@@ -317,7 +303,7 @@ def test_S12_a_pure_transformer_reuses_with_count_0(
 
 
 def test_S13_a_checkpoint_stands_where_its_tokens_end(
-    machine: Machine, picture: Callable[..., ImagePart], monkeypatch: pytest.MonkeyPatch
+    machine: Machine, picture: PictureOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAYMARK_DEBUG", "integrity")
     chat: list[Message] = [

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import DraftSettings, SamplingParams
 from core.engine import debug
-from core.engine.drafting import lookup
+from core.engine.drafting import speculation
 from core.engine.drafting.costs import StepCosts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT, LoadedOf, PictureOf
 from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
 
 pytestmark = NEEDS_COMPILER
@@ -67,7 +67,7 @@ class Knowing:
 
 def knows(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     """From now on drafts are right, but for what noise there is."""
-    monkeypatch.setattr(lookup, "PromptLookup", lambda _: Knowing(plain.ids))
+    monkeypatch.setattr(speculation, "PromptLookup", lambda _: Knowing(plain.ids))
 
 
 def alike(answer: Answer, plain: Answer) -> None:
@@ -84,22 +84,41 @@ def alike(answer: Answer, plain: Answer) -> None:
     assert counts.empty + counts.rejected <= counts.cycles
 
 
+def ask(
+    loaded: LoadedModel,
+    draft: DraftSettings = OFF,
+    sampling: SamplingParams = GREEDY,
+    chat: list[Message] = CHAT,
+) -> Answer:
+    return Machine(loaded).ask(chat, sampling=sampling, draft=draft)
+
+
+@pytest.fixture
+def loaded(loaded_of: LoadedOf) -> LoadedModel:
+    return loaded_of("hybrid", "int8")
+
+
+@pytest.fixture
+def plain(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """The reply without drafts, which drafts know from now on."""
+    answer = ask(loaded)
+    knows(monkeypatch, answer)
+    return answer
+
+
 @pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, PRECISIONS))
 def test_P1_drafts_change_no_token(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    family: str,
-    precision: str,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, family: str, precision: str
 ) -> None:
     loaded = loaded_of(family, precision)
     drafted = accepted = 0
     for sampling in (GREEDY, SEEDED):
-        plain = Machine(loaded).ask(CHAT, sampling=sampling, draft=OFF)
-        alike(Machine(loaded).ask(CHAT, sampling=sampling, draft=drafts(7)), plain)
+        plain = ask(loaded, OFF, sampling)
+        alike(ask(loaded, drafts(7), sampling), plain)
         for draft in DRAFTS:
             with monkeypatch.context() as context:
                 knows(context, plain)
-                answer = Machine(loaded).ask(CHAT, sampling=sampling, draft=draft)
+                answer = ask(loaded, draft, sampling)
             alike(answer, plain)
             assert answer.stats.draft is not None
             drafted += answer.stats.draft.drafted
@@ -108,7 +127,7 @@ def test_P1_drafts_change_no_token(
 
 
 def test_P1_a_small_context_and_many_requests_change_no_token(
-    loaded_of: Callable[..., LoadedModel], picture: Callable[..., ImagePart], tmp_path: Path
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path
 ) -> None:
     """Twenty in a row, ten times the same, swipes and a restart in between."""
     loaded = loaded_of("hybrid", "int8")
@@ -120,7 +139,7 @@ def test_P1_a_small_context_and_many_requests_change_no_token(
             machine = Machine(loaded, tmp_path / "cache")
         draft = drafts(1 + turn % 7, (turn % 3) / 2)
         answer = machine.ask(chat, sampling=sampling, draft=draft)
-        alike(answer, Machine(loaded).ask(chat, sampling=sampling, draft=OFF))
+        alike(answer, ask(loaded, OFF, sampling, chat))
         if turn % 4 == 3:
             chat = [*chat, answer.reply, user(words(3 + turn))]
             machine.settle(chat[:-1])
@@ -128,143 +147,108 @@ def test_P1_a_small_context_and_many_requests_change_no_token(
     assert len({each.ids for each in again}) == 1
 
 
-def test_P2_what_is_not_rolled_back_is_found(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = loaded_of("hybrid", "int8")
-    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
-    knows(monkeypatch, plain)
+def test_P2_what_is_not_rolled_back_is_found(loaded: LoadedModel, plain: Answer) -> None:
     wrong = drafts(4, 1.0)
-    skipped = wrong.model_copy(update={"skip_rollback": True})
     with pytest.raises(AssertionError, match=r"holds other tokens|doubled"):
-        Machine(loaded).ask(CHAT, sampling=GREEDY, draft=skipped)
+        ask(loaded, wrong.model_copy(update={"skip_rollback": True}))
     # What it left behind belongs to nothing.
-    alike(Machine(loaded).ask(CHAT, sampling=GREEDY, draft=wrong), plain)
+    alike(ask(loaded, wrong), plain)
 
 
 @pytest.mark.parametrize("fault", ["rows", "states", "places"])
 def test_P2_a_rollback_that_leaves_something_shows(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, fault: str
+    loaded: LoadedModel, plain: Answer, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    loaded = loaded_of("hybrid", "int8")
-    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
-    knows(monkeypatch, plain)
     keep = Decode.keep
 
     def forgets(decode: Decode, count: int) -> None:
-        places, slab = list(decode.places), decode._slab
+        places, kv_buffer = list(decode.places), decode._kv_buffer
         if fault == "states":
             monkeypatch.setattr(type(decode._steps), "keep", lambda *_: None)
         with monkeypatch.context() as context:
             if fault == "rows":
-                context.setattr(type(slab), "clear", lambda *_: None)
+                context.setattr(type(kv_buffer), "clear", lambda *_: None)
             keep(decode, count)
         if fault == "places":
             decode.places = places
 
     monkeypatch.setattr(Decode, "keep", forgets)
-    wrong = drafts(4, 1.0)
     if fault == "states":
-        answer = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=wrong)
-        assert answer.ids != plain.ids
+        assert ask(loaded, drafts(4, 1.0)).ids != plain.ids
     else:
         with pytest.raises(AssertionError, match=r"rejected|doubled|other tokens"):
-            Machine(loaded).ask(CHAT, sampling=GREEDY, draft=wrong)
+            ask(loaded, drafts(4, 1.0))
 
 
-@pytest.mark.parametrize("looks", [30, 33, 36, 40, 47, 60])
-def test_P2_a_cancel_inside_a_draft_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, looks: int
+def test_P2_a_cancel_or_a_fault_inside_a_draft_leaves_nothing(
+    loaded: LoadedModel, plain: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = loaded_of("hybrid", "int8")
-    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
-    knows(monkeypatch, plain)
-    machine = Machine(loaded)
-    cut = machine.ask(CHAT, sampling=GREEDY, draft=drafts(7), flag=CountdownFlag(looks))
-    assert cut.finished.reason == "cancelled" and cut.ids == plain.ids[: len(cut.ids)]
-    alike(machine.ask(CHAT, sampling=GREEDY, draft=drafts(7)), plain)
-
-
-def test_P2_a_step_that_fails_leaves_nothing(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = loaded_of("hybrid", "int8")
-    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
-    knows(monkeypatch, plain)
+    settings: dict[str, Any] = {"sampling": GREEDY, "draft": drafts(7)}
+    for looks in (30, 33, 36, 40, 47, 60):
+        machine = Machine(loaded)
+        cut = machine.ask(CHAT, flag=CountdownFlag(looks), **settings)
+        assert cut.finished.reason == "cancelled" and cut.ids == plain.ids[: len(cut.ids)]
+        alike(machine.ask(CHAT, **settings), plain)
     machine, step, calls = Machine(loaded), Decode.step, 0
 
     def fails(decode: Decode, ids: list[int]) -> object:
         nonlocal calls
         calls += 1
+        found = step(decode, ids)
         if calls == 3:
-            step(decode, ids)
             raise MemoryError("no memory")
-        return step(decode, ids)
+        return found
 
     with monkeypatch.context() as context:
         context.setattr(Decode, "step", fails)
         with pytest.raises(MemoryError):
-            machine.ask(CHAT, sampling=GREEDY, draft=drafts(7))
-    alike(machine.ask(CHAT, sampling=GREEDY, draft=drafts(7)), plain)
+            machine.ask(CHAT, **settings)
+    alike(machine.ask(CHAT, **settings), plain)
 
 
+@pytest.mark.parametrize("room", [1, 2, 7, 13])
 def test_P4_a_context_that_ends_inside_a_draft_ends_the_reply(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded: LoadedModel, plain: Answer, room: int
 ) -> None:
-    loaded = loaded_of("hybrid", "int8")
     unbound = GREEDY.model_copy(update={"max_tokens": None})
-    whole = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
-    length = whole.stats.prompt_tokens
-    for room in (1, 2, 7, 13):
-        info = loaded.info.model_copy(update={"context_length": length + room})
-        narrow = replace(loaded, info=info)
-        plain = Machine(narrow).ask(CHAT, sampling=unbound, draft=OFF)
-        assert len(plain.ids) <= room
-        knows(monkeypatch, whole)
-        for tokens in (3, 7):
-            alike(Machine(narrow).ask(CHAT, sampling=unbound, draft=drafts(tokens)), plain)
+    length = plain.stats.prompt_tokens + room
+    narrow = replace(loaded, info=loaded.info.model_copy(update={"context_length": length}))
+    whole = ask(narrow, OFF, unbound)
+    assert len(whole.ids) <= room
+    for tokens in (3, 7):
+        alike(ask(narrow, drafts(tokens), unbound), whole)
 
 
-def test_P4_a_stop_string_inside_a_draft_ends_the_reply(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = loaded_of("hybrid", "int8")
-    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
-    knows(monkeypatch, plain)
+def test_P4_a_stop_string_inside_a_draft_ends_the_reply(loaded: LoadedModel, plain: Answer) -> None:
     text = plain.finished.reply.text
     for place in (len(text) // 3, len(text) // 2):
         sampling = GREEDY.model_copy(update={"stop": (text[place : place + 3],)})
-        stopped = Machine(loaded).ask(CHAT, sampling=sampling, draft=OFF)
+        stopped = ask(loaded, OFF, sampling)
         for tokens in (2, 7):
-            alike(Machine(loaded).ask(CHAT, sampling=sampling, draft=drafts(tokens)), stopped)
+            alike(ask(loaded, drafts(tokens), sampling), stopped)
 
 
 def test_P5_drafts_that_are_wrong_are_given_up(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = replace(loaded_of("hybrid", "int8"), step_costs=StepCosts())
+    loaded = replace(loaded, step_costs=StepCosts())
     for tokens in range(1, 9):
         for _ in range(3):
             loaded.step_costs.note(tokens, 1.0 + 0.3 * (tokens - 1))
     long = GREEDY.model_copy(update={"max_tokens": 300, "frequency_penalty": 0.3})
-    knows(monkeypatch, Machine(loaded).ask(CHAT, sampling=long, draft=OFF))
+    knows(monkeypatch, ask(loaded, OFF, long))
     monkeypatch.setattr(StepCosts, "note", lambda *_: None)
-    answer = Machine(loaded).ask(CHAT, sampling=long, draft=drafts(noise=1.0))
-    counts = answer.stats.draft
+    counts = ask(loaded, drafts(noise=1.0), long).stats.draft
     assert counts is not None and counts.accepted <= 1
     lost = 0.3 * counts.drafted / counts.cycles
     assert lost < 0.03, "what wrong drafts cost, in steps"
 
 
 def test_P6_counters_are_in_the_stats_and_nowhere_without_drafts(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, loaded: LoadedModel, plain: Answer
 ) -> None:
-    loaded = loaded_of("hybrid", "int8")
-    knows(monkeypatch, Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF))
-    answer = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=drafts(3))
-    counts = answer.stats.draft
+    counts = ask(loaded, drafts(3)).stats.draft
     assert counts is not None and counts.cycles > 0 < counts.drafted
-    assert Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF).stats.draft is None
+    assert plain.stats.draft is None
     # Torch's products round a row by how many there are: nothing is drafted over them.
-    floats = Machine(loaded_of("hybrid", "float32"))
-    assert floats.ask(CHAT, sampling=GREEDY, draft=drafts(3)).stats.draft is None
+    assert ask(loaded_of("hybrid", "float32"), drafts(3)).stats.draft is None

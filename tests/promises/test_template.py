@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from core.api.chat import AssistantMessage, ImagePart, Message, ReplyIds
-from core.engine.loaded import LoadedModel
+from core.api.chat import AssistantMessage, Message, ReplyIds
 from tests.oracle.checkpoints import token_id
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import Machine, last_end, user
 
 TEMPLATES = ("hybrid", "thinking", "keeps_thoughts")
@@ -18,7 +16,7 @@ ODD = [250, 65, 66, 200, token_id("<|image_pad|>"), 67, 129, 68]
 
 
 @pytest.fixture(params=TEMPLATES)
-def talker(request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel]) -> Machine:
+def talker(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     machine = Machine(loaded_of(request.param))
     assert machine.base.info.spliced_replies, machine.base.info.history_note
     return machine
@@ -37,7 +35,7 @@ def reply_of(machine: Machine, ids: list[int], in_thought: bool) -> AssistantMes
 
 
 def test_T1_the_next_prompt_starts_with_this_one_up_to_its_last_message(
-    talker: Machine, picture: Callable[..., ImagePart]
+    talker: Machine, picture: PictureOf
 ) -> None:
     chat: list[Message] = [user("What is it?", picture(1))]
     for said in ("And then?", "Why?", "Go on."):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.api.chat import ImagePart
 from core.replay.player import EMPTY_LINE, chat_key
-from tests.promises.fixtures import folder_of, picture
+from tests.promises.fixtures import FolderOf, PictureOf
 from tests.promises.machine import last_end, words
 from tests.replays import Run, play
 
-__all__ = ["folder_of", "picture"]
-
 Step = dict[str, Any]
+Played = Callable[..., Run]
 
 
 def send(content: Any, chat: str = "a", **more: Any) -> Step:
@@ -32,16 +30,8 @@ def settle(chat: str = "a") -> Step:
     return {"op": "settle", "chat": chat}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
-
-
 @pytest.fixture
-def hybrid(tmp_path: Path, folder_of: Callable[[str], Path]) -> Callable[..., Run]:
+def hybrid(tmp_path: Path, folder_of: FolderOf) -> Played:
     """Plays steps on the hybrid model, beside a picture, in one data folder."""
 
     def played(steps: list[Step], *options: object) -> Run:
@@ -60,7 +50,7 @@ def one_before_last_end(line: dict[str, Any]) -> int:
 
 
 def test_D1_replay_restart_reads_only_the_new_message(
-    tmp_path: Path, hybrid: Callable[..., Run], picture: Callable[..., ImagePart]
+    tmp_path: Path, hybrid: Played, picture: PictureOf
 ) -> None:
     shutil.copy(picture(3, "wide").path, tmp_path / "one.png")
     talk = [send([{"image": "one.png"}, {"text": words(60)}]), settle(), send("And then?")]
@@ -80,9 +70,7 @@ def test_D1_replay_restart_reads_only_the_new_message(
     ]
 
 
-def test_D1_replay_restart_without_settling_reads_the_last_reply_too(
-    hybrid: Callable[..., Run],
-) -> None:
+def test_D1_replay_restart_without_settling_reads_the_last_reply_too(hybrid: Played) -> None:
     done = hybrid([send(words(60)), {"op": "restart"}, send("And?")])
     first, line = done.lines[0], done.lines[2]
     assert line["restored_from"] == "disk"
@@ -92,7 +80,7 @@ def test_D1_replay_restart_without_settling_reads_the_last_reply_too(
     assert killed.code == 0 and killed.lines[2]["reused_tokens"] == 0
 
 
-def test_a_closed_replay_has_written_what_the_next_one_needs(hybrid: Callable[..., Run]) -> None:
+def test_a_closed_replay_has_written_what_the_next_one_needs(hybrid: Played) -> None:
     first = hybrid([send(words(60))])
     again = hybrid([send(words(60))]).lines[0]
     assert again["reused_tokens"] == last_end(first.lines[0]["prompt_ids"])
@@ -101,9 +89,7 @@ def test_a_closed_replay_has_written_what_the_next_one_needs(hybrid: Callable[..
     assert (nothing["reused_tokens"], nothing["bytes"]["disk"]) == (0, 0)
 
 
-def test_M2_replay_forget_leaves_nothing_of_the_chat(
-    tmp_path: Path, hybrid: Callable[..., Run]
-) -> None:
+def test_M2_replay_forget_leaves_nothing_of_the_chat(tmp_path: Path, hybrid: Played) -> None:
     other = [send(words(70, "b"), "b"), settle("b")]
     alone = hybrid(other).lines[1]["bytes"]["disk"]
     shutil.rmtree(tmp_path / "data")
@@ -119,7 +105,7 @@ def test_M2_replay_forget_leaves_nothing_of_the_chat(
     assert not any(chat_key("a") in name for name in logs)
 
 
-def test_S9_replay_fork_and_both_branches_read_nothing_again(hybrid: Callable[..., Run]) -> None:
+def test_S9_replay_fork_and_both_branches_read_nothing_again(hybrid: Played) -> None:
     steps = [
         send(words(60)),
         {"op": "regenerate", "chat": "a", "sampling": {"temperature": 2, "seed": 3}},
@@ -142,7 +128,7 @@ def test_S9_replay_fork_and_both_branches_read_nothing_again(hybrid: Callable[..
     assert last["reply_ids"] == done.lines[0]["reply_ids"]
 
 
-def test_M5_replay_side_leaves_the_chat_alone(hybrid: Callable[..., Run]) -> None:
+def test_M5_replay_side_leaves_the_chat_alone(hybrid: Played) -> None:
     side = {"op": "side", "chat": "a", "content": "A title?", "sampling": {"max_tokens": 2}}
     with_side = hybrid([send(words(60)), settle(), side, send("And?")])
     assert with_side.code == 0
@@ -155,7 +141,7 @@ def test_M5_replay_side_leaves_the_chat_alone(hybrid: Callable[..., Run]) -> Non
     assert without.lines[2]["reply_ids"] == after["reply_ids"]
 
 
-def test_S12_replay_settings_act_on_the_next_step(hybrid: Callable[..., Run]) -> None:
+def test_S12_replay_settings_act_on_the_next_step(hybrid: Played) -> None:
     steps = [
         send(words(100)),
         {"op": "settings", "checkpoints": 1, "interval": 64},
@@ -173,25 +159,20 @@ def test_S12_replay_settings_act_on_the_next_step(hybrid: Callable[..., Run]) ->
     assert done.lines[6]["reply_ids"] == done.lines[0]["reply_ids"]
 
 
-def test_M6_replay_stops_a_prefill_at_a_cut(hybrid: Callable[..., Run]) -> None:
-    stopped, again = hybrid(
-        [send(words(100), cancel_prefill_after_tokens=70), {"op": "regenerate", "chat": "a"}]
-    ).lines
-    assert stopped["finish_reason"] == "cancelled" and stopped["reply_ids"] == []
-    assert stopped["evaluated_tokens"] == 128 == again["reused_tokens"]
-
-
-def test_M6_replay_stops_a_prefill_before_it_begins(hybrid: Callable[..., Run]) -> None:
-    again = {"op": "regenerate", "chat": "a", "cancel_prefill_after_tokens": 0}
-    stopped, held = hybrid([send(words(100), cancel_prefill_after_tokens=0), again]).lines
-    for line in (stopped, held):
+def test_M6_replay_stops_a_prefill_at_a_cut_or_before_it_begins(hybrid: Played) -> None:
+    again = {"op": "regenerate", "chat": "a"}
+    none: Step = {"cancel_prefill_after_tokens": 0}
+    steps = [send(words(100), **none), {**again, **none}]
+    steps += [send(words(100), "b", cancel_prefill_after_tokens=70), {**again, "chat": "b"}]
+    *unbegun, stopped, after = hybrid(steps).lines
+    for line in unbegun:
         assert (line["finish_reason"], line["evaluated_tokens"]) == ("cancelled", 0)
         assert line["prompt_tokens"] > 100 and line["reply_ids"] == []
+    assert stopped["finish_reason"] == "cancelled" and stopped["reply_ids"] == []
+    assert stopped["evaluated_tokens"] == 128 == after["reused_tokens"]
 
 
-def test_X1_replay_logits_of_every_answering_step(
-    tmp_path: Path, hybrid: Callable[..., Run]
-) -> None:
+def test_X1_replay_logits_of_every_answering_step(tmp_path: Path, hybrid: Played) -> None:
     """Whatever restored it, the row is the one from which the step's first token was drawn."""
     steps = [
         send(words(60)),
@@ -217,7 +198,7 @@ def test_X1_replay_logits_of_every_answering_step(
 
 
 def test_replay_loads_another_model_and_comes_back(
-    tmp_path: Path, hybrid: Callable[..., Run], folder_of: Callable[[str], Path]
+    tmp_path: Path, hybrid: Played, folder_of: FolderOf
 ) -> None:
     text, same = (os.path.relpath(folder_of(name), tmp_path) for name in ("text", "hybrid"))
     steps = [
@@ -237,13 +218,13 @@ def test_replay_loads_another_model_and_comes_back(
 
 
 def test_W1_the_log_has_a_line_for_each_request_and_no_word_of_it(
-    tmp_path: Path, hybrid: Callable[..., Run]
+    tmp_path: Path, hybrid: Played
 ) -> None:
     done = hybrid([send("A secret."), settle(), {"op": "forget", "chat": "a"}])
     text = (tmp_path / "data" / "worker.log").read_text()
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     ops = [line["op"] for line in lines]
-    assert ops == ["load_model", "generate", "settle", "flush", "forget", "flush"]
+    assert ops == ["load_model", "generate", "prefill_reply", "flush", "forget", "flush"]
     assert lines[1]["evaluated_tokens"] == done.lines[0]["evaluated_tokens"]
     assert lines[2]["settled_tokens"] == done.lines[1]["settled_tokens"]
     # One name for the chat, which no store has.

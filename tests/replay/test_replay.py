@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from core.api.chat import ImagePart
 from core.client.lock import DataFolderLock
 from core.replay.player import EMPTY_LINE
 from tests.oracle.checkpoints import VOCABULARY
-from tests.promises.fixtures import folder_of, picture
+from tests.promises.fixtures import FolderOf, PictureOf
 from tests.promises.machine import last_end, words
 from tests.replays import Run, run
 
-__all__ = ["folder_of", "picture"]
-
-
+Played = Callable[..., Run]
 SCRIPT: dict[str, Any] = {
     "sampling": {"temperature": 1.2, "top_p": 0.9, "seed": 5, "max_tokens": 6},
     "steps": [
@@ -41,16 +38,8 @@ SCRIPT: dict[str, Any] = {
 ANSWERED = [1, 2, 3, 5, 6, 7, 9]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
-
-
 @pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory, picture: Callable[..., ImagePart]) -> Path:
+def script(tmp_path_factory: pytest.TempPathFactory, picture: PictureOf) -> Path:
     folder = tmp_path_factory.mktemp("script")
     for seed, name in enumerate(("one.png", "two.png")):
         shutil.copy(picture(seed, "wide").path, folder / name)
@@ -59,7 +48,7 @@ def script(tmp_path_factory: pytest.TempPathFactory, picture: Callable[..., Imag
 
 
 @pytest.fixture(scope="module")
-def played(script: Path, folder_of: Callable[[str], Path]) -> Callable[..., Run]:
+def played(script: Path, folder_of: FolderOf) -> Played:
     """The script with some options, played once for all tests that ask for them."""
     fixed = ("--model", folder_of("hybrid"), "--device", "cpu", "--dtype", "float32")
 
@@ -76,12 +65,12 @@ def logits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cached(played: Callable[..., Run], logits: Path) -> Run:
+def cached(played: Played, logits: Path) -> Run:
     return played("--logits", logits / "cached", "--data", logits / "data")
 
 
 @pytest.fixture(scope="module")
-def cold(played: Callable[..., Run], logits: Path) -> Run:
+def cold(played: Played, logits: Path) -> Run:
     return played("--logits", logits / "cold", "--no-cache")
 
 
@@ -136,7 +125,7 @@ def test_X1_without_a_cache_every_step_is_the_same(cached: Run, cold: Run, logit
     ids=["none", "one", "dense"],
 )
 def test_X2_X3_the_same_script_gives_the_same_replies(
-    played: Callable[..., Run], cached: Run, options: tuple[object, ...]
+    played: Played, cached: Run, options: tuple[object, ...]
 ) -> None:
     other = played(*options)
     assert other.code == 0
@@ -152,9 +141,7 @@ def test_X2_X3_the_same_script_gives_the_same_replies(
         assert other.lines[3]["miss"]["reason"] == "off"
 
 
-def test_the_data_folder_is_kept_and_locked(
-    cached: Run, logits: Path, played: Callable[..., Run]
-) -> None:
+def test_the_data_folder_is_kept_and_locked(cached: Run, logits: Path, played: Played) -> None:
     data = logits / "data"
     assert cached.code == 0 and len(list((data / "images").glob("*/*"))) == 2
     assert (data / "worker.log").exists() and not list(data.glob("*.logits"))
@@ -167,7 +154,7 @@ def test_the_data_folder_is_kept_and_locked(
 
 
 def test_a_step_that_fails_is_a_line_and_the_next_steps_go_on(
-    tmp_path: Path, folder_of: Callable[[str], Path]
+    tmp_path: Path, folder_of: FolderOf
 ) -> None:
     (tmp_path / "broken.png").write_bytes(b"no picture")
     sampling = {"temperature": 0, "max_tokens": 2}
@@ -221,7 +208,7 @@ def test_options_that_do_not_fit_are_exit_code_2(
 
 
 def test_a_place_that_cannot_be_written_is_said_in_words(
-    tmp_path: Path, script: Path, played: Callable[..., Run]
+    tmp_path: Path, script: Path, played: Played
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     done = played("--data", tmp_path / "file" / "data")

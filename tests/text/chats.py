@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tokenizers import Tokenizer
 
@@ -21,9 +21,23 @@ from core.api.chat import (
 from core.api.prompt import Image, TextRun
 from core.text.chat_text import ChatText, RenderedPrompt
 
+TextOf = Callable[[str], ChatText]
+
 GRID = 64
 PICTURE = ImagePart(digest="a" * 64, path="nowhere.png")
 IMAGE = Image(key=b"picture".ljust(32, b"-"), rows=2, columns=3, num_positions=3)
+
+
+def looped(body: str) -> str:
+    """A template that writes each message with `body` as its content."""
+    return (
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}" + body + "<|im_end|>\n"
+        "{% endfor %}{{ '<|im_start|>assistant\n' }}"
+    )
+
+
+# A template whose replies can't be spliced.
+REPEATS_TEXT = looped("{{ m.content + m.content }}")
 
 
 def chat(*messages: Message | str, created: float = 0.0) -> Conversation:
@@ -41,11 +55,7 @@ def system(text: str) -> SystemMessage:
 
 
 def sampled(
-    text: ChatText,
-    ids: Iterable[int],
-    in_thought: bool = False,
-    answer: str = "",
-    thought: str = "",
+    text: ChatText, ids: Iterable[int], in_thought: bool = False, answer: str = ""
 ) -> AssistantMessage:
     packed = ReplyIds.pack(ids, text.tokenizer_fingerprint, in_thought)
     return AssistantMessage(text=answer, ids=packed)
@@ -59,6 +69,15 @@ def added_id(text: ChatText, spelling: str) -> int:
     found = text._kit.added.id_of(spelling)
     assert found is not None
     return found
+
+
+def spelled(text: ChatText, parts: str) -> list[int]:
+    """Ids of parts between `|`, in which the thinking tokens are spelled alone."""
+    ids = (
+        [added_id(text, part)] if part in ("<think>", "</think>") else plain_ids(text, part)
+        for part in parts.split("|")
+    )
+    return [token_id for part in ids for token_id in part]
 
 
 def render(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,20 +15,24 @@ from core.api.errors import (
     TemplateError,
 )
 from core.api.positions import TokenIndex
-from core.api.prompt import Image, TextRun
+from core.api.prompt import Image
 from core.text.chat_text import ChatText
 from core.text.history import Sampled, spliced_pieces
 from tests.text.chats import (
     GRID,
     IMAGE,
     PICTURE,
+    REPEATS_TEXT,
+    TextOf,
     added_id,
     chat,
     ids,
     library_tokenizer,
+    looped,
     plain_ids,
     render,
     sampled,
+    spelled,
     system,
     text_ids,
     user,
@@ -45,19 +48,11 @@ def test_T5_replies_of_every_family_can_be_spliced(chat_text: ChatText) -> None:
     assert chat_text.note == ""
 
 
-def test_the_template_says_what_it_can(text_of: Callable[[str], ChatText]) -> None:
+def test_the_template_says_what_it_can(text_of: TextOf) -> None:
     switches = {family for family in FAMILIES if text_of(family).has_thinking_switch}
     pictures = {family for family in FAMILIES if text_of(family).takes_images}
     assert switches == {THINKING, "chatml_keeps_thoughts"}
     assert pictures == set(SIGHTED)
-
-
-def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(
-    text_of: Callable[[str], ChatText],
-) -> None:
-    gemma = text_of("gemma")
-    named, written = added_id(gemma, "<eos>"), added_id(gemma, "<end_of_turn>")
-    assert gemma.end_of_turn_ids == {named, written}
 
 
 @pytest.mark.parametrize(
@@ -68,11 +63,13 @@ def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(
         ("instruct", {"</s>"}),
         ("instruct_once", {"</s>"}),
         ("llama3", {"<|eot_id|>"}),
+        # No file names the second one: the template writes it after a reply.
+        ("gemma", {"<eos>", "<end_of_turn>"}),
         ("gemma3", {"<eos>", "<end_of_turn>"}),
     ],
 )
 def test_T5_a_reply_ends_and_a_message_is_cut_where_the_family_closes_it(
-    text_of: Callable[[str], ChatText], family: str, ends: set[str]
+    text_of: TextOf, family: str, ends: set[str]
 ) -> None:
     text = text_of(family)
     assert text.end_of_turn_ids == {added_id(text, spelling) for spelling in ends}
@@ -83,9 +80,7 @@ def test_T5_a_reply_ends_and_a_message_is_cut_where_the_family_closes_it(
     assert rendered.message_starts[2].value in cuts
 
 
-def test_T5_a_folded_system_message_stands_before_the_first_question(
-    text_of: Callable[[str], ChatText],
-) -> None:
+def test_T5_a_folded_system_message_stands_before_the_first_question(text_of: TextOf) -> None:
     for family, opening in (
         ("gemma3", "<bos><start_of_turn>user\nbrief\n\nhi<end_of_turn>\n<start_of_turn>model\n"),
         ("instruct_once", "<s>[INST] brief\n\nhi[/INST]"),
@@ -95,7 +90,7 @@ def test_T5_a_folded_system_message_stands_before_the_first_question(
         assert shown.replace("<s> [", "<s>[") == opening
 
 
-def test_a_picture_stands_in_its_frame(text_of: Callable[[str], ChatText]) -> None:
+def test_a_picture_stands_in_its_frame(text_of: TextOf) -> None:
     text = text_of("gemma3")
     shown = words(text, ids(render(text, chat(user("see", PICTURE, "here")))))
     assert "user\nsee\n\n<start_of_image>######<end_of_image>\n\nhere<end_of_turn>" in shown
@@ -123,20 +118,15 @@ def test_a_thinking_prompt_reads_as_the_template_writes_it(thinking_text: ChatTe
 
 @pytest.mark.parametrize(("thinking", "opens"), [(None, True), (True, True), (False, False)])
 def test_an_open_thought_at_the_prompts_end_is_noticed(
-    thinking_text: ChatText, thinking: bool | None, opens: bool
+    text_of: TextOf, thinking: bool | None, opens: bool
 ) -> None:
-    rendered = render(thinking_text, chat("hi"), thinking)
+    rendered = render(text_of(THINKING), chat("hi"), thinking)
     assert (rendered.opens_reasoning, rendered.closes_reasoning) == (opens, not opens)
-
-
-def test_a_thought_in_history_is_not_one_before_the_reply(
-    text_of: Callable[[str], ChatText],
-) -> None:
-    text = text_of("chatml_keeps_thoughts")
-    asked = chat("a", sampled(text, plain_ids(text, "hm"), in_thought=True), "b")
-    assert not render(text, asked, thinking=None).closes_reasoning
-    assert not render(text, asked, thinking=False).opens_reasoning
-    assert not render(text_of("llama3"), chat("hi"), None).closes_reasoning
+    # A thought in history is none before the reply.
+    keeps = text_of("chatml_keeps_thoughts")
+    asked = chat("a", sampled(keeps, plain_ids(keeps, "hm"), in_thought=True), "b")
+    assert render(keeps, asked, thinking).closes_reasoning is (thinking is False)
+    assert not render(text_of("llama3"), chat("hi"), thinking).closes_reasoning
 
 
 def test_pictures_keep_their_places_between_texts(thinking_text: ChatText) -> None:
@@ -149,23 +139,15 @@ def test_pictures_keep_their_places_between_texts(thinking_text: ChatText) -> No
     )
 
 
-def test_several_texts_of_a_message_follow_each_other(text_of: Callable[[str], ChatText]) -> None:
+def test_several_texts_of_a_message_follow_each_other(text_of: TextOf) -> None:
     chat_text = text_of("chatml_thinking")
     split, whole = chat(user("Hello ", "there, what")), chat("Hello there, what")
     assert ids(render(chat_text, split)) == ids(render(chat_text, whole))
 
 
-def test_an_empty_reply_is_an_empty_reply(chat_text: ChatText) -> None:
-    """Cut off before its first token: nothing to splice, nothing to see."""
-    stopped = sampled(chat_text, [])
-    plain = AssistantMessage(text="")
-    conversation, expected = chat("a", stopped, "b"), chat("a", plain, "b")
-    assert ids(render(chat_text, conversation)) == ids(render(chat_text, expected))
-
-
 @pytest.mark.parametrize("family", ["chatml", "chatml_thinking", "gemma"])
 def test_a_reply_that_says_nothing_is_left_out_of_what_the_model_is_told(
-    text_of: Callable[[str], ChatText], family: str
+    text_of: TextOf, family: str
 ) -> None:
     """It failed, or was stopped before its first id; its number in the chat stays."""
     text = text_of(family)
@@ -180,13 +162,15 @@ def test_a_reply_that_says_nothing_is_left_out_of_what_the_model_is_told(
         assert ids(last) == ids(render(text, chat("a", "b")))
 
 
-def test_a_template_that_wants_a_reply_to_every_question_gets_an_empty_one(
-    text_of: Callable[[str], ChatText],
-) -> None:
+def test_a_template_that_wants_a_reply_to_every_question_gets_an_empty_one(text_of: TextOf) -> None:
     text = text_of("instruct")
     with pytest.raises(TemplateError, match="take turns"):
         render(text, chat("a", "b"))
-    assert len(render(text, chat("a", AssistantMessage(text=""), "b")).message_starts) == 3
+    empty, stopped = (
+        render(text, chat("a", reply, "b"))
+        for reply in (AssistantMessage(text=""), sampled(text, []))
+    )
+    assert ids(empty) == ids(stopped) and len(empty.message_starts) == 3
 
 
 # ---------------------------------------------------------------- T1, T2
@@ -208,7 +192,7 @@ def test_T1_the_next_prompt_begins_with_this_one_up_to_the_users_end(
 
 
 def test_T1_where_nothing_vanishes_the_next_prompt_begins_with_this_one_and_its_reply(
-    text_of: Callable[[str], ChatText],
+    text_of: TextOf,
 ) -> None:
     for family in ("chatml", "instruct", "gemma"):
         text = text_of(family)
@@ -240,42 +224,30 @@ def test_T2_of_a_thinking_reply_the_answer_enters_history_as_sampled(
     assert close not in ids(rendered)
 
 
+@pytest.mark.parametrize(
+    ("parts", "in_thought"),
+    [
+        ("dots  |</think>|answer ", True),
+        ("dots|</think>|", True),
+        ("dots|</think>| ", True),
+        ("dots|</think>|\n\n", True),
+        ("<think>|dots|</think>|line", False),
+    ],
+)
 def test_T2_a_template_that_keeps_thoughts_gets_the_whole_reply(
-    text_of: Callable[[str], ChatText],
+    text_of: TextOf, parts: str, in_thought: bool
 ) -> None:
+    """Its thinking tokens are there once, whether the template or the model opened the thought."""
     text = text_of("chatml_keeps_thoughts")
-    close = added_id(text, "</think>")
-    reply = [*plain_ids(text, "dots  "), close, *plain_ids(text, "answer ")]
-    first = render(text, chat("a"), thinking=True)
-    second = render(text, chat("a", sampled(text, reply, in_thought=True), "b"), thinking=True)
-    expected = [*ids(first), *reply]
-    assert ids(second)[: len(expected)] == expected
-
-
-def test_T2_a_thought_that_the_model_opened_itself_is_not_opened_twice(
-    text_of: Callable[[str], ChatText],
-) -> None:
-    text = text_of("chatml_keeps_thoughts")
-    opening, closing = added_id(text, "<think>"), added_id(text, "</think>")
-    reply = [opening, *plain_ids(text, "dots"), closing, *plain_ids(text, "line")]
-    rendered = ids(render(text, chat("a", sampled(text, reply), "b"), thinking=False))
-    assert _contains(rendered, reply)
-    kept = rendered[: len(rendered) - len(_generation_prompt(text, thinking=False))]
-    assert (kept.count(opening), kept.count(closing)) == (1, 1)
-
-
-@pytest.mark.parametrize("tail", ["", " ", "\n\n"])
-def test_a_closed_thought_without_an_answer_is_closed_once(
-    text_of: Callable[[str], ChatText], tail: str
-) -> None:
-    text = text_of("chatml_keeps_thoughts")
-    closing = added_id(text, "</think>")
-    reply = [*plain_ids(text, "dots"), closing, *plain_ids(text, tail)]
-    rendered = ids(
-        render(text, chat("a", sampled(text, reply, in_thought=True), "b"), thinking=True)
-    )
-    assert rendered.count(closing) == 1
-    assert _contains(rendered, [*reply, added_id(text, "<|im_end|>")])
+    reply, opening, closing = spelled(text, parts), *spelled(text, "<think>|</think>")
+    first = ids(render(text, chat("a"), in_thought))
+    second = ids(render(text, chat("a", sampled(text, reply, in_thought), "b"), in_thought))
+    if in_thought:
+        assert second[: len(first) + len(reply)] == first + reply
+    assert _contains(second, [*reply, added_id(text, "<|im_end|>")])
+    ends = [place for place, token in enumerate(second) if token in text.end_of_turn_ids]
+    history = second[: ends[-1]]
+    assert (history.count(opening), history.count(closing)) == (1, 1)
 
 
 @pytest.mark.parametrize("after", [None, "\n\n"])
@@ -289,16 +261,14 @@ def test_a_thought_without_an_answer_leaves_an_empty_one(
     assert "assistant\n<|im_end|>" in words(text, ids(rendered))
 
 
-def test_a_thought_that_never_closed_is_closed_by_a_template_that_keeps_it(
-    text_of: Callable[[str], ChatText],
-) -> None:
+def test_a_thought_that_never_closed_is_closed_by_a_template_that_keeps_it(text_of: TextOf) -> None:
     text = text_of("chatml_keeps_thoughts")
     cut_off = sampled(text, plain_ids(text, "hm"), in_thought=True)
     shown = words(text, ids(render(text, chat("a", cut_off, "b"))))
     assert "<think>\nhm\n</think>\n\n<|im_end|>" in shown
 
 
-@pytest.mark.parametrize("defect", ["tokenizer", "range", "bytes", "absent"])
+@pytest.mark.parametrize("defect", ["tokenizer", "range", "bytes"])
 def test_ids_that_are_not_this_tokenizers_are_replaced_by_the_text(
     chat_text: ChatText, defect: str
 ) -> None:
@@ -307,13 +277,11 @@ def test_ids_that_are_not_this_tokenizers_are_replaced_by_the_text(
         "tokenizer": packed.model_copy(update={"tokenizer": "another"}),
         "range": ReplyIds.pack([5, chat_text.vocab_size], chat_text.tokenizer_fingerprint, False),
         "bytes": packed.model_copy(update={"data": b"\1\2\3"}),
-        "absent": None,
     }[defect]
-    reply = AssistantMessage(text=" Hello there ", ids=broken)
     bare = AssistantMessage(text=" Hello there ")
-    assert ids(render(chat_text, chat("a", reply, "b"))) == ids(
-        render(chat_text, chat("a", bare, "b"))
-    )
+    reply = bare.model_copy(update={"ids": broken})
+    found, expected = (ids(render(chat_text, chat("a", each, "b"))) for each in (reply, bare))
+    assert found == expected
 
 
 # ---------------------------------------------------------------- where messages begin
@@ -337,19 +305,13 @@ def _is_instruct_reply(text: ChatText, starts: list[int], start: int) -> bool:
     return not text.takes_images and starts.index(start) % 2 == 1
 
 
-def test_an_instruct_reply_begins_with_its_first_id(text_of: Callable[[str], ChatText]) -> None:
+def test_a_reply_without_a_token_before_it_begins_where_its_text_does(text_of: TextOf) -> None:
     text = text_of("instruct")
     spoken = plain_ids(text, " one")
     rendered = render(text, chat("a", sampled(text, spoken), "b"))
     start = rendered.message_starts[1].value
     assert ids(rendered)[start : start + len(spoken)] == spoken
-
-
-def test_a_place_inside_plain_text_is_found_among_its_tokens(
-    text_of: Callable[[str], ChatText],
-) -> None:
-    """A reply that has no ids stands in one piece with the question before it."""
-    text = text_of("instruct")
+    # A reply that has no ids is encoded in one piece with the question before it.
     rendered = render(text, chat("what \u4f60\u597d", AssistantMessage(text="It shows"), "b"))
     start = rendered.message_starts[1].value
     assert words(text, ids(rendered)[:start]).endswith("[/INST]")
@@ -366,9 +328,7 @@ def test_messages_without_a_word_of_their_own_have_a_place(thinking_text: ChatTe
     assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
-def test_a_system_prompt_of_the_templates_own_is_no_message(
-    text_of: Callable[[str], ChatText],
-) -> None:
+def test_a_system_prompt_of_the_templates_own_is_no_message(text_of: TextOf) -> None:
     text = text_of("chatml")
     rendered = render(text, chat("Hello"))
     (start,) = rendered.message_starts
@@ -398,9 +358,7 @@ def test_a_conversation_that_cannot_be_answered_is_refused(
         render(chat_text, conversation)
 
 
-def test_a_model_without_a_place_for_pictures_refuses_them(
-    text_of: Callable[[str], ChatText],
-) -> None:
+def test_a_model_without_a_place_for_pictures_refuses_them(text_of: TextOf) -> None:
     with pytest.raises(NoVisionError):
         render(text_of("instruct"), chat(user(PICTURE, "what is this?")))
 
@@ -430,8 +388,12 @@ def test_T3_a_thought_goes_on_as_it_was_begun(thinking_text: ChatText) -> None:
 
 
 def test_a_reply_of_another_tokenizer_goes_on_from_its_text(chat_text: ChatText) -> None:
-    rendered = render(chat_text, chat("a", AssistantMessage(text="b")), thinking=False)
-    assert rendered.begun == tuple(plain_ids(chat_text, "b"))
+    # One that began in a thought that this template doesn't open can't go on by its ids either.
+    other = sampled(chat_text, [5], in_thought=True, answer="b")
+    replies = [AssistantMessage(text="b"), *([] if chat_text.has_thinking_switch else [other])]
+    for reply in replies:
+        rendered = render(chat_text, chat("a", reply), thinking=False)
+        assert rendered.begun == tuple(plain_ids(chat_text, "b"))
     assert render(chat_text, chat("a", AssistantMessage(text=""))).begun == ()
 
 
@@ -474,40 +436,31 @@ def test_every_picture_needs_its_place(thinking_text: ChatText) -> None:
 # ---------------------------------------------------------------- the fallback
 
 
-CHANGES_TEXT = (
-    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | replace('i', 'j')"
-    " + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
-)
-REPEATS_TEXT = (
-    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + m.content"
-    " + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
-)
+CHANGES_TEXT = looped("{{ m.content | replace('i', 'j') }}")
+LOOKS_INTO_TEXT = "{{ m.content[:2] + ('!' if messages[9:] else '') + m.content[2:] }}"
 GLUES_REPLIES = (
     "{% for m in messages %}{% if m.role == 'user' %}{{ 'Q: ' + m.content + '\nA: ' }}{% else %}"
     "{{ m.content + '<|im_end|>' }}{% endif %}{% endfor %}"
 )
-LOOKS_INTO_TEXT = (
-    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content[:2] + m.content[2:]"
-    " + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
-)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> TextOf:
+    return lambda template: ChatText.open(write_text_folder(tmp_path, "chatml", template))
 
 
 @pytest.mark.parametrize("template", [CHANGES_TEXT, REPEATS_TEXT, GLUES_REPLIES])
 def test_T5_a_template_that_does_not_fit_falls_back_and_says_so(
-    tmp_path: Path, template: str
+    opened: TextOf, template: str
 ) -> None:
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    text = opened(template)
     assert not text.spliced
     assert "read again" in text.note
     reply = sampled(text, plain_ids(text, "x"), answer="hi there")
     rendered = render(text, chat("why 'so'?", reply, "is it 12?"))
-    kit = text._kit
-    messages = [
-        {"role": "user", "content": "why 'so'?"},
-        {"role": "assistant", "content": "hi there"},
-        {"role": "user", "content": "is it 12?"},
-    ]
-    plain = kit.template.render(messages, None, 0.0)
+    said = [("user", "why 'so'?"), ("assistant", "hi there"), ("user", "is it 12?")]
+    messages = [{"role": role, "content": content} for role, content in said]
+    plain = text._kit.template.render(messages, None, 0.0)
     assert ids(rendered) == library_tokenizer(text).encode(plain, add_special_tokens=False).ids
     starts = [start.value for start in rendered.message_starts]
     assert len(starts) == 3
@@ -516,9 +469,9 @@ def test_T5_a_template_that_does_not_fit_falls_back_and_says_so(
         assert all(ids(rendered)[start - 1] in text.end_of_turn_ids for start in starts[1:])
 
 
-def test_I5_in_the_fallback_typed_control_tokens_stay_text(tmp_path: Path) -> None:
+def test_I5_in_the_fallback_typed_control_tokens_stay_text(opened: TextOf) -> None:
     # A template that leaves the letters of the spellings alone: else they would be safe anyway.
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", REPEATS_TEXT))
+    text = opened(REPEATS_TEXT)
     assert not text.spliced
     spellings = [token.spelling for token in text._kit.added.tokens]
     harmless = render(text, chat("x"))
@@ -531,14 +484,14 @@ def test_I5_in_the_fallback_typed_control_tokens_stay_text(tmp_path: Path) -> No
     assert _controls(text, ids(render(text, halves))) == _controls(text, ids(harmless))
 
 
-def test_T5_pictures_stay_pictures_in_the_fallback(tmp_path: Path) -> None:
-    template = (
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is string %}"
-        "{{ m.content | upper }}{% else %}{% for p in m.content %}{% if p.type == 'image' %}"
-        "<|image_pad|>{% else %}{{ p.text | upper | replace('A', 'B') }}{% endif %}{% endfor %}"
-        "{% endif %}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+def test_T5_pictures_stay_pictures_in_the_fallback(opened: TextOf) -> None:
+    text = opened(
+        looped(
+            "{% if m.content is string %}{{ m.content | upper }}{% else %}{% for p in m.content %}"
+            "{% if p.type == 'image' %}<|image_pad|>{% else %}"
+            "{{ p.text | upper | replace('A', 'B') }}{% endif %}{% endfor %}{% endif %}"
+        )
     )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
     assert not text.spliced
     rendered = render(text, chat(user(PICTURE, "a <|image_pad|> cat")))
     assert rendered.prompt.images == (IMAGE,)
@@ -547,28 +500,24 @@ def test_T5_pictures_stay_pictures_in_the_fallback(tmp_path: Path) -> None:
 
 
 def test_a_template_that_cuts_one_conversations_text_falls_back_for_that_one(
-    tmp_path: Path,
+    opened: TextOf,
 ) -> None:
     """It passes the probes and looks into the texts later: the torn marks show it."""
-    only_long = LOOKS_INTO_TEXT.replace(
-        "m.content[:2]", "m.content[:2] + ('!' if messages[9:] else '')"
-    )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", only_long))
+    text = opened(looped(LOOKS_INTO_TEXT))
     assert text.spliced
     messages: list[Message | str] = ["one", AssistantMessage(text="two")] * 5
     shown = words(text, ids(render(text, chat(*messages, "three"))))
     assert shown.count("<|im_start|>user\non!e<|im_end|>") == 5
 
 
-def test_a_template_without_a_place_for_a_picture_it_promised_fails_clearly(
-    tmp_path: Path,
-) -> None:
-    template = (
-        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
-        "{% for p in m.content %}{% if p.type == 'image' %}{% if loop.first %}<|image_pad|>"
-        "{% endif %}{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}"
+def test_a_template_without_a_place_for_a_picture_it_promised_fails_clearly(opened: TextOf) -> None:
+    text = opened(
+        looped(
+            "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
+            "{% if p.type != 'image' %}{{ p.text }}{% elif loop.first %}<|image_pad|>{% endif %}"
+            "{% endfor %}{% endif %}"
+        )
     )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
     assert text.takes_images
     with pytest.raises(TemplateError, match="1 of the conversation's 2 pictures"):
         render(text, chat(user(PICTURE, PICTURE, "a")))
@@ -576,20 +525,20 @@ def test_a_template_without_a_place_for_a_picture_it_promised_fails_clearly(
 
 @pytest.mark.parametrize("template", ["", "{{ '' }}", "{% for m in messages %}{% endfor %}"])
 def test_a_template_that_writes_nothing_is_an_error_with_a_name(
-    tmp_path: Path, template: str
+    opened: TextOf, template: str
 ) -> None:
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    text = opened(template)
     with pytest.raises(TemplateError, match="writes nothing"):
         render(text, chat("a"))
 
 
 @pytest.mark.parametrize("number", ["0", "9", "9" * 9, "9" * 5_000, "\u0663", ""])
 def test_a_template_that_writes_marks_of_its_own_is_no_unknown_error(
-    tmp_path: Path, number: str
+    opened: TextOf, number: str
 ) -> None:
     """It names the characters by escapes, so its source holds none of them."""
     template = f"{{{{ '\\ue000{number}\\ue001' }}}}" + REPEATS_TEXT
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    text = opened(template)
     if number.isascii() and 0 < len(number) < 10:
         with pytest.raises(TemplateError, match="mark typed control tokens"):
             render(text, chat("a"))
@@ -597,48 +546,35 @@ def test_a_template_that_writes_marks_of_its_own_is_no_unknown_error(
         assert number in words(text, ids(render(text, chat("a"))))
 
 
-def test_a_chat_in_every_private_character_is_an_error_with_a_name(tmp_path: Path) -> None:
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", REPEATS_TEXT))
+def test_a_chat_in_every_private_character_is_an_error_with_a_name(opened: TextOf) -> None:
+    text = opened(REPEATS_TEXT)
     codes = (*range(0xE000, 0xF900), *range(0xF0000, 0xFFFFE))
     assert render(text, chat("".join(map(chr, codes[2:])))).prompt.num_tokens > len(codes)
     with pytest.raises(TemplateError, match="private use"):
         render(text, chat("".join(map(chr, codes[1:]))))
 
 
-def test_a_template_may_know_lists_only(tmp_path: Path) -> None:
-    template = (
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for p in m.content %}"
-        "{{ p.text if p.type == 'text' else '<|image_pad|>' }}{% endfor %}<|im_end|>\n{% endfor %}"
+@pytest.mark.parametrize("of_a_string", ["", "{{ raise_exception('a list!') }}"])
+def test_a_template_may_know_lists_only(opened: TextOf, of_a_string: str) -> None:
+    text = opened(
+        looped(
+            "{% if m.content is string %}" + of_a_string + "{% endif %}"
+            "{% for p in m.content %}{{ p.text if p.type == 'text' else '<|image_pad|>' }}"
+            "{% endfor %}"
+        )
     )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
-    assert text.spliced
-    assert text.takes_images
-    shown = words(
-        text, ids(render(text, chat("a", AssistantMessage(text="b"), user(PICTURE, "c"))))
-    )
-    assert shown == (
+    assert text.spliced and text.takes_images
+    asked = chat("a", AssistantMessage(text="b"), user(PICTURE, "c"))
+    assert words(text, ids(render(text, asked))) == (
         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
-        "<|im_start|>user\n######c<|im_end|>\n"
+        "<|im_start|>user\n######c<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
-def test_a_template_may_refuse_contents_that_are_no_lists(tmp_path: Path) -> None:
-    template = (
-        "{% for m in messages %}{% if m.content is string %}{{ raise_exception('a list!') }}"
-        "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content[0].text }}<|im_end|>\n{% endfor %}"
-    )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
-    assert words(text, ids(render(text, chat("a")))) == "<|im_start|>user\na<|im_end|>\n"
-
-
-def test_a_template_may_refuse_a_system_message(tmp_path: Path) -> None:
+def test_a_template_may_refuse_a_system_message(opened: TextOf) -> None:
     """Probes that the template refuses say nothing of the others; users hear it in its words."""
-    template = (
-        "{% for m in messages %}{% if m.role == 'system' %}"
-        "{{ raise_exception('System role not supported') }}{% endif %}"
-        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    refusal = "{{ raise_exception('System role not supported') }}"
+    text = opened(looped("{% if m.role == 'system' %}" + refusal + "{% endif %}{{ m.content }}"))
     assert text.spliced
     with pytest.raises(TemplateError, match="System role not supported"):
         render(text, chat(system("brief"), "a"))
@@ -654,20 +590,13 @@ def test_a_template_may_write_thoughts_in_its_own_way(tmp_path: Path) -> None:
     text = ChatText.open(write_text_folder(tmp_path, "chatml_thinking", template))
     letters = [plain_ids(text, letter)[0] for letter in "Hello"]
     space, close = plain_ids(text, "\n"), added_id(text, "</think>")
-    reply = [*space, *letters, *space, close, *space, *letters, *space]
-    kit, traits = text._kit, text._traits
-    pieces = spliced_pieces(kit, traits, chat("a", sampled(text, reply, True), "b"), None)
-    assert pieces is not None
-    assert [p.content for p in pieces if isinstance(p.content, Sampled)] == [
-        Sampled(tuple(letters)),
-        Sampled(tuple(letters)),
-    ]
-    cut_off = sampled(text, [*space, *letters], in_thought=True)
-    pieces = spliced_pieces(kit, traits, chat("a", cut_off, "b"), None)
-    assert pieces is not None
-    assert [p.content for p in pieces if isinstance(p.content, Sampled)] == [
-        Sampled(tuple(letters))
-    ]
+    reply = [*space, *letters, *space]
+    for answer, in_history in (([close, *reply], 2), ([], 1)):
+        said = sampled(text, [*reply, *answer], in_thought=True)
+        pieces = spliced_pieces(text._kit, text._traits, chat("a", said, "b"), None)
+        assert pieces is not None
+        found = [each.content for each in pieces if isinstance(each.content, Sampled)]
+        assert found == [Sampled(tuple(letters))] * in_history
 
 
 def test_tokens_that_swallow_the_space_beside_them_do_so(tmp_path: Path) -> None:
@@ -690,12 +619,12 @@ def test_tokens_that_swallow_the_space_beside_them_do_so(tmp_path: Path) -> None
 # ---------------------------------------------------------------- T4
 
 
-def test_T4_the_templates_clock_is_the_chats_creation(tmp_path: Path) -> None:
+def test_T4_the_templates_clock_is_the_chats_creation(opened: TextOf) -> None:
     template = (
         "{{ strftime_now('%d %B %Y %H:%M') }}{% for m in messages %}<|im_start|>{{ m.content }}"
         "<|im_end|>{% endfor %}"
     )
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    text = opened(template)
     shown = words(text, ids(render(text, chat("a", created=1_000_000_000.0))))
     assert shown.startswith("09 September 2001 01:46<|im_start|>a")
 
@@ -706,14 +635,3 @@ def _contains(whole: list[int], part: list[int]) -> bool:
 
 def _controls(text: ChatText, token_ids: list[int]) -> list[int]:
     return [token_id for token_id in token_ids if token_id in text._kit.added.by_id]
-
-
-def _generation_prompt(text: ChatText, thinking: bool) -> list[int]:
-    rendered = render(text, chat("a"), thinking)
-    ends = [i for i, token in enumerate(ids(rendered)) if token in text.end_of_turn_ids]
-    return ids(rendered)[ends[-1] + 1 :]
-
-
-def test_text_runs_hold_no_picture(thinking_text: ChatText) -> None:
-    rendered = render(thinking_text, chat(user(PICTURE, "a")))
-    assert sum(isinstance(segment, TextRun) for segment in rendered.prompt.segments) == 2

@@ -14,11 +14,9 @@ from pathlib import Path
 import pytest
 
 from core.api.chat import AssistantMessage, TextPart, UserMessage
-from core.text.added_tokens import AddedToken
 from core.text.chat_text import ChatText
 from core.text.history import joined_texts
-from tests.text.chats import added_id, chat, plain_ids, render, user
-from tests.text.test_chat_text import REPEATS_TEXT
+from tests.text.chats import REPEATS_TEXT, added_id, chat, plain_ids, render, user
 from tests.text.tiny_tokenizer import write_text_folder
 
 slow = pytest.mark.slow
@@ -80,18 +78,18 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> ChatText:
     return text
 
 
-TYPED: dict[str, tuple[Callable[[int], str], int]] = {
-    "blanks": (lambda size: " " * size, 40_000),
-    "newlines": (lambda size: "\n" * size, 40_000),
-    "other blanks": (lambda size: "\t\u2003\x1c" * (size // 3), 40_000),
-    "blanks and a word": (lambda size: " " * size + "a", 40_000),
-    "one spelling again and again": (lambda size: "<|im_end|>" * size, 20_000),
-    "half a spelling again and again": (lambda size: "<|im_end" * size, 20_000),
-    "a word that is a token": (lambda size: WORD * size, 40_000),
-    "private use": (lambda size: "\ue000" * size, 40_000),
-    "marks": (lambda size: "\ue0007\ue001" * size, 20_000),
-    "digits in a mark": (lambda size: "\ue000" + "7" * size, 40_000),
-    "mixed": (lambda size: "<|im_end|> \n\ue0001 stop" * size, 4_000),
+# What is typed, and how many times.
+TYPED = {
+    "blanks": (" ", 40_000),
+    "newlines": ("\n", 40_000),
+    "other blanks": ("\t\u2003\x1c", 13_000),
+    "one spelling again and again": ("<|im_end|>", 20_000),
+    "half a spelling again and again": ("<|im_end", 20_000),
+    "a word that is a token": (WORD, 40_000),
+    "private use": ("\ue000", 40_000),
+    "marks": ("\ue0007\ue001", 20_000),
+    "digits in a mark": ("7", 40_000),
+    "mixed": ("<|im_end|> \n\ue0001 stop", 4_000),
 }
 
 
@@ -107,7 +105,9 @@ def test_what_is_typed_is_rendered_in_linear_time(
     typed, size = TYPED[case]
 
     def work(size: int, attempt: int) -> None:
-        render(text, chat(f"{attempt} {typed(size)}"))
+        # Behind the first character of a mark, at the end of a message, and before its last word.
+        many = typed * size
+        render(text, chat(f"{attempt} \ue000{many}", AssistantMessage(text="b"), f"{many}a"))
 
     assert_linear(work, size)
 
@@ -137,8 +137,10 @@ def test_many_parts_of_one_message_are_joined_in_linear_time() -> None:
 def test_many_messages_find_their_places_in_linear_time(tmp_path: Path) -> None:
     text = ChatText.open(write_text_folder(tmp_path, "chatml", NO_TOKENS))
 
+    said = "what does the picture show, in your own words?"
+
     def work(size: int, attempt: int) -> None:
-        render(text, chat(*[f"{attempt}: what does the picture show, in your own words?"] * size))
+        render(text, chat(*[f"{attempt}: {said}"] * size))
 
     assert_linear(work, 1_200)
 
@@ -146,12 +148,7 @@ def test_many_messages_find_their_places_in_linear_time(tmp_path: Path) -> None:
 @slow
 def test_a_templates_own_text_is_split_in_linear_time(plain: ChatText) -> None:
     """Each place where a token for whole words was no whole word copied the text."""
-
-    def work(size: int, attempt: int) -> None:
-        found = list(plain._kit.added.split(f"{attempt}{WORD}s" * size))
-        assert not any(isinstance(each, AddedToken) for each in found)
-
-    assert_linear(work, 120_000)
+    assert_linear(lambda size, at: list(plain._kit.added.split(f"{at}{WORD}s" * size)), 120_000)
 
 
 @pytest.mark.parametrize("unit", [" ", *(pytest.param(each, marks=slow) for each in ("\n", "a"))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.reply_reader import ReplyReader, StopStrings
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
-from tests.text.chats import added_id, chat, library_tokenizer, plain_ids, render
+from tests.text.chats import TextOf, added_id, chat, library_tokenizer, plain_ids, render, spelled
 from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 
 WORDS = "It shows \u4f60\u597d, caf\u00e9 \U0001f600!\n\n- one"
@@ -37,16 +37,18 @@ def read(found: ReplyReader, ids: list[int]) -> tuple[str, str]:
 
 
 def test_an_answer_reads_as_it_was_sampled(chat_text: ChatText) -> None:
+    """And no delta ends in half a character."""
     ids = plain_ids(chat_text, WORDS)
     found = reader(chat_text)
-    assert read(found, ids) == (WORDS, "")
+    shown = [found.push(token_id).answer for token_id in ids] + [found.close().answer]
+    assert "".join(shown) == found.answer == WORDS and "\ufffd" not in "".join(shown)
     assert found.reply_ids() == ids
     assert not found.finished
 
 
 @given(st.data(), st.sampled_from(FAMILIES))
 def test_any_ids_read_as_the_tokenizer_decodes_them(
-    text_of: Callable[[str], ChatText], data: st.DataObject, family: str
+    text_of: TextOf, data: st.DataObject, family: str
 ) -> None:
     """Broken UTF-8 included. Families with byte fallback are asked for whole texts only."""
     text = text_of(family)
@@ -61,25 +63,25 @@ def test_any_ids_read_as_the_tokenizer_decodes_them(
     assert read(reader(text), ids)[0] == expected
 
 
-def test_no_delta_ends_in_half_a_character(chat_text: ChatText) -> None:
-    found = reader(chat_text)
-    for token_id in plain_ids(chat_text, WORDS):
-        assert "\ufffd" not in found.push(token_id).answer
-
-
 def test_a_character_that_never_became_whole_shows_when_the_reply_is_closed(
     thinking_text: ChatText,
 ) -> None:
-    ids = plain_ids(thinking_text, "a\U0001f600")
-    found = reader(thinking_text)
-    assert read(found, ids[:-1]) == ("a\ufffd", "")
-    assert found.reply_ids() == ids[:-1]
+    text = thinking_text
+    ids = plain_ids(text, "a\U0001f600")[:-1]
+    found = reader(text)
+    assert read(found, ids) == ("a\ufffd", "")
+    assert found.reply_ids() == ids
+    # At the end of a thought it stays in the thought.
+    thought = [*ids, *spelled(text, "</think>|b")]
+    assert read(reader(text, thinking=True), thought) == ("b", "a\ufffd")
 
 
 def test_special_ids_show_nothing_in_any_family(chat_text: ChatText) -> None:
     hidden = [token.id for token in chat_text._kit.added.tokens if token.special]
     usable = [token_id for token_id in hidden if token_id not in chat_text.end_of_turn_ids]
     ids = [*plain_ids(chat_text, "one"), *usable, *plain_ids(chat_text, "two")]
+    # An id without a token shows nothing either.
+    ids.append(10**6)
     found = reader(chat_text)
     assert read(found, ids) == ("onetwo", "")
     assert found.reply_ids() == ids
@@ -97,13 +99,6 @@ def test_an_added_token_with_a_space_in_it_reads_as_it_is_spelled() -> None:
     assert not tokens.is_space(first)
 
 
-def test_an_id_without_a_token_is_stored_and_never_shown(thinking_text: ChatText) -> None:
-    ids = [*plain_ids(thinking_text, "a"), 10**6]
-    found = reader(thinking_text)
-    assert read(found, ids) == ("a", "")
-    assert found.reply_ids() == ids
-
-
 def test_the_id_that_ends_the_turn_is_not_stored(chat_text: ChatText) -> None:
     ids = plain_ids(chat_text, "one")
     for stop in chat_text.end_of_turn_ids:
@@ -114,15 +109,6 @@ def test_the_id_that_ends_the_turn_is_not_stored(chat_text: ChatText) -> None:
 
 
 # ---------------------------------------------------------------- channels
-
-
-def spelled(text: ChatText, parts: str) -> list[int]:
-    """Ids of parts between `|`, in which the thinking tokens are spelled alone."""
-    ids = (
-        [added_id(text, part)] if part in ("<think>", "</think>") else plain_ids(text, part)
-        for part in parts.split("|")
-    )
-    return [token_id for part in ids for token_id in part]
 
 
 @pytest.mark.parametrize(
@@ -143,13 +129,7 @@ def test_channels_are_told_apart_by_the_thinking_tokens(
     assert found.reply_ids() == ids
 
 
-def test_half_a_character_at_the_end_of_a_thought_stays_in_it(thinking_text: ChatText) -> None:
-    broken = plain_ids(thinking_text, "\U0001f600")[:-1]
-    ids = [*plain_ids(thinking_text, "a"), *broken, *spelled(thinking_text, "</think>|b")]
-    assert read(reader(thinking_text, thinking=True), ids) == ("b", "a\ufffd")
-
-
-def test_without_thinking_tokens_everything_is_answer(text_of: Callable[[str], ChatText]) -> None:
+def test_without_thinking_tokens_everything_is_answer(text_of: TextOf) -> None:
     text = text_of("gemma")
     ids = plain_ids(text, "<think>a</think>b")
     assert read(reader(text, thinking=True), ids) == ("<think>a</think>b", "")
@@ -180,7 +160,8 @@ def test_only_tokens_before_the_one_in_which_a_stop_begins_are_stored(
     assert kept == ids[: len(kept)]
     decode = library_tokenizer(text).decode
     size = len(answer.encode())
-    assert len(decode(kept).rstrip("\ufffd").encode()) <= size
+    # No token of the character that a stop begins with is kept.
+    assert "\ufffd" not in decode(kept) and len(decode(kept).encode()) <= size
     assert _num_bytes(text, ids[: len(kept) + 1]) > size
 
 
@@ -200,13 +181,6 @@ def test_text_is_held_back_while_it_could_begin_a_stop_string(thinking_text: Cha
     letter_a, letter_c = (plain_ids(text, letter)[0] for letter in "ac")
     shown = [found.push(token_id).answer for token_id in (letter_a, letter_a, letter_a, letter_c)]
     assert shown == ["", "", "a", "aac"]
-
-
-def test_the_earliest_of_several_stops_counts(thinking_text: ChatText) -> None:
-    letters = [plain_ids(thinking_text, letter)[0] for letter in "abcdef"]
-    found = reader(thinking_text, stop=("ef", "cde", "d"))
-    assert read(found, letters) == ("abc", "")
-    assert found.reply_ids() == letters[:3]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +225,12 @@ def test_thousands_of_long_stop_strings_keep_up(thinking_text: ChatText) -> None
     assert found.finished and (found.answer, found.reply_ids()) == ("", [])
 
 
+def first_stop(words: str, stops: Sequence[str]) -> int | None:
+    """Where the stop begins that is the first to be complete; of those together, the longest."""
+    places = [(words.index(stop) + len(stop), words.index(stop)) for stop in stops if stop in words]
+    return min(places)[1] if places else None
+
+
 @given(
     st.lists(st.text("ab\u597d", max_size=6), max_size=6),
     st.lists(st.text("ab\u597d", min_size=1, max_size=4), max_size=4),
@@ -258,29 +238,23 @@ def test_thousands_of_long_stop_strings_keep_up(thinking_text: ChatText) -> None
 def test_the_pieces_in_which_a_text_arrives_decide_nothing(
     pieces: list[str], stops: list[str]
 ) -> None:
-    """The first stop string to be complete counts; of those that end together, the longest."""
     words, watched, letters = "".join(pieces), StopStrings(), StopStrings()
     watched.watch_for(stops)
     letters.watch_for(stops)
     shown = "".join(map(watched.push, pieces))
     assert shown == "".join(map(letters.push, words))
-    assert watched.found_at == letters.found_at
-    places = [(words.index(stop) + len(stop), words.index(stop)) for stop in stops if stop in words]
-    if places:
-        assert shown == words[: min(places)[1]] and watched.found_at == len(shown)
-    else:
-        assert shown + watched.close() == words and watched.found_at is None
+    expected = first_stop(words, stops)
+    assert watched.found_at == letters.found_at == expected
+    assert shown + ("" if expected is not None else watched.close()) == words[:expected]
 
 
 @given(st.text("ab", max_size=20), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3))
 def test_stops_found_in_pieces_are_those_found_in_the_whole(
-    text_of: Callable[[str], ChatText], words: str, stops: list[str]
+    text_of: TextOf, words: str, stops: list[str]
 ) -> None:
     text = text_of("chatml_thinking")
     letters = [plain_ids(text, letter)[0] for letter in words]
     found = reader(text, stop=tuple(stops))
-    places = [(words.index(stop) + len(stop), words.index(stop)) for stop in stops if stop in words]
-    # Letter by letter: the first stop to be complete ends the reply; of those, the longest.
-    expected = words[: min(places)[1]] if places else words
+    expected = words[: first_stop(words, stops)]
     assert read(found, letters) == (expected, "")
     assert found.reply_ids() == letters[: len(expected)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from core.helper.process import Helper
 from core.text.chat_text import ChatText
 from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.tokenizer import LONGEST_TOKEN_BYTES, Encoded, TextCache, Tokenizer
-from tests.text.chats import chat, render
-from tests.text.test_chat_text import REPEATS_TEXT
+from tests.text.chats import REPEATS_TEXT, TextOf, chat, render
 from tests.text.tiny_tokenizer import write_text_folder
 
 
@@ -78,7 +76,7 @@ def test_a_turn_adds_no_copy_of_the_chat_to_what_is_remembered(plain: ChatText) 
 
 
 def test_what_was_encoded_once_is_not_encoded_again(
-    text_of: Callable[[str], ChatText], monkeypatch: pytest.MonkeyPatch
+    text_of: TextOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A conversation is sent whole with every turn."""
     text = text_of("chatml_thinking")

@@ -38,32 +38,16 @@ _SPLIT = (
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 CHATML_CONTROL = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-)
-CHATML_MARKS = ("<tool_response>", "</tool_response>", "<think>", "</think>")
+    "<|endoftext|> <|im_start|> <|im_end|> <|vision_start|> <|vision_end|> <|image_pad|>"
+).split()
+CHATML_MARKS = "<tool_response> </tool_response> <think> </think>".split()
 LLAMA3_CONTROL = (
-    "<|begin_of_text|>",
-    "<|end_of_text|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eot_id|>",
-)
-INSTRUCT_CONTROL = ("<unk>", "<s>", "</s>")
+    "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|>"
+).split()
+INSTRUCT_CONTROL = "<unk> <s> </s>".split()
 GEMMA_CONTROL = (
-    "<pad>",
-    "<eos>",
-    "<bos>",
-    "<unk>",
-    "<start_of_turn>",
-    "<end_of_turn>",
-    "<start_of_image>",
-    "<end_of_image>",
-)
+    "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>"
+).split()
 GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
 
 # Which tokenizer goes with which template.
@@ -100,18 +84,13 @@ def _word_spaces(control: Sequence[str], marks: Sequence[str]) -> tuple[Tokenize
     """A BPE over words with their space in front, unknown characters as bytes."""
     tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     hexes = [f"<0x{byte:02X}>" for byte in range(256)]
-    trainer = BpeTrainer(
-        vocab_size=650, show_progress=False, special_tokens=[*control, *marks, *hexes]
-    )
-    return tokenizer, _train(tokenizer, trainer, hexes)
-
-
-def _train(tokenizer: Tokenizer, trainer: BpeTrainer, hexes: list[str]) -> list[str]:
+    special = [*control, *marks, *hexes]
+    trainer = BpeTrainer(vocab_size=650, show_progress=False, special_tokens=special)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
     tokenizer.train_from_iterator(CORPUS * 2, trainer)
     fallback = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence(fallback)
-    return hexes
+    return tokenizer, hexes
 
 
 def _description(

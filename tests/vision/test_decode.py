@@ -161,9 +161,9 @@ def test_a_bomb_is_refused_by_its_header(tmp_path: Path, size: tuple[int, int]) 
 
 def test_a_picture_at_the_limit_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(noise(10, 10), tmp_path / "a.png")
-    monkeypatch.setattr(pictures, "MAX_PIXELS", 100)
+    monkeypatch.setattr(pictures, "MAX_PICTURE_PIXELS", 100)
     assert pictures.decode_image(path.read_bytes(), path.name).size == (10, 10)
-    monkeypatch.setattr(pictures, "MAX_PIXELS", 99)
+    monkeypatch.setattr(pictures, "MAX_PICTURE_PIXELS", 99)
     with pytest.raises(ImageTooLargeError, match="10 x 10"):
         pictures.decode_image(path.read_bytes(), path.name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from core.api.model_info import LoadFacts
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
 from tests.loading.keeping import settle
-from tests.promises.fixtures import folder_of
+from tests.promises.fixtures import FolderOf, folder_of
 
 __all__ = ["folder_of"]
 
@@ -39,7 +38,7 @@ async def loads(settings: ModelSettings, delete: bool) -> list[LoadFacts]:
 
 @pytest.mark.slow
 def test_another_worker_reads_what_was_kept_until_it_is_deleted(
-    folder_of: Callable[[str], Path], tmp_path: Path
+    folder_of: FolderOf, tmp_path: Path
 ) -> None:
     model = Path(shutil.copytree(folder_of("hybrid"), tmp_path / "model"))
     settle(model)

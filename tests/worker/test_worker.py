@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import psutil
 import pytest
@@ -43,7 +44,7 @@ from core.client.requests import EngineError, Request
 from core.client.transport import default_command, worker_environment
 from core.watchdog import Watchdog
 from tests.noisy_worker import NOISE
-from tests.promises.fixtures import folder_of, picture
+from tests.promises.fixtures import FolderOf, PictureOf, folder_of, picture
 from tests.promises.machine import user, words
 
 __all__ = ["folder_of", "picture"]
@@ -57,6 +58,9 @@ ENDLESS = SamplingParams(temperature=0, max_tokens=4_000, frequency_penalty=-100
 
 def talk(*messages: UserMessage) -> Conversation:
     return Conversation(messages=messages)
+
+
+HELLO = talk(user("Hello"))
 
 
 def reply_to(conversation: Conversation, sampling: SamplingParams) -> Generate:
@@ -121,7 +125,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def shared(folder_of: Callable[[str], Path], picture: Callable[..., ImagePart]) -> Iterator[Scene]:
+def shared(folder_of: FolderOf, picture: PictureOf) -> Iterator[Scene]:
     """One worker for the tests that leave it alive; it describes a picture before any model."""
     scene = Scene()
     described = scene.play(scene.look_at(picture(1, "wide")))
@@ -138,178 +142,150 @@ async def first_token(request: Request[Finished]) -> Generated:
     raise AssertionError("the reply ended before its first token")
 
 
-def test_M9_late_and_double_stops_never_touch_the_next_request(shared: Scene) -> None:
-    client, chat = shared.client, talk(user("Hello"))
-
-    async def scene() -> None:
-        expected = await client.ask(reply_to(chat, SHORT)).last()
-        running = client.ask(reply_to(chat, ENDLESS))
-        await first_token(running)
-        running.cancel()
-        running.cancel()
-        following = client.ask(reply_to(chat, SHORT))
-        client.cancel(running.id)
-        assert (await running.last()).reason == "cancelled"
-        client.cancel(running.id)
-        assert (await following.last()).reply_ids == expected.reply_ids
-        client.cancel(following.id)
-        client.cancel(10_000)
-        for _ in range(10):
-            stopped = client.ask(reply_to(chat, SHORT))
-            following = client.ask(reply_to(chat, SHORT))
-            client.cancel(stopped.id)
-            await stopped.last()
-            client.cancel(stopped.id)
-            after = await following.last()
-            assert after.reason == "length" and after.reply_ids == expected.reply_ids
-
-    shared.play(scene())
+@contextlib.asynccontextmanager
+async def running(client: EngineClient) -> AsyncIterator[Request[Finished]]:
+    """A reply that goes on until it is stopped."""
+    request = client.ask(reply_to(HELLO, ENDLESS))
+    await first_token(request)
+    yield request
+    request.cancel()
+    assert (await request.last()).reason == "cancelled"
 
 
-def test_M9_a_queued_request_is_stopped_before_it_began(shared: Scene) -> None:
+def on_its_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test of the shared worker, played on its client's loop."""
+
+    @functools.wraps(test)
+    def played(shared: Scene, **fixtures: Any) -> None:
+        shared.play(test(shared, **fixtures))
+
+    return played
+
+
+@on_its_loop
+async def test_M9_late_and_double_stops_never_touch_the_next_request(shared: Scene) -> None:
     client = shared.client
+    expected = await client.ask(reply_to(HELLO, SHORT)).last()
+    async with running(client) as stopped:
+        stopped.cancel()
+        stopped.cancel()
+        following = client.ask(reply_to(HELLO, SHORT))
+        client.cancel(stopped.id)
+    assert (await following.last()).reply_ids == expected.reply_ids
+    client.cancel(following.id)
+    client.cancel(10_000)
+    for _ in range(10):
+        stopped, following = (client.ask(reply_to(HELLO, SHORT)) for _ in range(2))
+        client.cancel(stopped.id)
+        await stopped.last()
+        client.cancel(stopped.id)
+        after = await following.last()
+        assert after.reason == "length" and after.reply_ids == expected.reply_ids
 
-    async def scene() -> None:
-        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
+
+@on_its_loop
+async def test_M9_a_queued_request_is_stopped_before_it_began(shared: Scene) -> None:
+    client = shared.client
+    async with running(client):
         waiting = [client.ask(reply_to(talk(user(word)), SHORT)) for word in ("one", "two")]
-        await first_token(running)
         waiting[0].cancel()
         events = [event async for event in waiting[0]]
         assert isinstance(events[0], Queued) and events[0].ahead == 1
         last = events[-1]
         assert isinstance(last, Finished) and last.reason == "cancelled"
         assert last.prompt_ids == () and last.stats.evaluated_tokens == 0
-        running.cancel()
-        assert (await running.last()).reason == "cancelled"
-        events = [event async for event in waiting[1]]
-        ahead = [event.ahead for event in events if isinstance(event, Queued)]
-        assert (ahead[0], ahead[-1]) == (2, 1) and ahead == sorted(ahead, reverse=True)
-        assert isinstance(events[-1], Finished) and events[-1].reason == "length"
-
-    shared.play(scene())
+    events = [event async for event in waiting[1]]
+    ahead = [event.ahead for event in events if isinstance(event, Queued)]
+    assert (ahead[0], ahead[-1]) == (2, 1) and ahead == sorted(ahead, reverse=True)
+    assert isinstance(events[-1], Finished) and events[-1].reason == "length"
 
 
-def test_pictures_are_described_while_a_reply_is_running(
-    shared: Scene, picture: Callable[..., ImagePart]
+@on_its_loop
+async def test_pictures_and_tokens_are_looked_at_while_a_reply_is_running(
+    shared: Scene, picture: PictureOf
 ) -> None:
     client = shared.client
-
-    async def scene() -> None:
-        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
-        await first_token(running)
-        described = await asyncio.gather(
-            *(shared.look_at(picture(seed, "wide")) for seed in (1, 2, 3))
-        )
-        assert [each.tokens for each in described] == [8, 8, 8]
-        gone = ImagePart(digest="0" * 64, path="/nowhere/gone.png")
+    async with running(client):
+        looks = (shared.look_at(picture(seed, "wide")) for seed in (1, 2, 3))
+        assert [each.tokens for each in await asyncio.gather(*looks)] == [8, 8, 8]
         with pytest.raises(EngineError, match="gone"):
-            await shared.look_at(gone)
-        running.cancel()
-        assert (await running.last()).reason == "cancelled"
-
-    shared.play(scene())
-
-
-def test_tokens_are_counted_while_a_reply_is_running(shared: Scene) -> None:
-    client = shared.client
-
-    async def scene() -> None:
-        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
-        await first_token(running)
+            await shared.look_at(ImagePart(digest="0" * 64, path="/nowhere/gone.png"))
         short = await client.ask(CountTokens(text="A word. ")).last()
         long = await client.ask(CountTokens(text="A word. " * 500)).last()
         assert 0 < short.tokens < long.tokens
-        running.cancel()
-        assert (await running.last()).reason == "cancelled"
-
-    shared.play(scene())
 
 
-def test_a_load_that_fails_keeps_the_model(shared: Scene, tmp_path: Path) -> None:
+@on_its_loop
+async def test_a_load_that_fails_keeps_the_model(shared: Scene, tmp_path: Path) -> None:
     client = shared.client
-
-    async def scene() -> None:
-        before = client.model
-        with pytest.raises(EngineError):
-            await client.load(settings(tmp_path))
-        assert client.model == before is not None
-        assert (await client.ask(reply_to(talk(user("Hello")), SHORT)).last()).reason == "length"
-
-    shared.play(scene())
+    before = client.model
+    with pytest.raises(EngineError):
+        await client.load(settings(tmp_path))
+    assert client.model == before is not None
+    assert (await client.ask(reply_to(HELLO, SHORT)).last()).reason == "length"
 
 
-def test_a_command_too_large_for_the_pipe_fails_by_its_name(
+@on_its_loop
+async def test_a_command_too_large_for_the_pipe_fails_by_its_name(
     shared: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = shared.client
     monkeypatch.setattr("core.client.codec.MAX_FRAME_BYTES", 1_000)
-
-    async def scene() -> None:
-        with pytest.raises(EngineError, match="too large") as caught:
-            await client.ask(reply_to(talk(user(words(1_000))), SHORT)).last()
-        assert caught.value.info().name == "ProtocolError"
-        assert client.state is EngineState.READY
-
-    shared.play(scene())
+    with pytest.raises(EngineError, match="too large") as caught:
+        await shared.client.ask(reply_to(talk(user(words(1_000))), SHORT)).last()
+    assert caught.value.info().name == "ProtocolError"
+    assert shared.client.state is EngineState.READY
 
 
-def test_events_come_in_order_and_end_with_the_last(shared: Scene) -> None:
-    client = shared.client
-
-    async def scene() -> None:
-        await client.ask(ClearCache()).last()
-        request = client.ask(reply_to(talk(user(words(100))), SHORT))
-        events = [event async for event in request]
-        kinds = [type(event) for event in events]
-        assert kinds == sorted(kinds, key=[Prefilling, Generated, Finished].index)
-        assert kinds.count(Finished) == 1 and kinds.count(Prefilling) > 3
-
-    shared.play(scene())
+@on_its_loop
+async def test_events_come_in_order_and_end_with_the_last(shared: Scene) -> None:
+    await shared.client.ask(ClearCache()).last()
+    request = shared.client.ask(reply_to(talk(user(words(100))), SHORT))
+    kinds = [type(event) async for event in request]
+    assert kinds == sorted(kinds, key=[Prefilling, Generated, Finished].index)
+    assert kinds.count(Finished) == 1 and kinds.count(Prefilling) > 3
 
 
-class TestNoisyWorker:
-    """Deaths and noise, in one worker and its successors."""
+def test_noise_deaths_and_stopped_loads(
+    folder_of: FolderOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one worker and its successors."""
+    monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
+    log = tmp_path / "worker.log"
+    slow = settings(Path("/nowhere/slow"))
+    scene = Scene([sys.executable, "-m", "tests.noisy_worker"], log)
+    client = scene.client
 
-    def test_noise_deaths_and_stopped_loads(
-        self, folder_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
-        log = tmp_path / "worker.log"
-        scene = Scene([sys.executable, "-m", "tests.noisy_worker"], log)
-        try:
-            scene.play(self._stopped_load(scene.client, folder_of("hybrid")))
-            assert log.read_bytes().count(NOISE) > 1000
-            scene.play(self._killed_in_a_reply(scene.client))
-            scene.play(self._killed_in_a_load(scene.client))
-        finally:
-            scene.close()
-
-    async def _stopped_load(self, client: EngineClient, folder: Path) -> None:
-        await client.load(settings(folder))
-        slow = settings(Path("/nowhere/slow"))
+    async def stopped_load() -> None:
+        await client.load(settings(folder_of("hybrid")))
         with pytest.raises(EngineError, match="stopped"):
             await client.load(slow, lambda done, total: client.cancel_load())
         await client.ask(ClearCache()).last()
-        assert (await client.ask(reply_to(talk(user("Hi")), SHORT)).last()).reason == "length"
+        assert (await client.ask(reply_to(HELLO, SHORT)).last()).reason == "length"
+        assert log.read_bytes().count(NOISE) > 1000
 
-    async def _killed_in_a_reply(self, client: EngineClient) -> None:
-        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
-        await first_token(running)
+    async def killed_in_a_reply() -> None:
+        request = client.ask(reply_to(HELLO, ENDLESS))
+        await first_token(request)
         pid = client.worker_pid
         kill(client)
-        last = [event async for event in running][-1]
+        last = [event async for event in request][-1]
         assert isinstance(last, Failed) and last.error.name == EngineDiedError.__name__
         assert "SIGKILL" in last.error.message
         await until(lambda: client.model is not None)
         assert client.worker_pid != pid
-        assert (await client.ask(reply_to(talk(user("Hi")), SHORT)).last()).reason == "length"
+        assert (await client.ask(reply_to(HELLO, SHORT)).last()).reason == "length"
 
-    async def _killed_in_a_load(self, client: EngineClient) -> None:
-        slow = settings(Path("/nowhere/slow"))
+    async def killed_in_a_load() -> None:
         with pytest.raises(EngineError, match="SIGKILL"):
             await client.load(slow, lambda *_: kill(client))
         await until(lambda: client.model is not None)
         assert client.model is not None and client.model.name == "hybrid"
+
+    try:
+        for part in (stopped_load, killed_in_a_reply, killed_in_a_load):
+            scene.play(part())
+    finally:
+        scene.close()
 
 
 def kill(client: EngineClient) -> None:
@@ -338,12 +314,12 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_the_worker_ends_with_its_input_even_while_it_computes(
-    process: subprocess.Popen[bytes], folder_of: Callable[[str], Path]
+    process: subprocess.Popen[bytes], folder_of: FolderOf
 ) -> None:
     assert process.stdin is not None and process.stdout is not None
     output = cast(BinaryIO, process.stdout)
     load = LoadModel(request=1, settings=settings(folder_of("hybrid")))
-    generate = Generate(request=2, conversation=talk(user("Hello")), sampling=ENDLESS)
+    generate = Generate(request=2, conversation=HELLO, sampling=ENDLESS)
     process.stdin.write(encode(load) + encode(generate))
     process.stdin.flush()
     seen: list[Event] = []
@@ -374,7 +350,7 @@ def test_nonsense_on_its_input_ends_the_worker(
 @pytest.mark.parametrize("kind", ["lock", pytest.param("free", marks=pytest.mark.slow)])
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in calls the C library")
 def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
-    kind: str, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    kind: str, folder_of: FolderOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a call that holds Python's lock nothing of the process answers; in one without it all
     but the work does."""
@@ -388,7 +364,7 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
         await client.load(settings(folder_of("hybrid")))
         pid = client.worker_pid
         with pytest.raises(EngineError, match="did not answer"):
-            await client.ask(reply_to(talk(user("Hello")), SHORT)).last()
+            await client.ask(reply_to(HELLO, SHORT)).last()
         await until(lambda: client.model is not None)
         assert client.worker_pid != pid
 
@@ -402,7 +378,7 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
 @pytest.mark.slow
 def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene) -> None:
     """Beats come while it computes, and say that it moves."""
-    client, chat = shared.client, talk(user("Hello"))
+    client, chat = shared.client, HELLO
     busy: list[int] = []
     hear = Watchdog.heard
 
@@ -422,12 +398,10 @@ def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the end of its input has to do")
 def test_H6_an_engine_that_hangs_with_pythons_lock_ends_with_the_window(
-    folder_of: Callable[[str], Path],
+    folder_of: FolderOf,
 ) -> None:
     window = subprocess.Popen(
-        [sys.executable, "-c", WINDOW, str(folder_of("hybrid"))],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", WINDOW, str(folder_of("hybrid"))], stdout=subprocess.PIPE, text=True
     )
     assert window.stdout is not None
     engine = psutil.Process(int(window.stdout.readline()))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from core.api.prompt import Prompt
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.engine.drafting.costs import StepCosts
 from core.engine.drafting.speculation import Offer
 from core.engine.passes.decode import MOST_TOKENS
@@ -27,14 +27,14 @@ class HeadDrafter:
     def __init__(
         self,
         model: Decoder,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         prompt: Prompt,
         costs: StepCosts,
         check: Callable[[], None],
         steps: HeadSteps,
     ) -> None:
-        """`slab` holds the head's rows of `prompt`; `steps` run over it."""
-        self._model, self._slab, self._check, self._steps = model, slab, check, steps
+        """`kv_buffer` holds the head's rows of `prompt`; `steps` run over it."""
+        self._model, self._kv_buffer, self._check, self._steps = model, kv_buffer, check, steps
         self._start, self._before = prompt.end, prompt.runs[-1].last_position
         self._costs = costs
         # The next token to feed to the head, and the sampled ones from there on with their rows.
@@ -67,7 +67,7 @@ class HeadDrafter:
         while len(found) < depth:
             row = self._feed(self._next + len(found) - 1, found[-1:], row[None])
             found.append(self._model.likeliest(row))
-        for rows in self._slab.rows(len(self._model.layer_specs) - 1):
+        for rows in self._kv_buffer.rows(len(self._model.layer_specs) - 1):
             rows[self._next : self._next + depth - 1].zero_()
         if self._steps.num_traces == captured:  # a capture takes longer than other drafts
             self._costs.note_drafting((time.perf_counter() - began) / depth)
@@ -95,7 +95,7 @@ class HeadDrafter:
         if count <= MOST_TOKENS:
             rotations = self._model.rotations(positions, (1,) * count)
             return self._steps.forward(token, inputs, rotations, self._check)[-1]
-        memory = HeadMemory(self._slab, token, (count,), self._check, is_step=False)
+        memory = HeadMemory(self._kv_buffer, token, (count,), self._check, is_step=False)
         rotations = self._model.rotations(positions, (count,))
         return self._model.predict(inputs, rotations, memory)[-1]
 

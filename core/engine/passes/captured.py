@@ -1,5 +1,5 @@
 """Decode steps that are captured when first computed, and replayed from then on: a trace per number
-of tokens, over one slab, whose rows never move."""
+of tokens, over one KV buffer, whose rows never move."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.api.positions import TokenIndex
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.passes.memory import Advances, StepMemory, replay_advances
 from core.engine.passes.mtp import HeadSteps
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 class StepCapture:
     """The captured steps of a loaded model and its MTP head, if its kernels can be captured.
 
-    They are kept with their slab until steps over another slab are asked for.
+    They are kept with their KV buffer until steps over another KV buffer are asked for.
     """
 
     def __init__(self, capture: Capture | None) -> None:
@@ -42,20 +42,24 @@ class StepCapture:
         self._steps: CapturedSteps | None = None
         self._head: HeadSteps | None = None
 
-    def head(self, model: Decoder, slab: KVSlab) -> HeadSteps:
-        """Steps of the MTP head over `slab`, computed each time where none can be captured."""
-        if self.step(model, slab) is None:
-            return HeadSteps(model, slab, None)
+    def head(self, model: Decoder, kv_buffer: KVBuffer) -> HeadSteps:
+        """Steps of the MTP head over `kv_buffer`, computed each time where none can be captured."""
+        if self.step(model, kv_buffer) is None:
+            return HeadSteps(model, kv_buffer, None)
         if self._head is None:
-            self._head = HeadSteps(model, slab, self._capture)
+            self._head = HeadSteps(model, kv_buffer, self._capture)
         return self._head
 
-    def step(self, model: Decoder, slab: KVSlab) -> CapturedSteps | None:
+    def step(self, model: Decoder, kv_buffer: KVBuffer) -> CapturedSteps | None:
         if self._capture is None:
             return None
-        if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
+        if (
+            self._steps is None
+            or self._steps.kv_buffer is not kv_buffer
+            or self._steps.model is not model
+        ):
             self._steps = self._head = None  # frees their memory first
-            self._steps = CapturedSteps(model, slab, self._capture)
+            self._steps = CapturedSteps(model, kv_buffer, self._capture)
         return self._steps
 
     @property
@@ -63,7 +67,7 @@ class StepCapture:
         return self._steps.num_captured if self._steps is not None else 0
 
     def separate(self) -> StepCapture:
-        """Another capture, for a slab that lives as long as one request."""
+        """Another capture, for a KV buffer that lives as long as one request."""
         return StepCapture(self._capture)
 
     def give_up(self, reason: NotCapturableError) -> None:
@@ -72,13 +76,13 @@ class StepCapture:
 
 
 class CapturedSteps:
-    """The steps of one model over one slab, for one reply at a time.
+    """The steps of one model over one KV buffer, for one reply at a time.
 
     Holds two sets of states and the buffers of its traces. `state` is that after the last step.
     """
 
-    def __init__(self, model: Decoder, slab: KVSlab, capture: Capture) -> None:
-        self.model, self.slab, self._capture = model, slab, capture
+    def __init__(self, model: Decoder, kv_buffer: KVBuffer, capture: Capture) -> None:
+        self.model, self.kv_buffer, self._capture = model, kv_buffer, capture
         self.state = RecurrentState.zeros(model.layer_specs, model.device).copy()
         self._traces: dict[int, StepTrace] = {}
         self._uses: Counter[int] = Counter()
@@ -103,7 +107,7 @@ class CapturedSteps:
         """Like `Model.forward` from `token` on; the next call overwrites the result. Raises
         NotCapturableError, with the states from before."""
         num_tokens = embeddings.shape[0]
-        self.slab.reserve(token.value + num_tokens)
+        self.kv_buffer.reserve(token.value + num_tokens)
         began = time.perf_counter()
         self._last = self._traces.get(num_tokens)
         if self._last is None:
@@ -122,11 +126,11 @@ class CapturedSteps:
         self._uses[num_tokens] += 1
         if num_tokens > 1 and self._uses[num_tokens] * EARNED_S < MORE_STEPS * self._step_s:
             self._before.copy_from(self.state)
-            memory = StepMemory(self.slab, self.state, token, check, num_tokens)
+            memory = StepMemory(self.kv_buffer, self.state, token, check, num_tokens)
             self._advances = memory.advances
             return self.model.forward(embeddings, positions, memory)
         before = self._before if num_tokens > 1 else None
-        trace = StepTrace(self.model, self.slab, self._capture, self.state, before, num_tokens)
+        trace = StepTrace(self.model, self.kv_buffer, self._capture, self.state, before, num_tokens)
         trace.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
         trace.record(token, check)
         self._traces[num_tokens] = self._last = trace
@@ -157,13 +161,13 @@ class StepTrace:
     def __init__(
         self,
         model: Decoder,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         capture: Capture,
         state: RecurrentState,
         before: RecurrentState | None,
         num_tokens: int,
     ) -> None:
-        self._model, self._slab, self._capture = model, slab, capture
+        self._model, self._kv_buffer, self._capture = model, kv_buffer, capture
         self._state, self._before, self._num_tokens = state, before, num_tokens
         # Allocated before the capture: a graph reuses its own memory.
         self._hidden = torch.empty(
@@ -192,7 +196,7 @@ class StepTrace:
 
         def step(tracer: Tracer) -> Tensor:
             memory = _TracedMemory(
-                tracer, self._slab, self._state, self._before, token, check, self._num_tokens
+                tracer, self._kv_buffer, self._state, self._before, token, check, self._num_tokens
             )
             self._advances = memory.advances
             return self._model.through(self._hidden, self._rotations, memory)
@@ -231,15 +235,15 @@ class StepTrace:
         A faulty trace raises no error: it shares memory, or contains a number that was no constant,
         such as a choice of experts.
         """
-        state, last = self._state, self._slab.capacity - self._num_tokens
+        state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()
         self._hidden.copy_(given.roll(1, dims=1))
         after = state.copy()
-        memory = StepMemory(self._slab, after, TokenIndex(later), check, self._num_tokens)
+        memory = StepMemory(self._kv_buffer, after, TokenIndex(later), check, self._num_tokens)
         computed = self._model.through(self._hidden, self._rotations, memory)
         # Without the rows of an MTP head, which no step writes.
-        view = self._slab.view(later, later + self._num_tokens).layers
+        view = self._kv_buffer.view(later, later + self._num_tokens).layers
         rows = [each for layer in memory.kv_layers for each in view[layer]]
         expected = [computed, *_tensors(after), *(each.clone() for each in rows)]
         for each in rows:
@@ -269,19 +273,19 @@ class _TracedMemory(StepMemory):
     def __init__(
         self,
         tracer: Tracer,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         state: RecurrentState,
         before: RecurrentState | None,
         token: TokenIndex,
         check: Callable[[], None],
         num_tokens: int,
     ) -> None:
-        super().__init__(slab, state, token, check, num_tokens)
+        super().__init__(kv_buffer, state, token, check, num_tokens)
         self._tracer, self._before = tracer, before
         self._end = token.value + num_tokens
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._slab.rows(layer)
+        all_keys, all_values = self._kv_buffer.rows(layer)
         self._tracer.store(keys, all_keys)
         self._tracer.store(values, all_values)
         return all_keys[: self._end], all_values[: self._end]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.api.positions import TokenIndex
 from core.api.prompt import Cut
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.passes.captured import CapturedSteps, StepCapture
 from core.engine.passes.memory import Advances, StepMemory, replay_advances
@@ -27,7 +27,7 @@ class Decode:
     def __init__(
         self,
         model: Decoder,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         state: RecurrentState,
         start: Cut,
         check: Callable[[], None],
@@ -35,7 +35,7 @@ class Decode:
         skip_rollback: bool = False,
     ) -> None:
         """`state` stays as it is. `skip_rollback` keeps rejected tokens, for a test to find."""
-        self._model, self._slab, self._check = model, slab, check
+        self._model, self._kv_buffer, self._check = model, kv_buffer, check
         # Where the last step began, and the next one begins.
         self._last = self.next = start
         # The last step's rows [n, hidden_size]; the next step overwrites them.
@@ -44,13 +44,13 @@ class Decode:
         self.places: list[tuple[int, int]] = []
         self._skip_rollback = skip_rollback
         self._capture = capture
-        captured = capture.step(model, slab)
+        captured = capture.step(model, kv_buffer)
         self._steps: CapturedSteps | ComputedSteps
         if captured is not None:
             captured.begin(state)
             self._steps = captured
         else:
-            self._steps = ComputedSteps(model, slab, state)
+            self._steps = ComputedSteps(model, kv_buffer, state)
 
     @property
     def num_captured(self) -> int:
@@ -75,19 +75,19 @@ class Decode:
             return
         del self.places[count - (fed.token - self._last.token) :]
         self._steps.keep(count)
-        self._slab.clear(self.next.token.value, fed.token.value)
+        self._kv_buffer.clear(self.next.token.value, fed.token.value)
 
     def close(self) -> None:
         """Clear the rows after the last kept token, wherever a step was abandoned."""
         first = self.next.token.value
-        self._slab.clear(first, min(first + MOST_TOKENS, self._slab.capacity))
+        self._kv_buffer.clear(first, min(first + MOST_TOKENS, self._kv_buffer.capacity))
 
     def _forward(self, embeddings: Tensor, positions: Tensor) -> Tensor:
         token = self.next.token
         try:
             return self._steps.forward(embeddings, positions, token, self._check)
         except NotCapturableError as reason:
-            self._steps = ComputedSteps(self._model, self._slab, self._steps.state)
+            self._steps = ComputedSteps(self._model, self._kv_buffer, self._steps.state)
             self._capture.give_up(reason)
         return self._steps.forward(embeddings, positions, token, self._check)
 
@@ -95,8 +95,8 @@ class Decode:
 class ComputedSteps:
     """Steps that are computed operation by operation, as `CapturedSteps` without a capture."""
 
-    def __init__(self, model: Decoder, slab: KVSlab, state: RecurrentState) -> None:
-        self._model, self._slab = model, slab
+    def __init__(self, model: Decoder, kv_buffer: KVBuffer, state: RecurrentState) -> None:
+        self._model, self._kv_buffer = model, kv_buffer
         self.state = state.copy()
         # That before the last step of several tokens.
         self._before = self.state
@@ -108,7 +108,7 @@ class ComputedSteps:
         num_tokens = embeddings.shape[0]
         if num_tokens > 1:
             self._before = self.state.copy()
-        memory = StepMemory(self._slab, self.state, token, check, num_tokens)
+        memory = StepMemory(self._kv_buffer, self.state, token, check, num_tokens)
         self._advances = memory.advances
         return self._model.forward(embeddings, positions, memory)
 

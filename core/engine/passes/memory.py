@@ -1,4 +1,4 @@
-"""The cache as layers see it during one forward: rows of the KV slab, and recurrent states."""
+"""The cache as layers see it during one forward: rows of the KV buffer, and recurrent states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from torch import Tensor
 
 from core.api.positions import TokenIndex
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.layers.memory import Advance, LayerState
 
@@ -22,7 +22,7 @@ class RunMemory:
 
     def __init__(
         self,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         state: RecurrentState,
         start: TokenIndex,
         check: Callable[[], None],
@@ -31,7 +31,7 @@ class RunMemory:
     ) -> None:
         """`kept` says for each run but the last whether its end state is wanted."""
         self.runs = runs
-        self._slab = slab
+        self._kv_buffer = kv_buffer
         self._start = start
         # Allocated together, before the activations: between them, layer after layer, states would
         # split the holes into which the next layer's activations fit.
@@ -42,7 +42,7 @@ class RunMemory:
         self.check_cancelled = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        return self._slab.write(layer, self._start.value, keys, values)
+        return self._kv_buffer.write(layer, self._start.value, keys, values)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         """A copy: the state before may be a checkpoint's, and is used again if this run fails."""
@@ -70,7 +70,7 @@ class StepMemory:
 
     def __init__(
         self,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         state: RecurrentState,
         token: TokenIndex,
         check: Callable[[], None],
@@ -79,12 +79,12 @@ class StepMemory:
         self.runs = (1,) * num_tokens
         self.kv_layers: list[int] = []
         self.advances: list[tuple[int, Advance]] = []
-        self._slab, self._state, self._token = slab, state, token
+        self._kv_buffer, self._state, self._token = kv_buffer, state, token
         self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         self.kv_layers.append(layer)
-        return self._slab.write(layer, self._token.value, keys, values)
+        return self._kv_buffer.write(layer, self._token.value, keys, values)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         return self._state.layers[layer]

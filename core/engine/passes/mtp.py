@@ -1,4 +1,4 @@
-"""Forwards of an MTP head: its rows in the slab, and its steps, captured when first computed.
+"""Forwards of an MTP head: its rows in the KV buffer, and its steps, captured when first computed.
 
 Nothing validates these traces, since no reply depends on them: a wrong row makes a wrong draft.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.layers.memory import Advance, LayerState
 from core.layers.rope import Rotations, copy_rotations
 from core.models.decoder import Decoder
@@ -27,7 +27,7 @@ class HeadMemory:
 
     def __init__(
         self,
-        slab: KVSlab,
+        kv_buffer: KVBuffer,
         start: int,
         runs: tuple[int, ...],
         check: Callable[[], None],
@@ -36,10 +36,10 @@ class HeadMemory:
     ) -> None:
         assert start >= 1
         self.runs, self.is_step = runs, is_step
-        self._slab, self.start, self.check_cancelled = slab, start, check
+        self._kv_buffer, self.start, self.check_cancelled = kv_buffer, start, check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._slab.write(layer, self.start, keys, values)
+        all_keys, all_values = self._kv_buffer.write(layer, self.start, keys, values)
         return all_keys[1:], all_values[1:]
 
     def state(self, layer: int, run: int = 0) -> LayerState:
@@ -50,10 +50,10 @@ class HeadMemory:
 
 
 class HeadSteps:
-    """Steps of up to eight tokens of one model's head over one slab, for one reply at a time."""
+    """Steps of up to eight tokens of one model's head over one KV buffer, one reply at a time."""
 
-    def __init__(self, model: Decoder, slab: KVSlab, capture: Capture | None) -> None:
-        self._model, self._slab, self._capture = model, slab, capture
+    def __init__(self, model: Decoder, kv_buffer: KVBuffer, capture: Capture | None) -> None:
+        self._model, self._kv_buffer, self._capture = model, kv_buffer, capture
         self._traces: dict[int, _HeadTrace] = {}
 
     @property
@@ -67,16 +67,18 @@ class HeadSteps:
         """The head's rows [n, hidden_size] from token `token` on, with the bits of each alone; the
         next call may overwrite them. A new trace takes ownership of `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
-        self._slab.reserve(token + num_tokens)
+        self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)
         if trace is not None:
             return trace.replay(token, inputs, rotations, check)
-        memory = HeadMemory(self._slab, token, (1,) * num_tokens, check, is_step=True)
+        memory = HeadMemory(self._kv_buffer, token, (1,) * num_tokens, check, is_step=True)
         if self._capture is None:
             return self._model.predict(inputs, rotations, memory)
 
         def step(tracer: Tracer) -> Tensor:
-            return self._model.predict(inputs, rotations, _TracedMemory(memory, tracer, self._slab))
+            return self._model.predict(
+                inputs, rotations, _TracedMemory(memory, tracer, self._kv_buffer)
+            )
 
         try:
             # The head's rows begin with token 1.
@@ -112,12 +114,12 @@ class _TracedMemory:
 
     is_step = True
 
-    def __init__(self, memory: HeadMemory, tracer: Tracer, slab: KVSlab) -> None:
+    def __init__(self, memory: HeadMemory, tracer: Tracer, kv_buffer: KVBuffer) -> None:
         self.runs, self.state, self.advance = memory.runs, memory.state, memory.advance
-        self._memory, self._tracer, self._slab = memory, tracer, slab
+        self._memory, self._tracer, self._kv_buffer = memory, tracer, kv_buffer
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = (rows[1:] for rows in self._slab.rows(layer))
+        all_keys, all_values = (rows[1:] for rows in self._kv_buffer.rows(layer))
         self._tracer.store(keys, all_keys)
         self._tracer.store(values, all_values)
         end = self._memory.start - 1 + len(self.runs)

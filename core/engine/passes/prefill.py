@@ -58,7 +58,7 @@ class Prefill:
         """Prefill run after run, yielding the tokens in the cache after each. To stop at the first
         cut at or after token `stop`, pass it. A pass that fails keeps the state at its last
         finished cut."""
-        self._cache.slab.reserve(prompt.num_tokens)
+        self._cache.kv_buffer.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None
         try:
@@ -102,7 +102,7 @@ class Prefill:
         kept = [run in planned for run in runs[:-1]]
         sizes = tuple(run.num_tokens for run in runs)
         memory = RunMemory(
-            self._cache.slab, self.state, first.start.token, self._check, sizes, kept
+            self._cache.kv_buffer, self.state, first.start.token, self._check, sizes, kept
         )
         ids = [torch.tensor(run.position_ids()) for run in runs]
         positions = torch.cat(ids, dim=1).to(self._model.device)
@@ -124,11 +124,11 @@ class Prefill:
         sizes: tuple[int, ...],
         before: Run | None,
     ) -> None:
-        slab, hidden, positions = self._cache.slab, hidden[:-1], positions[:, :-1]
+        kv_buffer, hidden, positions = self._cache.kv_buffer, hidden[:-1], positions[:, :-1]
         if before is None:
             # Token 0 has no row; zeros, so that a kept run always has the same bytes.
             first, embeddings, sizes = 1, embeddings[1:], (sizes[0] - 1, *sizes[1:])
-            for rows in slab.rows(len(self._model.layer_specs) - 1):
+            for rows in kv_buffer.rows(len(self._model.layer_specs) - 1):
                 rows[0].zero_()
         else:
             assert self.last_hidden is not None
@@ -138,7 +138,7 @@ class Prefill:
             positions = torch.cat([last[:, None], positions], dim=1)
         sizes = tuple(size for size in sizes if size)
         if sizes:
-            memory = HeadMemory(slab, first, sizes, self._check, is_step=False)
+            memory = HeadMemory(kv_buffer, first, sizes, self._check, is_step=False)
             inputs = self._model.head_inputs(embeddings, hidden)
             self._model.predict(inputs, self._model.rotations(positions, sizes), memory)
 

@@ -38,11 +38,7 @@ class Reply:
     """The reply of one request; it sees sampled tokens only, never drafts."""
 
     def __init__(
-        self,
-        command: Generate,
-        rendered: RenderedPrompt,
-        text: ChatText,
-        vocab_size: int,
+        self, command: Generate, rendered: RenderedPrompt, text: ChatText, vocab_size: int
     ) -> None:
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command

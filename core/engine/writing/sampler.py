@@ -47,11 +47,7 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        sampling: SamplingParams,
-        prompt_ids: Sequence[int],
-        vocab_size: int,
-        seed: int,
+        self, sampling: SamplingParams, prompt_ids: Sequence[int], vocab_size: int, seed: int
     ) -> None:
         self._sampling = resolve(sampling, NEUTRAL)
         self._seed = seed

@@ -20,7 +20,7 @@ from desktop import theme
 from desktop.chat.markdown.highlight import Highlighting, Span
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.i18n import tr
-from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label

@@ -148,15 +148,8 @@ def _read(connection: sqlite3.Connection, which: str) -> list[Chat]:
     rows = connection.execute(
         f"SELECT id, title, created, used, pinned, deleted, forked FROM chats WHERE {which}"
     )
+    times = fields.moment
     return [
-        Chat(
-            chat,
-            fields.text(title),
-            fields.moment(created),
-            fields.moment(used),
-            bool(pinned),
-            fields.moment(deleted),
-            bool(forked),
-        )
-        for chat, title, created, used, pinned, deleted, forked in rows
+        Chat(id_, fields.text(title), times(made), times(used), bool(pin), times(gone), bool(fork))
+        for id_, title, made, used, pin, gone, fork in rows
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields, pictures
@@ -28,7 +29,7 @@ def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     rows = connection.execute(
         "SELECT number, chat, text, system, key, format FROM drafts"
     ).fetchall()
-    return [_read(connection, *row) for row in rows]
+    return [_read(connection, row) for row in rows]
 
 
 def save(
@@ -50,23 +51,16 @@ def save(
         (chat, text, system, key, fields.stored_model(reply_format)),
     )
     assert cursor.lastrowid is not None
-    pictures.attach_to_draft(connection, cursor.lastrowid, shown)
+    pictures.attach(connection, "draft", cursor.lastrowid, shown)
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
     connection.execute("DELETE FROM drafts WHERE chat IS ?", (chat,))
 
 
-def _read(
-    connection: sqlite3.Connection,
-    number: int,
-    chat: object,
-    text: object,
-    system: object,
-    key: object,
-    reply_format: object,
-) -> StoredDraft:
-    shown = pictures.attached_to_draft(connection, number)
+def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
+    number, chat, text, system, key, reply_format = row
+    shown = pictures.attached(connection, "draft", number)
     return StoredDraft(
         fields.whole(chat),
         shown.told_in(fields.text(text)),

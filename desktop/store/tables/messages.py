@@ -1,8 +1,7 @@
 """The messages of a chat as a tree, the path through it that is shown, and streaming replies.
 
-A streaming reply gets a row of `reply_parts` each second until it is stored whole: an UPDATE writes
-the whole text of a row, so a reply of a megabyte would write a gigabyte. A damaged field costs that
-field, never the chat.
+A streaming reply gets a row of `reply_parts` each second until it is stored whole: rewriting its
+own row each time would write a gigabyte for a reply of a megabyte.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def add_message(
 ) -> int:
     """Add a user's message as the chosen child of `parent`; returns its id."""
     message = _insert(connection, chat, parent, text)
-    pictures.attach(connection, message, shown)
+    pictures.attach(connection, "message", message, shown)
     return message
 
 
@@ -77,8 +76,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
 
 
 def append_to_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Store what a running reply has gained: the reasoning and ids of `reply` are new, its stats
-    are those of the whole reply."""
+    """Store what a running reply has gained; only the stats of `reply` are those of the whole."""
     # Stats are as large as the text of a second, so only the newest are kept.
     connection.execute(
         "UPDATE reply_parts SET stats = NULL"
@@ -110,7 +108,6 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 
 
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
-    """The shown messages of a chat."""
     _merge_parts(connection, chat)
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
@@ -127,7 +124,6 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
 
 
 def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
-    """The last shown message of a chat."""
     path = shown_path(_nodes(connection, chat))
     return path[-1][0] if path else None
 
@@ -171,7 +167,6 @@ def storable(text: str) -> str:
 
 
 def _merge_parts(connection: sqlite3.Connection, chat: int | None = None) -> None:
-    """Add parts to their replies, of one chat or of all."""
     of_chat = "SELECT id FROM messages WHERE ?1 IS NULL OR chat = ?1"
     found = connection.execute(
         f"SELECT DISTINCT message FROM reply_parts WHERE message IN ({of_chat})", (chat,)
@@ -230,7 +225,9 @@ def _message(
     connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
 ) -> Message:
     message, chat, parent, text, created, replied, *reply = row
-    shown = pictures.attached(connection, message) if replied is None else pictures.Attached(())
+    shown = pictures.Attached(())
+    if replied is None:
+        shown = pictures.attached(connection, "message", message)
     return Message(
         id=message,
         chat=chat,
@@ -238,26 +235,16 @@ def _message(
         text=shown.told_in(fields.text(text)),
         created=fields.moment(created),
         pictures=shown.pictures,
-        reply=_reply(*reply) if replied is not None else None,
+        reply=_reply(reply) if replied is not None else None,
         siblings=siblings,
     )
 
 
-def _reply(
-    state: Any,
-    reasoning: object,
-    ids: object,
-    tokenizer: object,
-    starts_in_reasoning: object,
-    pauses: object,
-    finish_reason: Any,
-    error: object,
-    stats: object,
-    reply_format: object,
-    model: object,
-) -> Reply:
+def _reply(row: Sequence[Any]) -> Reply:
+    state, reasoning, ids, tokenizer, in_reasoning, pauses, finish_reason, *rest = row
+    error, stats, reply_format, model = rest
     known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
-    read = _read_ids(ids, tokenizer, bool(starts_in_reasoning), pauses)
+    read = _read_ids(ids, tokenizer, bool(in_reasoning), pauses)
     if read is not None and known is ReplyState.STOPPED and pauses is not None:
         # It was running when the app was killed.
         read = read.paused()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from desktop.store.tables import fields
 from desktop.store.tables.records import Picture
+
+OwnerKind: TypeAlias = Literal["message", "draft"]
 
 
 class Attached(NamedTuple):
@@ -21,16 +23,8 @@ class Attached(NamedTuple):
         return "\n\n".join([text] + [fields.DAMAGED_PICTURE] * self.lost) if self.lost else text
 
 
-def attach(connection: sqlite3.Connection, message: int, shown: Sequence[Picture]) -> None:
-    _attach(connection, "message_pictures", message, shown)
-
-
-def attach_to_draft(connection: sqlite3.Connection, draft: int, shown: Sequence[Picture]) -> None:
-    _attach(connection, "draft_pictures", draft, shown)
-
-
-def _attach(
-    connection: sqlite3.Connection, table: str, owner: int, shown: Sequence[Picture]
+def attach(
+    connection: sqlite3.Connection, kind: OwnerKind, owner: int, shown: Sequence[Picture]
 ) -> None:
     for place, picture in enumerate(shown):
         connection.execute(
@@ -39,7 +33,7 @@ def _attach(
             (picture.digest, *picture.size, picture.thumbnail),
         )
         connection.execute(
-            f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO {kind}_pictures VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 owner,
                 place,
@@ -51,21 +45,13 @@ def _attach(
         )
 
 
-def attached(connection: sqlite3.Connection, message: int) -> Attached:
-    return _attached(connection, "message_pictures", "message", message)
-
-
-def attached_to_draft(connection: sqlite3.Connection, draft: int) -> Attached:
-    return _attached(connection, "draft_pictures", "draft", draft)
-
-
-def _attached(connection: sqlite3.Connection, table: str, column: str, owner: int) -> Attached:
+def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int) -> Attached:
     rows = connection.execute(
         "SELECT digest, name, width, height, resized_width, resized_height, tokens, thumbnail"
-        f" FROM {table} LEFT JOIN pictures USING (digest) WHERE {column} = ? ORDER BY place",
+        f" FROM {kind}_pictures LEFT JOIN pictures USING (digest) WHERE {kind} = ? ORDER BY place",
         (owner,),
     ).fetchall()
-    known = tuple(_read(*row) for row in rows if fields.is_digest(row[0]))
+    known = tuple(_read(row) for row in rows if fields.is_digest(row[0]))
     return Attached(known, len(rows) - len(known))
 
 
@@ -82,16 +68,8 @@ def collect_garbage(connection: sqlite3.Connection) -> set[str]:
     return digests(connection)
 
 
-def _read(
-    digest: str,
-    name: object,
-    width: object,
-    height: object,
-    new_width: object,
-    new_height: object,
-    tokens: object,
-    thumbnail: object,
-) -> Picture:
+def _read(row: Sequence[Any]) -> Picture:
+    digest, name, width, height, new_width, new_height, tokens, thumbnail = row
     resized = _pair(new_width, new_height)
     return Picture(
         digest,

@@ -23,10 +23,7 @@ class ReplyState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat in the list or, with a moment in `deleted`, in the trash.
-
-    Times are seconds since the epoch. A `forked` chat began with messages of another one.
-    """
+    """A chat in the list or, with a moment in `deleted`, in the trash. Times are Unix times."""
 
     id: int
     title: str
@@ -39,9 +36,9 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture by the SHA-256 of its file, with what the engine said of it when it was sent.
+    """A picture by the SHA-256 of its file.
 
-    Sizes are (width, height) in pixels; `resized` and `tokens` are None if no model was loaded.
+    Sizes are in pixels; `resized` and `tokens` are None if no model was loaded when it was sent.
     """
 
     digest: str
@@ -54,8 +51,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply without its text. `format` is the one it was asked for; `model` is the name of the
-    model that wrote it, '' if unknown."""
+    """A reply without its text. `model` is the name of its model, '' if unknown."""
 
     state: ReplyState
     reasoning: str = ""
@@ -69,7 +65,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message on the shown path. `siblings` are all its alternatives in order, with itself."""
+    """A message on the shown path. `siblings` are all its alternatives in order, and itself."""
 
     id: int
     chat: int
@@ -87,11 +83,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatPath:
-    """What a request needs of a chat: the shown path, and what is in its prompt.
+    """The shown path of a chat, and what else a request needs.
 
-    `key` names the chat to the engine's cache. `created` is the time that templates see. `system`
-    are the instructions. `left_out` is the last message that is no longer in the prompt. `format`
-    is the one of the next replies.
+    `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
+    is the last message that is no longer in the prompt.
     """
 
     path: tuple[Message, ...] = ()
@@ -103,7 +98,6 @@ class ChatPath:
 
     @property
     def first_in_prompt(self) -> int:
-        """The index of the first message in the prompt."""
         places = (at for at, message in enumerate(self.path) if message.id == self.left_out)
         return next(places, -1) + 1
 

@@ -1,4 +1,4 @@
-"""It asks for its own version when it is imported."""
+"""llguidance reads its own version when it is imported."""
 
 from PyInstaller.utils.hooks import copy_metadata
 

@@ -1,6 +1,6 @@
-"""What of torch goes along: what the engine imports, and its libraries without those of its tests.
+"""Includes the modules of torch that the engine imports, and its libraries without those of tests.
 
-Takes the place of the hook that comes with PyInstaller's hooks, which takes all there is.
+Replaces the hook of PyInstaller's hooks, which includes everything.
 """
 
 import sys

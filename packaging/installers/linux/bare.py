@@ -1,4 +1,4 @@
-"""A bare Debian in a folder, into which a trial installs a package; and the trial's checks."""
+"""A bare Debian in a folder, in which a trial installs the package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Failed(Exception):
 
 
 def until(look: Callable[[], Found], what: str) -> Found:
-    """What is found there once something is. Raises Failed after some minutes."""
+    """Wait until `look` returns something true, and return it. Raises Failed after some minutes."""
     end = time.monotonic() + PATIENCE_S
     while not (found := look()):
         if time.monotonic() > end:
@@ -75,7 +75,7 @@ class Bare:
         return any((self.path / folder / name).exists() for folder in ("usr/bin", "usr/local/bin"))
 
     def at(self, inside: Path) -> Path:
-        """Where a path of it lies for us."""
+        """The path outside of a path inside."""
         return self.path / inside.relative_to("/")
 
     def command(self, *words: str, user: int = 0, display: str = "") -> list[str]:
@@ -101,7 +101,7 @@ class Bare:
         check(done.returncode == 0, f"{' '.join(words)} succeeds: {done.stdout}{done.stderr}")
 
     def unpacked(self, archive: Path) -> str:
-        """What starts a portable archive that its person has unpacked."""
+        """Unpack a portable archive as the user; returns the program that starts it."""
         folder = self.at(HOME / "a folder")
         folder.mkdir()
         run("tar", "-xf", archive, "-C", folder)

@@ -87,7 +87,7 @@ def paired(
 
 
 def report(what: str, pairs: Sequence[tuple[float, float]]) -> None:
-    """The medians of both, and of what each pair's ratio is."""
+    """Print the medians of both, and of the ratios of pairs."""
     packed, plain = (median(each) for each in zip(*pairs, strict=True))
     ratios = sorted(there / here for there, here in pairs)
     print(

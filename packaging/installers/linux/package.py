@@ -109,7 +109,7 @@ def let_all_read(folder: Path) -> None:
 
 
 def package(usr: Path, version: str) -> None:
-    """The package: beside the tree only what it needs."""
+    """Pack the tree as a .deb."""
     root = usr.parent.parent / "package"
     (root / "DEBIAN").mkdir(parents=True)
     shutil.copytree(usr, root / "usr", symlinks=True, copy_function=os.link)
@@ -123,7 +123,6 @@ def package(usr: Path, version: str) -> None:
 
 
 def archive(tree: Path) -> None:
-    """The tree as an AppDir in one file."""
     (tree / "AppRun").symlink_to("usr/bin/waymark")
     share = tree / "usr" / "share"
     shutil.copy(share / "applications" / f"{APP_ID}.desktop", tree)
@@ -140,7 +139,7 @@ def archive(tree: Path) -> None:
 
 
 def depends(usr: Path) -> list[str]:
-    """What the libraries that come along ask the system for, as Debian names it."""
+    """The Debian packages that the included libraries need."""
     needed: set[str] = set()
     brought: set[str] = set()
     symbols: set[str] = set()
@@ -161,7 +160,6 @@ def depends(usr: Path) -> list[str]:
 
 
 def newest(symbols: set[str], prefix: str) -> str:
-    """The highest version of one library that is asked for."""
     found = [each.removeprefix(prefix) for each in symbols if each.startswith(prefix)]
     return max(found, key=lambda version: [int(part) for part in version.split(".")])
 

@@ -1,4 +1,4 @@
-"""The window on a screen that nobody sees, moved by pointer and keys alone."""
+"""The window on a virtual screen, controlled by pointer and keys alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class Screen:
         return {**os.environ, "DISPLAY": self.display}
 
     def window(self, name: str) -> int:
-        """The window of this name, once it can be seen."""
 
         def found() -> str:
             with contextlib.suppress(subprocess.CalledProcessError):
@@ -83,8 +82,6 @@ def screen(pictures: Path | None) -> Iterator[Screen]:
 
 
 class Session:
-    """The window in the bare system, from its start to its end, and the hand that moves it."""
-
     def __init__(self, bare: Bare, shown: Screen, program: str = "waymark") -> None:
         self._bare, self._shown = bare, shown
         command = bare.command(program, user=1000, display=shown.display)

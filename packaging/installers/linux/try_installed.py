@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def packages_missing() -> list[str]:
-    """The Debian packages of the programs that it needs and does not find."""
+    """The Debian packages of the required programs that are not installed."""
     return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
 
 
@@ -137,7 +137,7 @@ def trial(bare: Bare, archive: Path, shown: Screen) -> None:
 
 
 def reused_all_but_new(answer: dict[str, Any], earlier: dict[str, Any]) -> None:
-    """What an earlier question and its picture were is not read again."""
+    """Check that no token of an earlier question and its picture was read again."""
     check(answer["images_encoded"] == 0, f"no picture was looked at again: {answer}")
     check(answer["reused_tokens"] >= earlier["prompt_tokens"], f"what was read is reused: {answer}")
 

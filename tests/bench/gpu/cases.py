@@ -151,15 +151,15 @@ def attention(numbers: Numbers, dtype: torch.dtype, context: int) -> Case:
     """One token over the whole context: its keys and values are read."""
     shape = numbers.sizes.shape
     queries = numbers.normal(1, shape.heads, shape.head_dim, dtype=dtype)
-    slabs = numbers.apart(2, context, shape.kv_heads, shape.head_dim, dtype=dtype)
-    parts = [(each[0], each[1]) for each in slabs]
+    kv_buffers = numbers.apart(2, context, shape.kv_heads, shape.head_dim, dtype=dtype)
+    parts = [(each[0], each[1]) for each in kv_buffers]
     length = torch.full((1,), context, dtype=torch.int32, device=numbers.device)
     scale = shape.head_dim**-0.5
     return Case(
         name=f"attention, 1 row behind {context - 1:,}",
         run=lambda number: decode_attention(queries, *parts[number], length, scale),
-        copies=len(slabs),
-        least_bytes=slabs[0].nbytes + 2 * queries.nbytes,
+        copies=len(kv_buffers),
+        least_bytes=kv_buffers[0].nbytes + 2 * queries.nbytes,
         others={PLAIN: lambda number: fused.causal_attention(queries, *parts[number], scale)},
     )
 

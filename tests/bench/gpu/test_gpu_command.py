@@ -23,8 +23,7 @@ from tests.bench.gpu import fla, words
 from tests.bench.gpu.clock import CudaClock
 from tests.bench.gpu.machine import COPYING, installed
 from tests.bench.machine import READING
-from tests.bench.options import NAMES, parsed, place
-from tests.bench.page import PAGE, has_place, write_between
+from tests.bench.options import parsed
 from tests.bench.peer import Engine, Reading, Task, now
 from tests.bench.rounds import QUICK, Plan, Row, Step, interleaved
 from tests.bench.speed_tables import PEER, model_table
@@ -32,8 +31,9 @@ from tests.bench.test_speed import Scripted, lines_of
 from tests.bench.transformers_peer import called_packages
 
 
-@pytest.mark.parametrize("arguments", [["--device", "cuda"], ["--device", "tpu"], ["--shape", "3B"],
-                                       ["--write", "--shape", "9B"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments", [["--device", "cuda"], ["--device", "tpu"], ["--shape", "3B"]]
+)
 def test_what_cannot_be_measured_is_said_at_once(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,27 +43,7 @@ def test_what_cannot_be_measured_is_said_at_once(
     missing = what_is_missing()
     assert missing is not None
     expected = {"cuda": missing, "tpu": "invalid choice", "3B": "there is no shape 3B"}
-    assert expected.get(arguments[-1], "has no place for ops of 9B") in said
-
-
-def test_the_page_has_a_place_for_every_table() -> None:
-    options = parsed([])
-    assert (options.device, options.shape) == ("cpu", ["0.8B"])
-    assert [place(name, "0.8B", "cpu") for name in NAMES] == list(NAMES)
-    for shape in ("0.8B", "4B", "9B"):
-        assert all(has_place(PAGE, place(name, shape, "cuda")) for name in NAMES)
-
-
-def test_a_gpus_table_leaves_the_processors_alone(tmp_path: Path) -> None:
-    page = tmp_path / PAGE.name
-    old = PAGE.read_text(encoding="utf-8")
-    page.write_text(old, encoding="utf-8")
-    name = place("model", "9B", "cuda")
-    write_between(page, name, "a table")
-    before, after = old.split(f"<!-- {name}: written")[0], old.split(f"<!-- end of {name}")[1]
-    new = page.read_text(encoding="utf-8")
-    assert new.startswith(before) and new.endswith(after) and "a table" in new
-    assert "<!-- end of model at level amx -->" in before
+    assert expected[arguments[-1]] in said
 
 
 def test_limits_are_told_in_their_units() -> None:

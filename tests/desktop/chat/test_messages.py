@@ -24,7 +24,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.message_editor import ComposerText
 from desktop.chat.message_row import MessageRow
 from desktop.settings.setting_rows import WINDOW_ROWS
-from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, send, settle, user_rows

@@ -12,7 +12,7 @@ from core.api.chat import UserMessage
 from desktop.app import App
 from desktop.chat.drafts import Drafts
 from desktop.store.tables import drafts
-from desktop.widgets.elided_label import ElidedLabel
+from desktop.widgets.plain import ElidedLabel
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (

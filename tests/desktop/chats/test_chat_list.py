@@ -59,12 +59,6 @@ def current(app: App) -> str | None:
     return title
 
 
-def search(app: App, text: str) -> None:
-    field = find(app, QLineEdit, "chatSearch")
-    field.setFocus()
-    QTest.keyClicks(field, text)
-
-
 def shows(app: App, title: str) -> bool:
     """Whether the chat with this title is on screen."""
     return words(app, "chatTitle") == title and bool(app.parts.transcript.rows)
@@ -80,34 +74,21 @@ def open_chat(app: App, title: str) -> int:
     return chat
 
 
-async def test_chats_stand_under_the_day_of_their_last_use(open_app: OpenApp) -> None:
+async def test_chats_are_under_the_day_of_their_last_use_or_pinned(open_app: OpenApp) -> None:
     app = await with_chats(open_app)
-    assert rows(app) == [
-        *("Today", "Apples", "Yesterday", "Pears"),
-        *("Last 7 days", "Plums & quinces", "Nuts"),
-    ]
-
-
-async def test_a_pinned_chat_stands_on_top_until_it_is_unpinned(open_app: OpenApp) -> None:
-    app = await with_chats(open_app)
+    days = ["Today", "Apples", "Yesterday", "Pears", "Last 7 days", "Plums & quinces", "Nuts"]
+    assert rows(app) == days
     open_chat(app, "Nuts")
     await until(lambda: current(app) == "Nuts")
     app.window.actions_by_name["actionPin"].trigger()
     await until(lambda: rows(app)[:2] == ["Pinned", "Nuts"])
-    assert rows(app)[2:] == [
-        "Today",
-        "Apples",
-        "Yesterday",
-        "Pears",
-        "Last 7 days",
-        "Plums & quinces",
-    ]
+    assert rows(app)[2:] == days[:-1]
     assert current(app) == "Nuts"
     menu = find(app, QMenu, "chatMenu")
     menu.aboutToShow.emit()
     assert [each.text() for each in menu.actions()] == ["Unpin", "Rename", "Delete"]
     menu.actions()[0].trigger()
-    await until(lambda: rows(app)[0] == "Today" and rows(app)[-1] == "Nuts")
+    await until(lambda: rows(app) == days)
 
 
 async def test_keys_go_over_heads_and_stay_in_the_list(open_app: OpenApp) -> None:
@@ -116,6 +97,12 @@ async def test_keys_go_over_heads_and_stay_in_the_list(open_app: OpenApp) -> Non
     await until(lambda: current(app) == "Apples")
     app.window.activateWindow()
     view = find(app, QListView, "chatList")
+    # A head can't be selected.
+    place = view.visualRect(view.model().index(2, 0)).center()
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    await settle()
+    assert rows(app)[2] == "Yesterday" and current(app) == "Apples"
+    assert not view.selectionModel().isSelected(view.model().index(2, 0))
     view.setFocus()
     await until(view.hasFocus)
     for key, title in (
@@ -135,18 +122,6 @@ async def test_keys_go_over_heads_and_stay_in_the_list(open_app: OpenApp) -> Non
     await until(app.window.page.composer.text.hasFocus)
 
 
-async def test_a_head_can_not_be_selected(open_app: OpenApp) -> None:
-    app = await with_chats(open_app)
-    open_chat(app, "Apples")
-    await until(lambda: current(app) == "Apples")
-    view = find(app, QListView, "chatList")
-    place = view.visualRect(view.model().index(2, 0)).center()
-    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    await settle()
-    assert rows(app)[2] == "Yesterday" and current(app) == "Apples"
-    assert not view.selectionModel().isSelected(view.model().index(2, 0))
-
-
 async def test_a_search_leaves_the_titles_that_contain_it(open_app: OpenApp) -> None:
     app = await with_chats(open_app)
     open_chat(app, "Apples")
@@ -156,7 +131,7 @@ async def test_a_search_leaves_the_titles_that_contain_it(open_app: OpenApp) -> 
     field = find(app, QLineEdit, "chatSearch")
     await until(field.hasFocus)
     QTest.keyClicks(field, "P")
-    assert rows(app) == ["Today", "Apples", "Yesterday", "Pears", "Last 7 days", "Plums & quinces"]
+    assert "Pears" in rows(app) and "Nuts" not in rows(app)
     QTest.keyClicks(field, "L")
     assert rows(app) == ["Today", "Apples", "Last 7 days", "Plums & quinces"]
     assert current(app) == "Apples" and words(app, "chatSearchNone") == ""
@@ -173,13 +148,7 @@ async def test_a_search_leaves_the_titles_that_contain_it(open_app: OpenApp) -> 
     QTest.keyClick(field, Qt.Key.Key_Escape)
     assert len(rows(app)) == 7 and field.text() == "" and words(app, "chatSearchNone") == ""
     assert current(app) == "Apples"
-
-
-async def test_what_was_found_is_reached_by_keys(open_app: OpenApp) -> None:
-    app = await with_chats(open_app)
-    app.window.activateWindow()
     app.window.actions_by_name["actionSearchChats"].trigger()
-    field = find(app, QLineEdit, "chatSearch")
     await until(field.hasFocus)
     QTest.keyClicks(field, "quin")
     QTest.keyClick(field, Qt.Key.Key_Down)
@@ -265,6 +234,10 @@ async def delete(app: App, *titles: str) -> None:
         await until(partial(is_gone, app, title))
 
 
+def has_fewer_rows(app: App, than: int) -> bool:
+    return len(trash_rows(app)) < than
+
+
 def trash_rows(app: App) -> list[str]:
     model = find(app, QListView, "trashList").model()
     return [model.index(at, 0).data() for at in range(model.rowCount())]
@@ -294,6 +267,11 @@ async def test_each_deleted_chat_can_be_restored(open_app: OpenApp) -> None:
     press(app, "restoreChat")
     await until(find(app, QListView, "chatList").isVisible)
     assert len(app.parts.chat_list.chats) == 4 and not row.isVisible()
+    # Undo brings back the chat that it was shown for.
+    await delete(app, "Apples", "Nuts")
+    press(app, "toastAction")
+    await until(lambda: words(app, "chatTitle") == "Nuts")
+    assert trash_rows(app) == ["Apples"]
 
 
 async def test_a_chat_is_deleted_for_good_from_the_trash_alone(
@@ -305,26 +283,28 @@ async def test_a_chat_is_deleted_for_good_from_the_trash_alone(
     press(app, "openTrash")
     press(app, "deleteForGood")
     await settle()
-    assert len(trash_rows(app)) == 2 and "can't be undone" in words(app, "deleteTrashWords")
-    press(app, "deleteTrashYes")
-    await until(lambda: trash_rows(app) == ["Apples"])
-    await until(lambda: len(engine.forgotten) == 1)
-    press(app, "leaveTrash")
-    assert find(app, QListView, "chatList").isVisible()
-
-
-async def test_a_question_about_one_chat_is_not_taken_for_another(open_app: OpenApp) -> None:
-    app = await with_chats(open_app)
-    await delete(app, "Apples", "Nuts")
-    press(app, "openTrash")
-    press(app, "deleteForGood")
-    assert words(app, "deleteTrashWords").startswith("Delete this chat for good")
+    assert len(trash_rows(app)) == 2
+    assert words(app, "deleteTrashWords") == (
+        "Delete this chat for good, with its messages and pictures? This can't be undone."
+    )
+    # A question about one chat is not asked of another.
     view = find(app, QListView, "trashList")
     view.setCurrentIndex(view.model().index(1, 0))
     assert words(app, "deleteTrashWords") == ""
+    # Undo stays until the chat is gone that it would restore.
+    for at, undo in ((1, True), (0, False)):
+        view.setCurrentIndex(view.model().index(at, 0))
+        left = len(trash_rows(app))
+        press(app, "deleteForGood")
+        await settle()
+        press(app, "deleteTrashYes")
+        await until(partial(has_fewer_rows, app, left))
+        assert app.window.toast.isVisible() == undo
+    await until(lambda: len(engine.forgotten) == 2)
+    assert find(app, QListView, "chatList").isVisible()
 
 
-async def test_the_trash_is_emptied_after_a_second_word(
+async def test_the_trash_and_all_data_are_emptied_after_a_second_word(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await with_chats(open_app)
@@ -340,41 +320,15 @@ async def test_the_trash_is_emptied_after_a_second_word(
     await until(find(app, QListView, "chatList").isVisible)
     listed = await app.parts.database.run(chats.trashed)
     assert listed == [] and len(app.parts.chat_list.chats) == 2
-
-
-async def test_all_data_is_the_trash_too(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await with_chats(open_app)
-    await delete(app, "Apples")
+    await delete(app, "Pears")
     app.window.actions_by_name["actionDeleteAll"].trigger()
     said = words(app, "deleteAllWords")
-    assert said.startswith("Delete 3 chats and 1 deleted chat for good")
+    assert said.startswith("Delete 1 chat and 1 deleted chat for good, with all messages")
+    press(app, "deleteAllNo")
+    assert words(app, "deleteAllWords") == "" and len(app.parts.chat_list.chats) == 1
+    app.window.actions_by_name["actionDeleteAll"].trigger()
     press(app, "deleteAllYes")
     await until(lambda: words(app, "toastText") == "All data is deleted.")
     assert await app.parts.database.run(chats.trashed) == []
+    assert app.parts.chat_list.chats == [] and app.parts.transcript.rows == []
     assert not find(app, QPushButton, "openTrash").isVisible()
-
-
-async def test_undo_brings_back_the_chat_it_stands_beside(open_app: OpenApp) -> None:
-    app = await with_chats(open_app)
-    await delete(app, "Apples", "Nuts")
-    press(app, "toastAction")
-    await until(lambda: words(app, "chatTitle") == "Nuts")
-    assert trash_rows(app) == ["Apples"]
-
-
-def is_purged(app: App, title: str) -> bool:
-    return title not in trash_rows(app)
-
-
-async def test_undo_goes_with_the_chat_that_it_would_restore(open_app: OpenApp) -> None:
-    app = await with_chats(open_app)
-    await delete(app, "Apples", "Nuts")
-    press(app, "openTrash")
-    view = find(app, QListView, "trashList")
-    for chat, undo in (("Apples", True), ("Nuts", False)):
-        view.setCurrentIndex(view.model().index(trash_rows(app).index(chat), 0))
-        press(app, "deleteForGood")
-        await settle()
-        press(app, "deleteTrashYes")
-        await until(partial(is_purged, app, chat))
-        assert app.window.toast.isVisible() == undo

@@ -1,4 +1,4 @@
-"""What a user does with whole chats: fork, keep drafts, make room, delete everything."""
+"""What a restart keeps: drafts, and the open chat."""
 
 from __future__ import annotations
 
@@ -20,25 +20,7 @@ from tests.desktop.hands import (
     settle,
     thumbnails,
     type_in,
-    words,
 )
-
-
-async def test_all_data_is_deleted_only_after_a_second_word(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
-    app.window.actions_by_name["actionDeleteAll"].trigger()
-    assert words(app, "deleteAllWords").startswith("Delete 1 chat for good, with all messages")
-    press(app, "deleteAllNo")
-    assert words(app, "deleteAllWords") == ""
-    assert len(app.parts.chat_list.chats) == 1
-    app.window.actions_by_name["actionDeleteAll"].trigger()
-    press(app, "deleteAllYes")
-    await until(lambda: words(app, "toastText") == "All data is deleted.")
-    assert app.parts.chat_list.chats == [] and app.parts.transcript.rows == []
 
 
 async def test_what_was_typed_just_before_the_window_closed_is_kept(

@@ -8,15 +8,17 @@ import sqlite3
 import time
 from pathlib import Path
 
+import pytest
+
 from core.api.errors import ErrorInfo
-from desktop.chats.deletion import CLOCK_NAME
+from desktop.chats.deletion import CLOCK_NAME, confirmed_moment
 from desktop.engine.engine_status import Phase
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.folders import Folders
 from desktop.store.tables import chats
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
-from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.store.damage import root_of, zero_page
 
@@ -62,6 +64,16 @@ async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> 
     return parts
 
 
+async def kill(parts: WindowParts, folders: Folders) -> None:
+    """End as a killed window does, before chats long in the trash are deleted for good."""
+    await to_trash(parts, shown(parts))
+    await age(parts, 31)
+    confirm_the_clock(folders)
+    await parts.tasks.close()
+    await parts.engine.close()
+    parts.database.close()
+
+
 def shown(parts: WindowParts) -> int:
     chat = parts.chat.transcript.chat
     assert chat is not None
@@ -70,10 +82,6 @@ def shown(parts: WindowParts) -> int:
 
 def picture_files(folders: Folders) -> list[Path]:
     return [path for path in folders.pictures.glob("??/*") if path.is_file()]
-
-
-async def queue(parts: WindowParts) -> chats.ForgetRow | None:
-    return await parts.database.run(chats.next_to_forget)
 
 
 async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
@@ -92,24 +100,6 @@ async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
     (await ask(parts, engine, "Other")).finish("Yes")
     await ended(parts)
     assert engine.asked[2].command.chat not in ("", key)
-
-
-async def test_every_deleted_chat_can_be_restored(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    await until(lambda: parts.engine.status.phase is Phase.READY)
-    for name in ("one", "two", "three"):
-        parts.chat.open(None)
-        (await ask(parts, engine, name)).finish("Yes")
-        await ended(parts)
-    for chat in [each.id for each in parts.chat_list.chats]:
-        await to_trash(parts, chat)
-    assert [each.title for each in parts.chats.trash.chats] == ["one", "two", "three"]
-    for chat in [each.id for each in parts.chats.trash.chats]:
-        parts.chats.restore(chat, opened=False)
-    await until(lambda: len(parts.chat_list.chats) == 3)
-    assert parts.chats.trash.chats == [] and engine.forgets == []
 
 
 async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
@@ -143,17 +133,17 @@ async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     # The start has made an empty one already.
-    for backup in copies.backups(folders.database):
+    for backup in backups.backups(folders.database):
         os.utime(backup, (0, 0))
     await parts.database.back_up_daily()
-    before = copies.backups(folders.database)
+    before = backups.backups(folders.database)
     assert b"secret" in before[0].read_bytes()
     chat = shown(parts)
     await delete_for_good(parts, chat)
-    await until(lambda: engine.forgotten and copies.backups(folders.database))
+    await until(lambda: engine.forgotten and backups.backups(folders.database))
     await until(lambda: not before[0].exists())
     kept = [path for path in folders.data.rglob("*") if path.is_file()]
-    assert len(copies.backups(folders.database)) == 1
+    assert len(backups.backups(folders.database)) == 1
     assert not any(b"secret" in path.read_bytes() for path in kept)
 
 
@@ -180,88 +170,33 @@ async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
     await until(lambda: not left.exists())
 
 
-async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
-) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
-    chat = shown(parts)
-    (tmp_path / "other.png").write_bytes(png(20, 20))
-    parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
-    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
-    parts.chat.open(None)
-    await delete_for_good(parts, chat)
-    await until(lambda: engine.forgotten)
-    await until(lambda: picture_files(folders) == [])
-
-
-async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
+async def test_a_chat_deleted_for_good_is_gone_with_its_draft(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     chat, key = shown(parts), parts.chat.key
-    assert len(picture_files(folders)) == 1
+    (tmp_path / "other.png").write_bytes(png(20, 20))
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    parts.chat.open(None)
+    assert len(picture_files(folders)) == 2
+    told: list[int] = []
+    parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
+    # Deleting twice is deleting once.
+    parts.chats.delete(chat)
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
+    await until(lambda: picture_files(folders) == [])
     assert engine.forgotten == [(key, str(folders.contexts))]
     # What was to be read in idle time must not come after it was forgotten.
-    assert engine.unsettled == [0]
-    assert picture_files(folders) == []
+    assert engine.unsettled == [0] and told == [chat]
     files = [folders.database, Path(f"{folders.database}-wal")]
     left = b"".join(path.read_bytes() for path in files)
     assert b"secret" not in left and b"PNG" not in left
     parts.deletion.send_pending()
     await until(lambda: not parts.deletion._sending)
-    assert await queue(parts) is None and len(engine.forgotten) == 1
-
-
-async def test_a_picture_in_another_draft_stays(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
-) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
-    chat = shown(parts)
-    parts.chat.open(None)
-    parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
-    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
-    await delete_for_good(parts, chat)
-    await until(lambda: engine.forgotten)
-    assert len(picture_files(folders)) == 1
-
-
-async def test_a_chat_brought_back_is_not_forgotten(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders
-) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
-    chat = shown(parts)
-    parts.chats.delete(chat)
-    await until(lambda: not parts.chat_list.chats)
-    parts.chats.restore(chat)
-    await until(lambda: parts.chat_list.chats)
-    assert parts.chats.trash.chats == []
-    await parts.deletion.purge()
-    assert len(parts.chat_list.chats) == 1 and engine.forgets == []
-    assert len(picture_files(folders)) == 1
-
-
-async def test_a_chat_deleted_twice_is_deleted_once(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
-) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
-    chat = shown(parts)
-    told: list[int] = []
-    parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
-    parts.chats.delete(chat)
-    await delete_for_good(parts, chat)
-    await until(lambda: engine.forgotten)
-    assert told == [chat] and len(engine.forgotten) == 1
-
-
-async def test_a_chat_that_is_gone_is_not_waited_for(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
-) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
-    chat = shown(parts)
-    await delete_for_good(parts, chat)
-    await until(lambda: engine.forgotten)
+    assert await parts.database.run(chats.next_to_forget) is None
+    assert len(engine.forgotten) == 1
     # Undo that comes too late finds nothing; what is sent next begins a new chat.
     parts.chats.restore(chat)
     parts.chat.open(chat)
@@ -270,6 +205,25 @@ async def test_a_chat_that_is_gone_is_not_waited_for(
     parts.chat.send()
     await until(lambda: [row.text for row in parts.transcript.rows] == ["Hello again", ""])
     assert parts.transcript.chat != chat
+
+
+async def test_a_chat_brought_back_and_a_picture_in_another_draft_stay(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = shown(parts)
+    await to_trash(parts, chat)
+    parts.chats.restore(chat, opened=False)
+    await until(lambda: parts.chat_list.chats)
+    await parts.deletion.purge()
+    assert len(parts.chat_list.chats) == 1 and parts.chats.trash.chats == []
+    assert engine.forgets == [] and len(picture_files(folders)) == 1
+    parts.chat.open(None)
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    assert len(picture_files(folders)) == 1
 
 
 async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
@@ -294,20 +248,12 @@ async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
 
 
 async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders, qloop: Loop
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat, key = shown(parts), parts.chat.key
-    parts.chats.delete(chat)
-    await until(lambda: not parts.chat_list.chats)
-    await age(parts, 31)
-    confirm_the_clock(folders)
-    # As if the window had been killed before the trash was looked through.
-    engine.starts, engine.forgotten = False, []
-    await parts.tasks.close()
-    await parts.engine.close()
-    parts.database.close()
-    engine.starts, engine.model_to_load = True, None
+    key = parts.chat.key
+    await kill(parts, folders)
+    engine.model_to_load = None
     await open_parts()
     await until(lambda: engine.forgotten)
     assert engine.forgotten == [(key, str(folders.contexts))]
@@ -362,7 +308,7 @@ async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
 
 
 async def test_what_is_kept_stays_until_a_chat_is_deleted(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path, qloop: Loop
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     damaged = beside(folders, "damaged")
     stray = folders.pictures / "ab" / ("ab" * 32)
@@ -372,9 +318,7 @@ async def test_what_is_kept_stays_until_a_chat_is_deleted(
     await parts.deletion.purge()
     assert damaged.exists() and stray.exists() and len(picture_files(folders)) == 2
     aside = beside(folders, "aside")
-    chat = shown(parts)
-    parts.chats.delete(chat)
-    await until(lambda: not parts.chat_list.chats)
+    await to_trash(parts, shown(parts))
     await parts.deletion.purge()
     assert not damaged.exists() and picture_files(folders) == [stray]
     aside.unlink()
@@ -386,15 +330,7 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = shown(parts)
-    parts.chats.delete(chat)
-    await until(lambda: not parts.chat_list.chats)
-    await age(parts, 31)
-    confirm_the_clock(folders)
-    # As if the window had been killed, and the power cut had damaged the file.
-    await parts.tasks.close()
-    await parts.engine.close()
-    parts.database.close()
+    await kill(parts, folders)
     older = beside(folders, "copy")
     zero_page(folders.database, root_of(folders.database, "messages_of_chat"))
     parts = await open_parts()
@@ -425,3 +361,48 @@ async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
     files = [folders.database, Path(f"{folders.database}-wal")]
     assert b"secret" not in b"".join(path.read_bytes() for path in files)
     stuck.rmdir()
+
+
+# The trash's clock: a moment counts once a look a day later has confirmed it.
+
+DAY = 86_400.0
+YEAR = 365 * DAY
+NOW = 1_800_000_000.0
+
+
+def test_a_moment_counts_when_a_later_look_confirms_it(tmp_path: Path) -> None:
+    path = tmp_path / "clock"
+    assert confirmed_moment(path, NOW) is None
+    assert confirmed_moment(path, NOW + DAY - 1) is None
+    assert confirmed_moment(path, NOW + DAY) == NOW
+    assert confirmed_moment(path, NOW + DAY + 1) == NOW
+    assert confirmed_moment(path, NOW + 2 * DAY) == NOW + DAY
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_clock_that_jumps_ahead_and_is_put_right_counts_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "clock"
+    confirmed_moment(path, NOW)
+    for hour in range(20):
+        assert confirmed_moment(path, NOW + YEAR + hour * 3_600) == NOW
+    assert confirmed_moment(path, NOW + 2 * DAY) == NOW
+    assert confirmed_moment(path, NOW + 3 * DAY) == NOW + 2 * DAY
+
+
+def test_a_clock_that_was_ahead_for_days_is_no_longer_believed_when_it_is_right(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "clock"
+    for day in range(4):
+        confirmed_moment(path, NOW + YEAR + day * DAY)
+    assert confirmed_moment(path, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b'{"seen": "x", "confirmed": []}', b"[" * 9_999]
+)
+def test_a_file_that_says_nothing_begins_again(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "clock"
+    path.write_bytes(content)
+    assert confirmed_moment(path, NOW) is None
+    assert confirmed_moment(path, NOW + DAY) == NOW

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from desktop.app import App
 from desktop.store.tables import chats
-from desktop.widgets.link_dialog import LinkDialog
+from desktop.widgets.dialogs import LinkDialog
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words
@@ -54,25 +53,18 @@ def double_click(app: App, name: str) -> None:
         QTest.mouseClick(hit, LEFT, pos=hit.mapFrom(app.window, place))
 
 
-@pytest.mark.parametrize("trigger", ["deleteAllForGood", "deleteForGood"])
-async def test_a_double_click_deletes_nothing(
-    open_app: OpenApp, engine: FakeEngine, trigger: str
-) -> None:
+async def test_a_double_click_deletes_nothing(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await with_trash(open_app, engine, ("Apples", "Nuts"))
-    place = middle(app, trigger)
-    press(app, trigger)
-    assert under(app, place).objectName() == "deleteTrashNo"
-    press(app, "deleteTrashNo")
-    double_click(app, trigger)
-    await settle()
-    assert words(app, "deleteTrashWords") == ""
-    assert len(await app.parts.database.run(chats.trashed)) == 2
-
-
-async def test_the_answer_that_deletes_ignores_the_second_click(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await with_trash(open_app, engine, ("Apples",))
+    for trigger in ("deleteAllForGood", "deleteForGood"):
+        place = middle(app, trigger)
+        press(app, trigger)
+        assert under(app, place).objectName() == "deleteTrashNo"
+        press(app, "deleteTrashNo")
+        double_click(app, trigger)
+        await settle()
+        assert words(app, "deleteTrashWords") == ""
+        assert len(await app.parts.database.run(chats.trashed)) == 2
+    # Nor does the second click on the answer that deletes count.
     press(app, "deleteAllForGood")
     yes = find(app, QPushButton, "deleteTrashYes")
     QTest.mouseClick(yes, LEFT)
@@ -117,18 +109,18 @@ async def test_escape_keeps_all_data_and_stops_no_reply(
     assert len(app.parts.chat_list.chats) == 1
 
 
-@pytest.mark.parametrize("size", [(1280, 820), (620, 420), (320, 300)])
-async def test_a_question_is_seen_whole(open_app: OpenApp, size: tuple[int, int]) -> None:
+async def test_a_question_is_seen_whole_and_a_double_click_opens_no_link(
+    open_app: OpenApp,
+) -> None:
     app = await open_app()
     app.window.actions_by_name["actionDeleteAll"].trigger()
-    app.window.resize(*size)
-    await settle()
-    bar = find(app, QWidget, "deleteAllBar")
-    assert app.window.page.rect().contains(bar.geometry())
-
-
-async def test_a_double_click_on_a_link_opens_nothing(open_app: OpenApp) -> None:
-    app = await open_app()
+    for size in ((1280, 820), (620, 420), (320, 300)):
+        app.window.resize(*size)
+        await settle()
+        bar = find(app, QWidget, "deleteAllBar")
+        assert app.window.page.rect().contains(bar.geometry())
+    app.window.resize(1280, 820)
+    press(app, "deleteAllNo")
     app.window._open_link("https://example.org/")
     await until(lambda: app.window.findChild(LinkDialog))
     dialog = app.window.findChild(LinkDialog)

@@ -10,7 +10,7 @@ from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
-from desktop.context.context_view import Strip
+from desktop.context.strip import Strip
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.window.window_parts import WindowParts
@@ -202,7 +202,7 @@ async def test_trouble_with_the_disk_is_shown_and_said_once(
         await ended(parts)
         assert parts.context.view.disk_trouble == "No space left on device."
     (told,) = said
-    assert told.startswith("Contexts can't be kept on disk") and told.endswith("left on device.")
+    assert told.startswith("Contexts can't be saved on disk") and told.endswith("left on device.")
     # Of an older chat too, until a request says that it is well again.
     parts.chat.open(None)
     assert parts.context.view.disk_trouble

@@ -9,14 +9,12 @@ from pytestqt.qtbot import QtBot
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint, RequestStats
 from desktop import theme
-from desktop.context.byte_bars import ByteBars, PlaceBytes
-from desktop.context.byte_stores import stores
-from desktop.context.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
+from desktop.context.byte_bars import ByteBars, PlaceBytes, stores
+from desktop.context.context import ContextView
 from desktop.context.context_panel import ContextPanel
-from desktop.context.context_strip import ContextStrip
-from desktop.context.context_view import ContextView, Strip, prepared_strip
-from desktop.context.fill_bar import THINNEST, FillBar
-from desktop.context.fills import TICK_HALF_WIDTH, TICK_HEIGHT
+from desktop.context.context_strip import BAND_TOP, BAR_HEIGHT, ContextBar, ContextStrip
+from desktop.context.fills import THINNEST, TICK_HALF_WIDTH, TICK_HEIGHT, FillBar
+from desktop.context.strip import Strip, part_words, prepared_strip
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -117,39 +115,19 @@ def test_each_part_is_painted_where_it_lives_and_below_what_became_of_it(
     # Told apart by thickness too.
     assert colour(bar, places(bar)[0], BAND_TOP + 4) != table.reused
     assert colour(bar, places(bar)[1], BAND_TOP + 4) == table.evaluated
+    # Parts that a restart keeps are underlined.
+    foot = TICK_HEIGHT + BAR_HEIGHT - 2
+    assert colour(bar, places(bar)[2], foot) == table.checkpoint
+    assert colour(bar, places(bar)[1], foot) == table.memory
 
 
-def test_what_a_restart_keeps_is_underlined(strip: ContextStrip) -> None:
-    strip.show_strip(Strip.of_request(SIX))
-    bar, foot = strip.bar(), TICK_HEIGHT + BAR_HEIGHT - 2
-    assert colour(bar, places(bar)[2], foot) == theme.colours().checkpoint
-    assert colour(bar, places(bar)[1], foot) == theme.colours().memory
-
-
-def test_where_an_old_context_lives_is_not_claimed(strip: ContextStrip) -> None:
+def test_tiers_of_an_old_context_are_not_claimed(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(SIX, known=False))
     bar, grey = strip.bar(), theme.colours().border_strong
     assert [colour(bar, x) for x in places(bar)[:3]] == [grey] * 3
     assert strip.legend().startswith("Not loaded 300, Free 100, ")
-    assert "Not loaded: the next message fetches what was kept" in bar.words_at(places(bar)[0])
+    assert "Not loaded: the next message loads what is saved" in bar.words_at(places(bar)[0])
     assert filled(strip) == 0
-
-
-def test_after_idle_work_the_strip_shows_what_is_held(strip: ContextStrip) -> None:
-    held = ContextPart(start=0, end=350, kind="text", source="reused", on_disk=True)
-    event = Prepared(
-        request=1,
-        tokens=50,
-        encoded=0,
-        bytes=CacheBytes(),
-        prompt_tokens=350,
-        parts=(held,),
-        checkpoints=(HeldCheckpoint(token=350, position=350, bytes=1),),
-    )
-    strip.show_strip(prepared_strip(event, SIX, 400))
-    assert strip.legend() == (
-        "In use now 350, Free 50, 1 checkpoint, Kept on disk too, Reused 100, Read 100, Reply 100"
-    )
 
 
 # Asked with 40 tokens to read and 12 of header; answered with 6, which history shows as 10.
@@ -184,19 +162,18 @@ SETTLED = Prepared(
 )
 
 
-def test_what_became_of_a_part_is_said_only_of_the_same_tokens(strip: ContextStrip) -> None:
-    strip.show_strip(prepared_strip(SETTLED, ASKED, 400))
-    bar = strip.bar()
-    image, text, reply = (
-        bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in bar.strip_layout().boxes
-    )
-    assert image.endswith("Reused for the last reply, not read again.")
-    assert text.endswith("Of these, for the last reply: 40 reused, 40 read.")
+def test_the_words_of_a_part_are_about_the_same_tokens() -> None:
+    strip = prepared_strip(SETTLED, ASKED, 400)
+    image, text, reply = (part_words(part, strip) for part in strip.parts)
+    assert image.endswith("Reused for the last reply.")
+    assert text.endswith("For the last reply: 40 reused, 40 read.")
     # The reply was written with a header that history does not show.
     assert "last reply" not in reply
 
 
-def test_the_numbers_and_the_strip_agree_before_and_after_settling(panel: ContextPanel) -> None:
+def test_the_numbers_and_the_strip_agree_before_and_after_idle_work(panel: ContextPanel) -> None:
+    shown = panel.findChild(ContextStrip)
+    assert isinstance(shown, ContextStrip)
     for strip, tokens, held in (
         (Strip.of_request(ASKED), "118 of 400 tokens", "2 here, 2 in all chats"),
         (prepared_strip(SETTLED, ASKED, 400), "110 of 400 tokens", "3 here"),
@@ -204,9 +181,13 @@ def test_the_numbers_and_the_strip_agree_before_and_after_settling(panel: Contex
         panel.show_view(ContextView(ASKED, None, strip))
         assert values(panel)["contextTokens"] == tokens
         assert values(panel)["contextCheckpoints"] == held
-        shown = panel.findChild(ContextStrip)
-        assert isinstance(shown, ContextStrip)
         assert shown.legend().startswith(f"In use now {tokens.split()[0]}, ")
+    part = ContextPart(start=0, end=350, kind="text", source="reused", on_disk=True)
+    after = SETTLED.model_copy(update={"parts": (part,), "checkpoints": SETTLED.checkpoints[:1]})
+    panel.show_view(ContextView(SIX, None, prepared_strip(after, SIX, 400)))
+    assert shown.legend() == (
+        "In use now 350, Free 50, 1 checkpoint, Also on disk, Reused 100, Read 100, Reply 100"
+    )
 
 
 def test_an_image_is_hatched(strip: ContextStrip) -> None:
@@ -259,14 +240,13 @@ def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None
     at = [bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in boxes]
     assert at[1] == (
         "Image: 999 tokens (22 to 1,020)\n"
-        "In memory, ready to be reused; a restart keeps it.\n"
-        "Reused for the last reply, not read again."
+        "In memory, ready to be reused; kept after a restart.\n"
+        "Reused for the last reply."
     )
     assert at[3] == (
-        "Text: 56 tokens (1,204 to 1,259)\nIn use now; a restart would lose it.\n"
-        "Read for the last reply."
+        "Text: 56 tokens (1,204 to 1,259)\nIn use now; lost at a restart.\nRead for the last reply."
     )
-    assert at[2].splitlines()[1].startswith("On disk, to be fetched when it is needed;")
+    assert at[2].splitlines()[1].startswith("On disk, loaded when needed;")
     assert at[4].endswith("The last reply itself.")
     assert bar.words_at(bar.width() - 6) == "Room for 2,526 more tokens"
     where = QPoint(20, 15)
@@ -275,28 +255,20 @@ def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None
     QToolTip.hideText()
 
 
-def test_the_room_says_when_it_is_not_to_scale(strip: ContextStrip) -> None:
-    strip.show_strip(Strip.of_request(samples.first_words()))
-    words = strip.bar().words_at(strip.bar().width() - 6)
-    assert words == "Room for 262,114 more tokens (not to scale)"
-
-
-def test_the_strip_is_described_in_words(strip: ContextStrip) -> None:
+def test_the_strip_in_words(strip: ContextStrip) -> None:
     assert strip.accessibleDescription() == "The context is empty."
     strip.show_strip(Strip.of_request(samples.second_turn()))
     assert strip.accessibleDescription() == (
         "The context holds 1,570 tokens of 4,096: "
         "in use now 388, in memory 999, on disk 183, free 2,526, 1 image, 3 checkpoints, "
-        "kept on disk too. The last reply: reused 1,204, read 56, reply 310."
+        "also on disk. The last reply: reused 1,204, read 56, reply 310."
     )
-
-
-def test_the_legend_names_only_what_is_there(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.first_words()))
     assert strip.legend() == "In use now 30, Free 262,114, Read 26, Reply 4"
+    words = strip.bar().words_at(strip.bar().width() - 6)
+    assert words == "Room for 262,114 more tokens (not to scale)"
     strip.show_strip(Strip())
-    assert strip.legend() == ""
-    assert strip.isHidden()
+    assert strip.legend() == "" and strip.isHidden()
 
 
 def test_how_full_the_context_is_is_drawn_true_to_scale(strip: ContextStrip) -> None:
@@ -327,6 +299,10 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
     assert label(panel, "contextHero").text() == "95 % reused"
     assert not label(panel, "contextMiss").isVisible()
     assert panel.findChild(ContextStrip, "contextStrip") is not None
+    # Every number is explained.
+    tips = [label(panel, name).toolTip() for name in VALUES]
+    assert all(tip.endswith(".") for tip in tips)
+    assert len(set(tips)) == len(VALUES)
 
 
 def test_the_panel_says_what_drafts_saved(panel: ContextPanel) -> None:
@@ -352,75 +328,80 @@ def test_values_stand_below_one_another_in_text_of_any_size(
     theme.set_text_size(100)
 
 
-def test_a_first_message_is_said_to_be_one(panel: ContextPanel) -> None:
-    panel.show_view(samples.view(samples.first_words()))
-    assert label(panel, "contextHero").text() == "First message: 26 tokens read"
-    assert not label(panel, "contextSummary").isVisible()
-    # Of what there was none, nothing is said.
-    assert seen(panel) == {
-        "contextTokens": "30 of 262,144 tokens",
-        "contextReused": "0",
-        "contextEvaluated": "26",
-        "contextFirstToken": "0.06 s",
-    }
+PART = ContextPart(start=0, end=70, kind="image", source="reused")
+HELD = Strip(parts=(PART,), context_length=100)
+LATER = samples.first_words().model_copy(update={"message_starts": (0, 10, 20)})
+UNSPLICED = samples.model_info().model_copy(
+    update={"spliced_replies": False, "history_note": "Replies are read again as text."}
+)
+FIRST = {
+    "contextTokens": "30 of 262,144 tokens",
+    "contextReused": "0",
+    "contextEvaluated": "26",
+    "contextFirstToken": "0.06 s",
+}
 
 
-def test_a_later_message_that_reuses_nothing_is_no_first_one(panel: ContextPanel) -> None:
-    later = samples.first_words().model_copy(update={"message_starts": (0, 10, 20)})
-    panel.show_view(samples.view(later))
-    assert label(panel, "contextHero").text() == "0 % reused"
+@pytest.mark.parametrize(
+    ("view", "hero", "summary", "shown"),
+    [
+        (samples.view(samples.first_words()), "First message: 26 tokens read", "", FIRST),
+        (samples.view(LATER), "0 % reused", "0 of 26 prompt tokens were reused.", FIRST),
+        (samples.view(None), "Nothing read yet", "32,768 tokens fit.", {}),
+        (
+            ContextView(model=samples.model_info(), foreign=True),
+            "Not read by this model",
+            "Another model, or other model settings, wrote the last reply.",
+            {},
+        ),
+        (ContextView(strip=HELD), "Draft read", "70 tokens of your draft are already read.", None),
+        (
+            ContextView(strip=HELD, begun=True),
+            "Ready to continue",
+            "The context holds 70 tokens of this chat.",
+            None,
+        ),
+    ],
+)
+def test_the_heading(
+    panel: ContextPanel, view: ContextView, hero: str, summary: str, shown: dict[str, str] | None
+) -> None:
+    panel.show_view(samples.view(samples.long_chat()))
+    panel.show_view(view)
+    assert label(panel, "contextHero").text() == hero
+    assert summary in label(panel, "contextSummary").text()
+    assert label(panel, "contextSummary").isVisible() == bool(summary)
+    assert shown is None or seen(panel) == shown
+    assert not label(panel, "contextMiss").isVisible()
 
 
 def test_fewer_tokens_than_the_request_took_are_explained(panel: ContextPanel) -> None:
     panel.show_view(ContextView(ASKED, None, Strip.of_request(ASKED)))
     assert not label(panel, "contextDifference").isVisible()
     for reasoned, why in (
-        (True, "leave its reasoning out"),
-        (False, "have its reply in a shorter form"),
+        (True, "leave out this reply's reasoning"),
+        (False, "show this reply in a shorter form"),
     ):
         strip = prepared_strip(SETTLED, ASKED, 400)
         panel.show_view(ContextView(ASKED, None, strip, reasoned=reasoned))
-        said = (
-            "The last request and its reply took 118 tokens; the context keeps 110 of them, for "
-            f"later turns {why}."
-        )
+        said = f"Later turns {why}: 110 of 118 tokens stay in the context."
         assert label(panel, "contextDifference").text() == said
         assert label(panel, "contextDifference").isVisible()
 
 
-def test_a_context_that_is_not_loaded_is_said_to_be_so(panel: ContextPanel) -> None:
+def test_warnings_and_misses(panel: ContextPanel) -> None:
     panel.show_view(ContextView(SIX, None, Strip.of_request(SIX, known=False)))
     assert values(panel)["contextTokens"] == "Not loaded"
     assert "contextCheckpoints" not in seen(panel)
-
-
-def test_a_chat_that_another_model_read_shows_none_of_its_numbers(panel: ContextPanel) -> None:
-    panel.show_view(samples.view(samples.second_turn()))
-    panel.show_view(ContextView(model=samples.model_info(), foreign=True))
-    assert seen(panel) == {}
-    assert label(panel, "contextHero").text() == "Not read by this model"
-    assert "another model" in label(panel, "contextSummary").text()
-
-
-def test_every_number_is_explained(panel: ContextPanel) -> None:
-    tips = [label(panel, name).toolTip() for name in VALUES]
-    assert all(tip.endswith(".") for tip in tips)
-    assert len(set(tips)) == len(VALUES)
-
-
-def test_the_panel_says_why_something_was_read_again(panel: ContextPanel) -> None:
     panel.show_view(samples.view(samples.long_chat()))
     miss = label(panel, "contextMiss")
     assert miss.isVisible()
     assert miss.text().startswith("Read again from message 37 on (token 11,061)")
-
-
-def test_without_a_request_nothing_is_claimed(panel: ContextPanel) -> None:
-    panel.show_view(samples.view(samples.long_chat()))
+    panel.show_view(ContextView(model=UNSPLICED))
+    note = label(panel, "contextNote")
+    assert note.text() == "Replies are read again as text." and note.isVisible()
     panel.show_view(samples.view(None))
-    assert seen(panel) == {}
-    assert "32,768 tokens fit." in label(panel, "contextSummary").text()
-    assert not label(panel, "contextMiss").isVisible()
+    assert not note.isVisible()
 
 
 def test_reading_is_shown_live(panel: ContextPanel) -> None:
@@ -439,26 +420,18 @@ def test_reading_is_shown_live(panel: ContextPanel) -> None:
     assert not progress.isVisible()
 
 
-def test_a_model_whose_replies_cannot_be_reused_is_named(panel: ContextPanel) -> None:
-    model = samples.model_info().model_copy(
-        update={"spliced_replies": False, "history_note": "Replies are read again as text."}
-    )
-    panel.show_view(ContextView(model=model))
-    assert label(panel, "contextNote").text() == "Replies are read again as text."
-    assert label(panel, "contextNote").isVisible()
-    panel.show_view(samples.view(None))
-    assert not label(panel, "contextNote").isVisible()
-
-
 def test_bytes_are_shown_by_class_against_their_budgets(panel: ContextPanel) -> None:
+    bars = panel.findChild(ByteBars, "byteBars")
+    assert isinstance(bars, ByteBars) and bars.isHidden()
     panel.show_view(samples.view(samples.second_turn()))
+    assert bars.isVisible()
     assert label(panel, "bytesHostWords").text() == "2.1 GB of 6.3 GB"
     assert label(panel, "bytesDiskWords").text() == "1.5 GB of 21.0 GB"
     host = panel.findChild(PlaceBytes, "bytesHost")
     assert isinstance(host, PlaceBytes)
     assert host.accessibleDescription() == (
-        "Memory: 2.1 GB of 6.3 GB: context in use now 94.4 MB, contexts kept 127.9 MB, "
-        "checkpoints 1.9 GB, pictures, encoded 8.4 MB."
+        "Memory: 2.1 GB of 6.3 GB: context in use now 94.4 MB, other contexts 127.9 MB, "
+        "checkpoints 1.9 GB, encoded pictures 8.4 MB."
     )
     device = panel.findChild(PlaceBytes, "bytesDevice")
     assert isinstance(device, PlaceBytes) and device.isHidden()
@@ -481,25 +454,3 @@ def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
     held = CacheBytes(kv=600, slab=500, embeddings=1, host_budget=1000)
     place.show_store(stores(held)["host"])
     assert bar.widths() == [("slab", 100.0), ("memory", 20.0), ("image", 2.0)]
-
-
-def test_bytes_that_are_not_known_are_not_shown(panel: ContextPanel) -> None:
-    bars = panel.findChild(ByteBars, "byteBars")
-    assert isinstance(bars, ByteBars) and bars.isHidden()
-    panel.show_view(samples.view(samples.second_turn()))
-    assert bars.isVisible()
-
-
-def test_a_draft_read_ahead_is_told_before_the_first_message(panel: ContextPanel) -> None:
-    part = ContextPart(start=0, end=70, kind="image", source="reused")
-    panel.show_view(ContextView(strip=Strip(parts=(part,), context_length=100)))
-    assert label(panel, "contextHero").text() == "Read ahead"
-    assert "70 tokens of your draft are read already." in label(panel, "contextSummary").text()
-
-
-def test_no_draft_is_named_where_a_chat_has_messages_without_numbers(panel: ContextPanel) -> None:
-    part = ContextPart(start=0, end=70, kind="text", source="reused")
-    strip = Strip(parts=(part,), context_length=100)
-    panel.show_view(ContextView(strip=strip, begun=True))
-    assert label(panel, "contextHero").text() == "Ready to go on"
-    assert label(panel, "contextSummary").text() == "The context holds 70 tokens of this chat."

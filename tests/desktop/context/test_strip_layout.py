@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.stats import ContextPart
-from desktop.context.strip_layout import THINNEST, lay_out
+from desktop.context.strip import THINNEST, lay_out
 
 pytestmark = pytest.mark.usefixtures("dressed")
 

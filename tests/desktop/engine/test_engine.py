@@ -21,7 +21,7 @@ async def test_an_engine_that_is_starting_is_not_started_again(
     engine.tell(state)
     said.clear()
     parts.engine.restart()
-    assert said == ["The engine is being started already."]
+    assert said == ["The engine is already starting."]
     assert len(engine.loads) == 1
     engine.tell(EngineState.READY)
 

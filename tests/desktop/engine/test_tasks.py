@@ -7,7 +7,7 @@ import gc
 
 from core.api.errors import ErrorInfo, MissingFileError
 from desktop.engine.tasks import Tasks
-from desktop.garbage import GarbageCollector
+from desktop.event_loop import GarbageCollector
 from tests.desktop.conftest import Loop, until
 
 

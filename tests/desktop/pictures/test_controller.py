@@ -11,12 +11,12 @@ import pytest
 from core.api.chat import ImagePart
 from core.api.errors import EngineDiedError
 from core.api.events import ImageDescribed
-from desktop.engine import slow_files
+from desktop.engine import tasks
 from desktop.engine.engine_status import Phase
 from desktop.pictures import picture_files, pictures
+from desktop.pictures.picture_files import not_added
 from desktop.store.folders import Folders
 from desktop.window.window_parts import WindowParts
-from desktop.words.pictures import not_taken
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
@@ -27,14 +27,14 @@ async def shown_pictures(parts: WindowParts, count: int) -> None:
 
 
 def looking(parts: WindowParts) -> bool:
-    return any(task.get_name() == "Looking at pictures again" for task in parts.tasks._running)
+    return any(task.get_name() == "Checking pictures again" for task in parts.tasks._running)
 
 
 async def ready(open_parts: OpenParts) -> tuple[WindowParts, list[str]]:
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
     refused: list[str] = []
-    parts.pictures.refused.connect(lambda _draft, what: refused.append(not_taken(what)))
+    parts.pictures.refused.connect(lambda _draft, what: refused.append(not_added(what)))
     return parts, refused
 
 
@@ -76,7 +76,7 @@ async def test_what_is_no_picture_is_refused_in_words(
         "notes.txt is not a picture",
         "folder is a folder",
         "empty.png is empty",
-        "gone.png is not readable",
+        "gone.png can't be read",
     ):
         assert expected in words
 
@@ -89,7 +89,7 @@ async def test_a_pipe_is_refused_without_being_opened(
     os.mkfifo(tmp_path / "pipe.png")
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "pipe.png"])
     await until(lambda: refused)
-    assert refused == ["Not taken: pipe.png is not a file."]
+    assert refused == ["Not added: pipe.png is not a file."]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -99,10 +99,10 @@ async def test_a_pipe_put_in_a_files_place_is_refused(
     """After the file was looked at, and before it is read."""
     parts, refused = await ready(open_parts)
     os.mkfifo(tmp_path / "a.png")
-    monkeypatch.setattr(pictures, "why_no_picture", lambda _path: "")
+    monkeypatch.setattr(pictures, "why_no_picture", lambda _path: None)
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "a.png"])
     await until(lambda: refused)
-    assert refused == ["a.png was not taken: It is a pipe, a device or a socket, not a file."]
+    assert refused == ["a.png was not added: It is a pipe, a device or a socket, not a file."]
     assert parts.chat.draft.pictures == []
 
 
@@ -112,14 +112,14 @@ async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
     """As on a file server that is gone."""
     parts, refused = await ready(open_parts)
     gone, hangs = written(tmp_path, "gone.png", png()), threading.Event()
-    monkeypatch.setattr(slow_files, "READ_PATIENCE_S", 0.2)
+    monkeypatch.setattr(tasks, "FILE_LIMIT_S", 0.2)
     read = picture_files.read_picture_file
     monkeypatch.setattr(
         pictures, "read_picture_file", lambda path: (path == gone and hangs.wait()) or read(path)
     )
     parts.pictures.add_files(parts.chat.draft, [gone, written(tmp_path, "good.png", png())])
     await until(lambda: refused and parts.chat.draft.complete)
-    assert refused[0].startswith("gone.png was not taken: Its disk or server gave no answer")
+    assert refused[0].startswith("gone.png was not added: The disk or server did not answer")
     assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
     hangs.set()
 
@@ -131,7 +131,7 @@ async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path:
     parts.pictures.add_files(parts.chat.draft, [*bad, *good])
     await until(lambda: len(parts.chat.draft.pictures) == 40 and parts.chat.draft.complete)
     assert [each.name for each in parts.chat.draft.pictures] == [path.name for path in good]
-    assert refused == ["Not taken: 0.txt, 1.txt, 2.txt and 7 more are not pictures."]
+    assert refused == ["Not added: 0.txt, 1.txt, 2.txt and 7 more are not pictures."]
 
 
 async def test_a_damaged_picture_is_refused_by_the_engine(
@@ -140,18 +140,18 @@ async def test_a_damaged_picture_is_refused_by_the_engine(
     parts, refused = await ready(open_parts)
     parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", b"\x89PNG broken")])
     await until(lambda: refused)
-    assert refused == ["a.png was not taken: It is damaged."]
+    assert refused == ["a.png was not added: It is damaged."]
     assert parts.chat.draft.pictures == []
 
 
 async def test_a_huge_file_is_not_read(
     open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picture_files, "LARGEST_FILE_BYTES", 10)
+    monkeypatch.setattr(picture_files, "MAX_PICTURE_BYTES", 10)
     parts, refused = await ready(open_parts)
     parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
     await until(lambda: refused)
-    assert refused == ["Not taken: a.png is larger than 10 B."]
+    assert refused == ["Not added: a.png is larger than 10 B."]
 
 
 async def test_sending_waits_for_a_picture_and_is_called_off_if_it_is_refused(
@@ -247,7 +247,7 @@ async def test_a_picture_that_is_missing_is_named_as_the_user_knows_it(
     file.unlink()
     parts.settings.load()
     await until(lambda: refused)
-    assert refused == ["Not taken: star.png is not there any more, or is no file."]
+    assert refused == ["Not added: star.png is not there any more, or is no file."]
     assert parts.chat.draft.pictures == []
 
 

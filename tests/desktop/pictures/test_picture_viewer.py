@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from core.api.events import ImageRendered
-from desktop.pictures.picture_canvas import PictureCanvas
-from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer
+from desktop.pictures.picture_viewer import MOST_PIXELS, PictureCanvas, PictureViewer
 from desktop.store.tables.records import Picture
 from tests.desktop.widgets import samples
 

@@ -80,11 +80,11 @@ async def give(app: App, paths: list[Path]) -> None:
 async def test_a_second_refusal_adds_to_the_first(open_app: OpenApp, tmp_path: Path) -> None:
     app = await open_app()
     drop(app, files([written(tmp_path, "a.txt", b"words")]))
-    await until(lambda: words(app, "composerNotice") == "Not taken: a.txt is not a picture.")
+    await until(lambda: words(app, "composerNotice") == "Not added: a.txt is not a picture.")
     drop(app, files([written(tmp_path, "b.png", b"\x89PNG broken"), tmp_path / "gone.png"]))
-    await until(lambda: "b.png was not taken" in words(app, "composerNotice"))
+    await until(lambda: "b.png was not added" in words(app, "composerNotice"))
     said = words(app, "composerNotice")
-    assert "a.txt is not a picture" in said and "gone.png is not readable" in said
+    assert "a.txt is not a picture" in said and "gone.png can't be read" in said
     drop(app, files([written(tmp_path, f"{at}.txt", b"words") for at in range(14)]))
     await until(lambda: "a.txt, 0.txt, 1.txt and 12 more" in words(app, "composerNotice"))
     # Another chat's composer has nothing to do with it.
@@ -119,7 +119,7 @@ async def test_no_notice_names_a_digest(
     file.unlink()
     app.parts.settings.load()
     await until(lambda: words(app, "composerNotice"))
-    assert words(app, "composerNotice").startswith("Not taken: star.png is not there")
+    assert words(app, "composerNotice").startswith("Not added: star.png is not there")
     assert file.name not in words(app, "composerNotice")
 
 
@@ -179,13 +179,16 @@ async def test_editing_takes_pasted_pictures_and_those_chosen(
 
 
 async def test_an_edit_that_is_cancelled_changes_nothing(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    open_app: OpenApp, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     app = await with_picture(open_app, engine, tmp_path)
     for leave in ("editCancel", "Esc"):
         press(app, "editMessage")
         assert len(editor(app).strip.thumbnails()) == 1
         await give(app, [written(tmp_path, "moon.png", png(30, 30))])
+        # Its pictures are no garbage until it ends.
+        await app.parts.deletion.purge_old()
+        assert len(list(folders.pictures.glob("??/*"))) == 2
         editor(app).text.setPlainText("other words")
         if leave == "Esc":
             QTest.keyClick(editor(app).text, Qt.Key.Key_Escape)
@@ -196,17 +199,6 @@ async def test_an_edit_that_is_cancelled_changes_nothing(
     assert row._strip.isVisible() and len(row._strip.thumbnails()) == 1
     assert row.row.text == "What is it?" and len(engine.asked) == 1
     assert app.parts.chat.draft.empty and thumbnails(app) == []
-
-
-async def test_pictures_of_an_edit_are_no_garbage_until_it_ends(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders, tmp_path: Path
-) -> None:
-    app = await with_picture(open_app, engine, tmp_path)
-    press(app, "editMessage")
-    await give(app, [written(tmp_path, "moon.png", png(30, 30))])
-    await app.parts.deletion.purge_old()
-    assert len(list(folders.pictures.glob("??/*"))) == 2
-    press(app, "editCancel")
     await app.parts.deletion.purge_old()
     assert len(list(folders.pictures.glob("??/*"))) == 1
 
@@ -245,25 +237,24 @@ async def test_a_message_is_not_sent_while_a_picture_is_looked_at(
     press(app, "editCancel")
 
 
-@pytest.mark.parametrize("where", ["page", "editor"])
 async def test_a_drop_is_answered_with_copy_when_move_is_proposed(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, where: str
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await with_picture(open_app, engine, tmp_path)
     press(app, "editMessage")
-    target = app.window.page if where == "page" else editor(app)
-    data = files([written(tmp_path, "b.png", png())])
-    kinds = Qt.DropAction
-    both, left = kinds.CopyAction | kinds.MoveAction, Qt.MouseButton.LeftButton
-    shift = Qt.KeyboardModifier.ShiftModifier
-    entered = QDragEnterEvent(QPoint(5, 5), both, data, left, shift)
-    dropped = QDropEvent(QPointF(5, 5), both, data, left, shift)
-    for event in (entered, dropped):
-        event.setDropAction(kinds.MoveAction)
-    target.dragEnterEvent(entered)
-    target.dropEvent(dropped)
-    answers = [(each.isAccepted(), each.dropAction()) for each in (entered, dropped)]
-    assert answers == [(True, kinds.CopyAction)] * 2
+    for target in (app.window.page, editor(app)):
+        data = files([written(tmp_path, "b.png", png())])
+        kinds = Qt.DropAction
+        both, left = kinds.CopyAction | kinds.MoveAction, Qt.MouseButton.LeftButton
+        shift = Qt.KeyboardModifier.ShiftModifier
+        entered = QDragEnterEvent(QPoint(5, 5), both, data, left, shift)
+        dropped = QDropEvent(QPointF(5, 5), both, data, left, shift)
+        for event in (entered, dropped):
+            event.setDropAction(kinds.MoveAction)
+        target.dragEnterEvent(entered)
+        target.dropEvent(dropped)
+        answers = [(each.isAccepted(), each.dropAction()) for each in (entered, dropped)]
+        assert answers == [(True, kinds.CopyAction)] * 2
     await until(lambda: app.parts.chat.draft.complete)
 
 
@@ -281,11 +272,26 @@ async def viewed(app: App, tmp_path: Path, engine: FakeEngine) -> PictureViewer:
     return viewer
 
 
-async def test_the_large_picture_turns_to_the_others_of_the_chat(
+def copied_png() -> bytes:
+    held: QMimeData | None = QGuiApplication.clipboard().mimeData()
+    return bytes(held.data("image/png").data()) if held is not None else b""
+
+
+async def test_the_large_picture_is_saved_turned_and_copied(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await open_app()
     viewer = await viewed(app, tmp_path, engine)
+    for target in (tmp_path / "saved.png", tmp_path / "not there" / "saved.png"):
+        press(app, "pictureSave")
+        await until(lambda: app.window.findChild(QFileDialog, "saveDialog"))
+        dialog = find(app, QFileDialog, "saveDialog")
+        assert Path(dialog.selectedFiles()[0]).name == "one.png"
+        find(app, QLineEdit, "fileNameEdit").setText(str(target))
+        dialog.done(QDialog.DialogCode.Accepted)
+        await until(lambda: app.window.findChild(QFileDialog, "saveDialog") is None)
+    assert (tmp_path / "saved.png").read_bytes() == (tmp_path / "one.png").read_bytes()
+    await until(lambda: words(app, "toastText").startswith("The picture was not saved."))
     before = find(app, QAbstractButton, "pictureBefore")
     after = find(app, QAbstractButton, "pictureNext")
     said = find(app, QLabel, "picturePlace")
@@ -302,45 +308,14 @@ async def test_the_large_picture_turns_to_the_others_of_the_chat(
     await until(lambda: viewer.pixels() == QSize(60, 30))
     await settle()
     assert viewer.picture.name == "two.png" and viewer.pixels() == QSize(60, 30)
-    viewer.close()
-
-
-def copied_png() -> bytes:
-    held: QMimeData | None = QGuiApplication.clipboard().mimeData()
-    return bytes(held.data("image/png").data()) if held is not None else b""
-
-
-async def test_the_large_picture_is_copied(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    viewer = await viewed(app, tmp_path, engine)
     press(app, "pictureCopy")
     await until(copied_png)
     copied = QImage.fromData(copied_png())
-    assert copied.size() == QSize(40, 40) and copied.pixelColor(5, 5) == QColor("red")
+    assert copied.size() == QSize(60, 30) and copied.pixelColor(5, 5) == QColor("red")
     viewer.close()
     app.leave()
     await app.gone.wait()
     assert copied_png() == b""
-
-
-async def test_the_large_picture_is_saved_as_it_was_added(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    viewer = await viewed(app, tmp_path, engine)
-    for target in (tmp_path / "saved.png", tmp_path / "not there" / "saved.png"):
-        press(app, "pictureSave")
-        await until(lambda: app.window.findChild(QFileDialog, "saveDialog"))
-        dialog = find(app, QFileDialog, "saveDialog")
-        assert Path(dialog.selectedFiles()[0]).name == "one.png"
-        find(app, QLineEdit, "fileNameEdit").setText(str(target))
-        dialog.done(QDialog.DialogCode.Accepted)
-        await until(lambda: app.window.findChild(QFileDialog, "saveDialog") is None)
-    assert (tmp_path / "saved.png").read_bytes() == (tmp_path / "one.png").read_bytes()
-    await until(lambda: words(app, "toastText").startswith("The picture was not saved."))
-    viewer.close()
 
 
 @pytest.mark.parametrize(

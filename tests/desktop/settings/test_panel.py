@@ -1,4 +1,4 @@
-"""The cache's settings in the window: what they cost, what is refused, what reaches the engine."""
+"""The settings in the window: costs, refusals, and what reaches the engine and the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox, SizeBox, Switch
-from desktop.settings.setting_rows import DISK_ROW, HOST_ROW
+from desktop.settings.setting_rows import HOST_ROW
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -89,53 +89,38 @@ async def test_count_and_interval_reach_the_next_request(
     assert '"count": 5' in folders.settings_file.read_text()
     asked.finish("x")
     await ended(app)
-
-
-async def test_the_interval_moves_in_steps_of_the_grid(open_app: OpenApp) -> None:
-    app = await opened(open_app)
     box = find(app, NumberBox, "settingCacheInterval")
     assert (box.least, box.most, box.singleStep()) == (512, 32_768, 512)
-    box.stepDown()
-    assert app.parts.settings.settings.cache.interval == 1536
-    box.stepBy(-99)
-    assert app.parts.settings.settings.cache.interval == 512
-    box.stepBy(99)
-    assert app.parts.settings.settings.cache.interval == 32_768
+    for steps, interval in ((1, 1536), (-99, 512), (99, 32_768)):
+        box.stepBy(steps)
+        assert app.parts.settings.settings.cache.interval == interval
     assert trouble(app) == []
-
-
-async def test_every_load_names_the_folder_that_outlives_a_restart(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
-) -> None:
-    app = await opened(open_app)
-    assert engine.loads[0].cache_folder == str(folders.contexts)
-    assert folders.contexts.stat().st_mode & 0o777 == 0o700
+    # Every load names the folder that outlives a restart; the file doesn't.
     assert not app.parts.settings.needs_load
     app.parts.settings.load()
     await until(lambda: len(engine.loads) == 2)
-    assert engine.loads[1].cache_folder == str(folders.contexts)
-    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    assert {load.cache_folder for load in engine.loads} == {str(folders.contexts)}
+    assert folders.contexts.stat().st_mode & 0o777 == 0o700
     assert str(folders.contexts) not in folders.settings_file.read_text()
 
 
-async def test_automatic_names_what_the_engine_chose(open_app: OpenApp) -> None:
+async def test_a_budget_is_automatic_a_size_or_nothing(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
     app = await opened(open_app)
     host = find(app, QComboBox, "settingCacheHostBytes")
     assert host.currentText() == "Automatic: 2.0 GB"
     assert find(app, QComboBox, "settingCacheDiskBytes").currentText() == "Automatic: 10.0 GB"
     assert not find(app, SizeBox, "sizeCacheHostBytes").isVisible()
     assert "Room for a full context of 4,096 tokens" in words(app, "costCacheHostBytes")
-
-
-async def test_a_size_of_ones_own_acts_on_the_next_request(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
-) -> None:
-    app = await opened(open_app)
+    assert host.count() == 2
     choose(app, "settingCacheHostBytes", 1)
     box = find(app, SizeBox, "sizeCacheHostBytes")
     assert box.isVisible() and box.lineEdit().text() == "2 GB"
     type_size(app, "sizeCacheHostBytes", "700 MB")
     choose(app, "settingCacheDiskBytes", 2)
+    shown = find(app, QComboBox, "settingCacheDiskBytes").currentText()
+    assert shown == "Save nothing on disk"
     assert "after a restart, chats are read again" in words(app, "costCacheDiskBytes")
     asked = await send(app, engine, "Hello")
     assert asked.command.cache.host_bytes == 700_000_000
@@ -152,28 +137,37 @@ async def test_a_size_of_ones_own_acts_on_the_next_request(
     assert not box.isVisible()
 
 
-async def test_a_budget_that_is_too_small_is_refused_with_numbers(open_app: OpenApp) -> None:
+async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp) -> None:
     app = await opened(open_app)
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "4 MB")
     (said,) = trouble(app)
     assert said.startswith("4 MB of memory is too small: a context of 4,096 tokens alone takes 4.2")
-    assert said.endswith("The budget stays as it was.")
+    assert said.endswith("The budget was not changed.")
     # What was typed is not changed behind the user's back, and it is not sent either.
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "4 MB"
     assert app.parts.settings.settings.cache.host_bytes == 2 * GB
     type_size(app, "sizeCacheHostBytes", "5 MB")
     assert trouble(app) == []
     assert app.parts.settings.settings.cache.host_bytes == 5_000_000
-
-
-async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "plenty")
     assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
-    assert app.parts.settings.settings.cache.host_bytes == 2 * GB
-    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
+    assert app.parts.settings.settings.cache.host_bytes == 5_000_000
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "5 MB"
+    for name, place in (
+        ("CacheHostBytes", "memory"),
+        ("CacheDiskBytes", "disk"),
+        ("ModelWeightsBytes", "disk"),
+    ):
+        choose(app, f"setting{name}", 1)
+        before = app.parts.settings.settings
+        type_size(app, f"size{name}", "900 TB")
+        (said,) = trouble(app)
+        assert said.startswith("900 TB is more than this computer has: ")
+        assert said.endswith(f" of {place}. The budget was not changed.")
+        assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
+        assert app.parts.settings.settings == before
+        choose(app, f"setting{name}", 0)
 
 
 @pytest.fixture
@@ -194,14 +188,14 @@ async def test_a_decimal_comma_is_no_thousands_separator(open_app: OpenApp) -> N
     ):
         type_number(app, name, typed)
         assert trouble(app) == [
-            f"'{typed}' is not clear: numbers are written like 1,234.5 here. It stays as it was."
+            f"'{typed}' is unclear: write numbers like 1,234.5. The setting was not changed."
         ]
         type_number(app, name, "1")
         assert trouble(app) == []
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "1,5 GB")
     (said,) = trouble(app)
-    assert said.startswith("'1,5 GB' is not clear")
+    assert said.startswith("'1,5 GB' is unclear")
     settings = app.parts.settings.settings
     assert settings.cache.host_bytes == 2 * GB
     assert (settings.sampling.temperature, settings.sampling.seed) == (1, 1)
@@ -224,34 +218,25 @@ async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) ->
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "1,5 GB"
     type_number(app, "settingSamplingTemperature", "0.9")
     (said,) = trouble(app)
-    assert said.startswith("'0.9' is not clear: numbers are written like 1.234,5 here.")
+    assert said.startswith("'0.9' is unclear: write numbers like 1.234,5.")
 
 
-async def test_a_budget_too_small_for_another_model_says_so(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
+async def test_budgets_follow_the_model(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await opened(open_app)
+    device = find(app, QComboBox, "settingCacheDeviceBytes")
+    assert not device.isVisible()
     app.parts.settings.set_value(HOST_ROW, 5_000_000)
     assert trouble(app) == []
-    engine.model_to_load = model_info(smallest_host_budget=6_000_000)
+    engine.model_to_load = model_info(
+        smallest_host_budget=6_000_000, device="cuda", device_budget=3 * GB
+    )
     app.parts.settings.load()
     await until(lambda: app.parts.engine.model is engine.model_to_load)
     (said,) = trouble(app)
     assert "5 MB of memory is too small" in said and "takes 6.0 MB" in said
     assert app.parts.settings.settings.cache.host_bytes == 5_000_000
-
-
-@pytest.mark.parametrize(("device", "shown"), [("cpu", False), ("cuda", True)])
-async def test_graphics_memory_is_offered_only_where_there_is_some(
-    open_app: OpenApp, engine: FakeEngine, device: str, shown: bool
-) -> None:
-    engine.model_to_load = model_info(device=device, device_budget=3 * GB)
-    app = await opened(open_app)
-    box = find(app, QComboBox, "settingCacheDeviceBytes")
-    assert box.isVisible() == shown
-    if shown:
-        assert box.currentText() == "Automatic: 3.0 GB"
-        assert "of context." in words(app, "costCacheDeviceBytes")
+    assert device.isVisible() and device.currentText() == "Automatic: 3.0 GB"
+    assert "of context." in words(app, "costCacheDeviceBytes")
 
 
 async def test_the_engines_refusal_stands_beside_the_budgets_and_in_the_reply(
@@ -268,35 +253,34 @@ async def test_the_engines_refusal_stands_beside_the_budgets_and_in_the_reply(
     assert words(app, "budgetTrouble") == ""
 
 
-async def test_the_disk_alone_may_be_empty(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    assert find(app, QComboBox, "settingCacheDiskBytes").count() == 3
-    assert find(app, QComboBox, "settingCacheHostBytes").count() == 2
-    assert app.parts.settings.set_value(DISK_ROW, 0) == ""
-    shown = find(app, QComboBox, "settingCacheDiskBytes").currentText()
-    assert shown == "Keep nothing on disk"
-
-
 def kept(size: int) -> LoadFacts:
     return LoadFacts(
         seconds=2.1, packing_s=1.3, from_disk=True, kept_bytes=size, kept_budget=5 * GB
     )
 
 
-async def test_quantised_weights_are_seen_and_deleted(
+async def test_quantised_weights_are_seen_deleted_and_limited(
     open_app: OpenApp, engine: FakeEngine, folders: Folders
 ) -> None:
     engine.model_to_load = model_info(load=kept(1_200_000_000))
     app = await opened(open_app)
     assert "Loaded in 2.1 s, 1.3 s of it packing; quantised" in words(app, "modelWords")
-    assert words(app, "costModelWeightsBytes") == "1.2 GB kept now, of all models."
+    assert words(app, "costModelWeightsBytes") == "1.2 GB saved, for all models."
     button = find(app, QPushButton, "deleteKeptWeights")
     button.click()
     await until(lambda: engine.deleted_matrices)
     assert engine.deleted_matrices == [str(folders.contexts)]
-    await until(lambda: words(app, "costModelWeightsBytes") == "Nothing is kept now.")
+    await until(lambda: words(app, "costModelWeightsBytes") == "No quantised weights are saved.")
     assert not button.isEnabled()
     assert "Loaded in" in words(app, "modelWords")
+    way = find(app, QComboBox, "settingModelWeightsBytes")
+    assert way.currentText() == "Automatic: 5.0 GB"
+    choose(app, "settingModelWeightsBytes", 2)
+    assert way.currentText() == "Save nothing on disk"
+    assert words(app, "modelWords") == "Press Load to apply these settings."
+    press(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    assert [load.weights_bytes for load in engine.loads] == [None, 0]
 
 
 async def test_an_automatic_precision_says_why_and_a_wished_one_nothing(
@@ -309,27 +293,11 @@ async def test_an_automatic_precision_says_why_and_a_wished_one_nothing(
     assert f" {why}: it needs 2.0 GB and 20.0 GB were free." in words(app, "modelWords")
     engine.model_to_load = model_info(precision="bfloat16")
     choose(app, "settingModelPrecision", 2)
-    assert words(app, "modelWords") == "Press Load to work with these settings."
+    assert words(app, "modelWords") == "Press Load to apply these settings."
     press(app, "loadModel")
     await until(lambda: len(engine.loads) == 2)
     await until(lambda: "bfloat16" in words(app, "modelWords"))
     assert "Automatic" not in words(app, "modelWords")
-
-
-async def test_the_budget_of_quantised_weights_takes_effect_with_load(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    engine.model_to_load = model_info(load=kept(0))
-    app = await opened(open_app)
-    way = find(app, QComboBox, "settingModelWeightsBytes")
-    assert way.currentText() == "Automatic: 5.0 GB"
-    choose(app, "settingModelWeightsBytes", 2)
-    assert way.currentText() == "Keep nothing on disk"
-    assert words(app, "modelWords") == "Press Load to work with these settings."
-    find(app, QPushButton, "loadModel").click()
-    await until(lambda: len(engine.loads) == 2)
-    assert [load.weights_bytes for load in engine.loads] == [None, 0]
-    assert not find(app, QPushButton, "deleteKeptWeights").isEnabled()
 
 
 OUT_OF_RANGE = (
@@ -342,12 +310,14 @@ OUT_OF_RANGE = (
 )
 
 
-async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(open_app: OpenApp) -> None:
+async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     app = await opened(open_app)
     for name, text, said in OUT_OF_RANGE:
         before = app.parts.settings.settings
         type_number(app, f"setting{name}", text)
-        assert trouble(app) == [f"{said} It stays as it was."]
+        assert trouble(app) == [f"{said} The setting was not changed."]
         field = find(app, QWidget, f"setting{name}")
         line = field.lineEdit() if isinstance(field, QSpinBox) else field
         assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
@@ -356,31 +326,24 @@ async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(open_app: OpenA
         good = {"CacheCount": "32", "CacheInterval": "2048", "ModelContextLength": "16"}
         type_number(app, f"setting{name}", good.get(name, "1"))
         assert trouble(app) == []
-
-
-async def test_a_budget_beyond_the_machine_is_refused_with_numbers(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    for name, place in (
-        ("CacheHostBytes", "memory"),
-        ("CacheDiskBytes", "disk"),
-        ("ModelWeightsBytes", "disk"),
-    ):
-        choose(app, f"setting{name}", 1)
-        before = app.parts.settings.settings
-        type_size(app, f"size{name}", "900 TB")
-        (said,) = trouble(app)
-        assert said.startswith("900 TB is more than this computer has: ")
-        assert said.endswith(f" of {place}. The budget stays as it was.")
-        assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
-        assert app.parts.settings.settings == before
-        choose(app, f"setting{name}", 0)
+    # The loaded model's limit; that of another folder is not known yet.
+    type_number(app, "settingModelContextLength", "9000")
+    assert trouble(app) == [
+        "9,000 is more than this model can hold: its context has at most 8,192 tokens. The "
+        "setting was not changed."
+    ]
+    type_number(app, "settingModelContextLength", "8192")
+    assert trouble(app) == [] and app.parts.settings.settings.model.context_length == 8192
+    app.parts.settings.set_model_path(str(tmp_path))
+    type_number(app, "settingModelContextLength", "9000")
+    assert trouble(app) == [] and app.parts.settings.settings.model.context_length == 9000
 
 
 def recent(app: App) -> list[str]:
     return list(app.parts.settings.settings.recent_models)
 
 
-async def test_a_folder_that_failed_leaves_the_recent_ones(
+async def test_a_folder_that_failed_leaves_the_recent_ones_unless_memory_alone_was_short(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await opened(open_app)
@@ -392,29 +355,22 @@ async def test_a_folder_that_failed_leaves_the_recent_ones(
     good, engine.model_to_load = engine.model_to_load, None
     app.parts.settings.load()
     await until(lambda: trouble(app))
+    assert "config.json is missing" in words(app, "modelWords")
     assert recent(app) == ["/models/good"]
     # The model that has stayed is what is set; the other is back in the list once it loads.
     assert app.parts.settings.settings.model.path == "/models/good"
     app.parts.settings.set_model_path("/models/broken")
+    assert "config.json" not in words(app, "modelWords")
     engine.model_to_load = good
     app.parts.settings.load()
-    await until(lambda: trouble(app) == [])
+    await until(lambda: app.parts.settings.kept_path == "/models/broken")
     assert recent(app) == ["/models/broken", "/models/good"]
-
-
-async def test_a_folder_that_lacked_memory_alone_stays_in_the_list(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app)
     app.parts.settings.set_model_path("/models/large")
     engine.model_to_load, engine.load_error = None, NotEnoughMemoryError("9 GB are needed.")
     app.parts.settings.load()
     await until(lambda: trouble(app))
-    assert recent(app) == ["/models/large"]
-
-
-async def test_a_long_name_of_a_folder_says_where_it_goes_on(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+    assert recent(app)[0] == "/models/large"
+    # A long name is elided.
     name = "a model whose folder has a very long name"
     app.parts.settings.set_model_path(f"/models/{name}")
     box = find(app, QComboBox, "modelFolder")
@@ -468,6 +424,7 @@ async def test_a_part_folds_and_stays_folded(open_app: OpenApp) -> None:
 
 async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
     app = await opened(open_app)
+    app.window.activateWindow()
     press(app, "partWriting")
     search = find(app, QLineEdit, "settingsSearch")
     QTest.keyClicks(search, "Penalty")
@@ -482,12 +439,30 @@ async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
     search.setText("graphics card memory")
     # On a processor there is none to set.
     assert shown_settings(app) == set()
-    assert words(app, "settingsNotFound") == "No setting has these words."
+    assert words(app, "settingsNotFound") == "No setting matches."
+    for searched, found in (
+        ("GPU", "settingModelDevice"),
+        ("speculative", "settingDraftMode"),
+        ("font", "settingWindowTextSize"),
+        ("system prompt", "openInstructions"),
+        ("kv cache", "settingCacheDiskBytes"),
+        ("dark mode", "settingWindowTheme"),
+        # What takes effect with Load is found with Load.
+        ("context length", "settingModelContextLength"),
+        ("context length", "loadModel"),
+    ):
+        search.setText(searched)
+        assert find(app, QWidget, found).isVisible()
+        assert words(app, "settingsNotFound") == ""
+        assert not find(app, QWidget, "settingSamplingTopK").isVisible()
     QTest.keyClick(search, Qt.Key.Key_Escape)
     assert search.text() == ""
     assert "settingCacheCount" in shown_settings(app)
     assert "settingSamplingSeed" not in shown_settings(app)
     assert words(app, "settingsNotFound") == ""
+    press(app, "partWriting")
+    press(app, "openInstructions")
+    await until(app.window.page.instructions.text.hasFocus)
 
 
 def values(app: App) -> tuple[int, bool, float | None]:
@@ -501,7 +476,10 @@ async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp
     settings.set_model_path("/models/mine")
     find(app, QSpinBox, "settingCacheCount").setValue(5)
     type_number(app, "settingSamplingTopP", "0.5")
-    find(app, Switch, "settingAheadSettle").click()
+    switch = find(app, Switch, "settingAheadSettle")
+    assert switch.isChecked() and switch.accessibleName()
+    QTest.keyClick(switch, Qt.Key.Key_Space)
+    switch.grab()
     changed = settings.settings
     assert values(app) == (5, False, 0.5)
     press(app, "restoreMemory")
@@ -514,79 +492,3 @@ async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp
     assert settings.settings.model.path == "/models/mine"
     press(app, "toastAction")
     assert settings.settings == changed
-
-
-async def test_what_is_on_or_off_is_a_switch(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    switch = find(app, Switch, "settingAheadReadAhead")
-    assert switch.isChecked() and switch.accessibleName()
-    QTest.keyClick(switch, Qt.Key.Key_Space)
-    assert not app.parts.settings.settings.ahead.read_ahead
-    switch.grab()
-
-
-async def test_the_trouble_of_one_folder_is_not_said_of_another(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    app.window.side_panel.show_page(1)
-    await until(lambda: app.parts.engine.model)
-    app.parts.settings.set_model_path("/no/model")
-    engine.model_to_load = None
-    press(app, "loadModel")
-    said = find(app, QLabel, "modelWords")
-    await until(lambda: "config.json is missing" in said.text())
-    app.parts.settings.set_model_path("")
-    assert "config.json" not in said.text()
-
-
-async def test_a_context_longer_than_the_models_is_refused_in_words(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await opened(open_app)
-    type_number(app, "settingModelContextLength", "9000")
-    assert trouble(app) == [
-        "9,000 is more than this model can hold: its context has at most 8,192 tokens. It stays as "
-        "it was."
-    ]
-    assert context_length(app) is None
-    type_number(app, "settingModelContextLength", "8192")
-    assert trouble(app) == [] and context_length(app) == 8192
-    # Of a folder that is not loaded nobody knows yet how much its model holds.
-    app.parts.settings.set_model_path(str(tmp_path))
-    type_number(app, "settingModelContextLength", "9000")
-    assert trouble(app) == [] and context_length(app) == 9000
-
-
-def context_length(app: App) -> int | None:
-    return app.parts.settings.settings.model.context_length
-
-
-async def test_a_setting_is_found_by_the_words_that_others_use(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    for searched, found in (
-        ("GPU", "settingModelDevice"),
-        ("speculative", "settingDraftMode"),
-        ("font", "settingWindowTextSize"),
-        ("system prompt", "openInstructions"),
-        ("kv cache", "settingCacheDiskBytes"),
-        ("dark mode", "settingWindowTheme"),
-    ):
-        find(app, QLineEdit, "settingsSearch").setText(searched)
-        assert find(app, QWidget, found).isVisible()
-        assert words(app, "settingsNotFound") == ""
-        assert not find(app, QWidget, "settingSamplingTopK").isVisible()
-
-
-async def test_what_takes_effect_with_load_is_found_with_load(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    find(app, QLineEdit, "settingsSearch").setText("context length")
-    assert find(app, QWidget, "settingModelContextLength").isVisible()
-    assert find(app, QWidget, "loadModel").isVisible()
-
-
-async def test_the_settings_lead_to_the_instructions(open_app: OpenApp) -> None:
-    app = await opened(open_app)
-    app.window.activateWindow()
-    press(app, "openInstructions")
-    await until(app.window.page.instructions.text.hasFocus)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.api.model_info import LoadFacts, ModelInfo
+from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from desktop.settings.budgets import setting_cost
 from desktop.settings.setting_rows import (
@@ -49,13 +49,8 @@ def test_every_setting_of_the_engine_is_offered() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_every_row_says_what_it_is(row: SettingRow) -> None:
-    assert row.title
-    assert row.description.endswith(".")
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_every_choice_is_allowed(row: SettingRow) -> None:
+def test_every_row_says_what_it_is_and_every_choice_is_allowed(row: SettingRow) -> None:
+    assert row.title and row.description.endswith(".")
     for _, value in row.choices:
         assert row.value_in(row.changed(AppSettings(), value)) == value
 
@@ -87,13 +82,10 @@ def test_changing_one_setting_leaves_the_others() -> None:
     assert THINKING_ROW.changed(settings, None) == AppSettings(cache=CacheSettings(count=4))
 
 
-def test_an_interval_is_rounded_up_to_the_grid() -> None:
-    row = BY_KEY["cache.interval"]
-    assert [row.changed(AppSettings(), value).cache.interval for value in (513, 1024, 32_700)] == [
-        1024,
-        1024,
-        32_768,
-    ]
+@pytest.mark.parametrize(("given", "rounded"), [(513, 1024), (1024, 1024), (32_700, 32_768)])
+def test_an_interval_is_rounded_up_to_the_grid(given: int, rounded: int) -> None:
+    changed = BY_KEY["cache.interval"].changed(AppSettings(), given)
+    assert changed.cache.interval == rounded
 
 
 def test_what_the_window_sends_is_restored_when_that_is_faster() -> None:
@@ -118,20 +110,20 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
         ("count", {"host_bytes": 8_200_000}, PLENTY, "The memory budget has room for 4 of them."),
         ("interval", {"interval": 513}, PLENTY, "At most 1,535 tokens are read again inside"),
         ("interval", {"interval": 2048}, PLENTY, "At most 2,559 tokens are read again inside"),
-        ("interval", {"count": 0}, PLENTY, "Without effect"),
+        ("interval", {"count": 0}, PLENTY, "No effect"),
         ("interval", {}, model_info(checkpoint_bytes=0), "needs no checkpoints"),
         (
             "host_bytes",
             {"host_bytes": 8_096_000},
             PLENTY,
-            "Room for a full context of 4,096 tokens (4.0 MB), and also for 4,000 tokens kept "
-            "or 3 checkpoints.",
+            "Room for a full context of 4,096 tokens (4.0 MB), and also for 4,000 tokens of saved "
+            "context or 3 checkpoints.",
         ),
         (
             "host_bytes",
             {"host_bytes": 8_096_000, "count": 2},
             PLENTY,
-            "and also for all 2 checkpoints and 1,952 tokens kept.",
+            "and also for all 2 checkpoints and 1,952 tokens of saved context.",
         ),
         ("host_bytes", {"host_bytes": 4_000_000}, PLENTY, "(4.0 MB) only."),
         ("host_bytes", {"host_bytes": 3_999_999}, PLENTY, "is too small: a context of 4,096 token"),
@@ -139,7 +131,7 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
             "host_bytes",
             {"host_bytes": 10_240},
             model_info(smallest_host_budget=0),
-            "Room for 10 tokens kept or 0 check",
+            "Room for 10 tokens of saved context or 0 check",
         ),
         ("device_bytes", {"device_bytes": 2048}, model_info(), "Room for 2 tokens of context."),
         ("disk_bytes", {"disk_bytes": 0}, PLENTY, "after a restart, chats are read again"),
@@ -147,7 +139,7 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
             "disk_bytes",
             {},
             PLENTY,
-            "Room for 9,765,625 tokens kept, or 9,536 checkpoints on disk, of all",
+            "Room for 9,765,625 tokens of saved context, or 9,536 checkpoints on disk, for all",
         ),
     ],
 )
@@ -155,16 +147,5 @@ def test_what_a_setting_costs(
     key: str, cache: dict[str, object], model: ModelInfo | None, words: str
 ) -> None:
     settings = CacheSettings.model_validate(cache)
+    assert setting_cost("model.device", settings, model) == ""
     assert words in setting_cost(f"cache.{key}", settings, model)
-
-
-@pytest.mark.parametrize(
-    ("kept", "words"), [(0, "Nothing is kept now."), (1_200_000_000, "1.2 GB kept now, of all")]
-)
-def test_what_quantised_weights_take(kept: int, words: str) -> None:
-    model = model_info(load=LoadFacts(kept_bytes=kept))
-    assert words in setting_cost("model.weights_bytes", CacheSettings(), model)
-
-
-def test_settings_of_the_model_have_no_cost_of_the_cache() -> None:
-    assert setting_cost("model.device", CacheSettings(), PLENTY) == ""

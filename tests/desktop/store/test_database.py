@@ -10,7 +10,7 @@ import pytest
 
 from desktop.store.database import Database, open_database
 from desktop.store.tables import chats
-from desktop.store.tables.faults import (
+from desktop.store.tables.errors import (
     ForeignDatabaseError,
     MigrationError,
     NewerDatabaseError,
@@ -26,33 +26,25 @@ def new(tmp_path: Path) -> Path:
     return tmp_path / "chats.db"
 
 
-def test_a_new_file_is_private_and_has_every_table(new: Path) -> None:
-    connection = open_database(new)
-    assert new.stat().st_mode & 0o777 == 0o600
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    assert {"chats", "messages", "replies", "pictures", "message_pictures"} <= tables
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    ("pragma", "value"),
-    [
-        ("journal_mode", "wal"),
-        ("user_version", len(MIGRATIONS)),
-        ("foreign_keys", 1),
-        ("secure_delete", 1),
-        ("synchronous", 2),
-    ],
-)
-def test_pragmas(new: Path, pragma: str, value: object) -> None:
-    connection = open_database(new)
-    assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)
-    connection.close()
+def test_a_new_file_is_private_and_has_every_table_and_pragma(new: Path) -> None:
+    with closing(open_database(new)) as connection:
+        assert new.stat().st_mode & 0o777 == 0o600
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        assert {"chats", "messages", "replies", "pictures", "message_pictures"} <= tables
+        pragmas = {
+            "journal_mode": "wal",
+            "user_version": len(MIGRATIONS),
+            "foreign_keys": 1,
+            "secure_delete": 1,
+            "synchronous": 2,
+        }
+        for pragma, value in pragmas.items():
+            assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,), pragma
 
 
 def test_a_folder_in_its_place_is_an_error_in_words(new: Path) -> None:
     new.mkdir()
-    with pytest.raises(StoreError, match="is no file") as refusal:
+    with pytest.raises(StoreError, match="is not a file") as refusal:
         Database(new)
     assert refusal.value.blames_file
 
@@ -77,17 +69,16 @@ async def test_calls_keep_their_order(new: Path, qloop: Loop) -> None:
     database.close()
 
 
-def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "chats.db"
-    with closing(sqlite3.connect(path)) as other:
+def test_another_programs_database_is_refused_and_left_alone(new: Path) -> None:
+    with closing(sqlite3.connect(new)) as other:
         other.execute("CREATE TABLE bookmarks (id INTEGER PRIMARY KEY, a, b TEXT, c TEXT, d TEXT)")
         other.execute("INSERT INTO bookmarks VALUES (1, 1, 'a', 'b', 'c')")
         other.commit()
-    before = path.read_bytes()
+    before = new.read_bytes()
     with pytest.raises(ForeignDatabaseError) as refusal:
-        Database(path)
+        Database(new)
     assert refusal.value.blames_file
-    assert path.read_bytes() == before and damaged_files(path) == []
+    assert new.read_bytes() == before and damaged_files(new) == []
 
 
 def test_H7_a_newer_file_is_refused_before_it_is_checked(path: Path) -> None:

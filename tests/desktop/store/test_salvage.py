@@ -10,13 +10,14 @@ import time
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from desktop.store import copies
+from desktop.store import backups
 from desktop.store.database import Database, open_database
 from desktop.store.tables import chats, drafts, fields, pictures, turns
-from desktop.store.tables.faults import SalvageError
+from desktop.store.tables.errors import SalvageError
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
@@ -43,7 +44,7 @@ INDEX = "messages_of_chat"
 
 def back_up(path: Path) -> None:
     with closing(open_database(path)) as connection:
-        copies.make(connection, path)
+        backups.make(connection, path)
 
 
 def readable(path: Path) -> set[str]:
@@ -77,7 +78,7 @@ def test_H7_a_damaged_page_costs_its_rows_and_nothing_that_a_backup_has(
     for page in range(1, whole.stat().st_size // PAGE + 1, step):
         path = tmp_path / str(page) / "chats.db"
         path.parent.mkdir()
-        for file in [whole, *copies.backups(whole)]:
+        for file in [whole, *backups.backups(whole)]:
             shutil.copy2(file, path.with_name(file.name))
         zero_page(path, page)
         before, there = path.read_bytes(), readable(path)
@@ -213,20 +214,31 @@ def test_H7_every_message_can_be_reached_whatever_is_lost_beside_it(
             assert [each.is_reply for each in one.path] == [False, True] * TURNS
 
 
-def test_H7_a_chat_whose_row_is_lost_gets_a_name_and_its_messages(path: Path, qloop: Loop) -> None:
-    lose(path, "DELETE FROM chats WHERE title LIKE '%title 2'")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM chats WHERE title LIKE '%title 2'",
+        "UPDATE messages SET chat = -1 WHERE chat = 2",
+        "UPDATE messages SET chat = 9223372036854775807 WHERE chat = 2",
+    ],
+)
+def test_H7_messages_without_a_chat_get_one(path: Path, qloop: Loop, change: str) -> None:
+    lose(path, change)
     with opened(path) as database:
         found = paths_of(database, qloop)
         (title,) = [each for each in found if each.startswith("Recovered: zanzibar question 2.1")]
         assert texts_of(found[title]) == shown(2) and len(found[title].key) == 32
 
 
-@pytest.mark.parametrize("chat", ["-1", "9223372036854775807"])
-def test_H7_messages_of_no_chat_get_one(path: Path, qloop: Loop, chat: str) -> None:
-    lose(path, f"UPDATE messages SET chat = {chat} WHERE chat = 2")
+def test_H7_another_first_message_stays_an_alternative(path: Path, qloop: Loop) -> None:
+    with closing(open_database(path)) as connection:
+        turns.add_turn(connection, 2, None, f"{SECRET} edited")
+    lose(path, "UPDATE replies SET stats = NULL")
     with opened(path) as database:
         found = paths_of(database, qloop)
-        assert shown(2) in [texts_of(one) for one in found.values()]
+        assert texts_of(found[f"{SECRET} title 2"]) == [f"{SECRET} edited", ""]
+        assert len(found[f"{SECRET} title 2"].path[0].siblings) == 2
+        assert_others_whole(found, but=2)
 
 
 def test_H7_a_picture_whose_thumbnail_is_lost_is_still_sent(path: Path, qloop: Loop) -> None:
@@ -244,16 +256,14 @@ def test_H7_a_damaged_file_of_an_earlier_format_is_saved_too(
     tmp_path: Path, qloop: Loop, steps: int
 ) -> None:
     path = tmp_path / "chats.db"
-    names, key = (
-        ("title, created, used, key", ", title") if steps > 1 else ("title, created, used", "")
-    )
+    key = ", key" if steps > 1 else ""
     with closing(sqlite3.connect(path)) as old:
         old.executescript(f"{script(MIGRATIONS[:steps])}; PRAGMA user_version = {steps};")
         for number in range(1, 4):
-            title = f"old {number}"
+            value = f", '{number}'" if key else ""
             old.execute(
-                f"INSERT INTO chats ({names}) SELECT title, 5, 5{key} FROM (SELECT ? AS title)",
-                (title,),
+                f"INSERT INTO chats (title, created, used{key}) VALUES (?, 5, 5{value})",
+                (f"old {number}",),
             )
             old.execute(
                 "INSERT INTO messages (chat, text, created, chosen) VALUES (?, ?, 5, 1)",
@@ -293,7 +303,7 @@ def test_H7_a_file_that_is_no_database_is_kept_and_the_backup_takes_its_place(
     with opened(path) as database:
         assert SECRET not in database.notice
         if backed_up:
-            assert "comes from the backup of" in database.notice
+            assert "restored from the backup of" in database.notice
             assert_others_whole(paths_of(database, qloop), but=0)
             assert len(database.run_now(drafts.stored)) == 4
         else:
@@ -305,7 +315,7 @@ def test_H7_a_file_that_is_no_database_is_kept_and_the_backup_takes_its_place(
 def test_H7_a_damaged_backup_is_passed_over(path: Path, qloop: Loop) -> None:
     for _ in range(2):
         back_up(path)
-    newest, older = copies.backups(path)
+    newest, older = backups.backups(path)
     newest.write_bytes(b"\0" * PAGE)
     path.write_bytes(b"\0" * PAGE)
     with opened(path) as database:
@@ -352,7 +362,7 @@ def test_H7_two_damaged_files_of_one_second_are_both_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = (datetime(2025, 1, 1, 0, 0, 0, each // 2) for each in itertools.count())
-    monkeypatch.setattr(copies, "_now", lambda: next(moments))
+    monkeypatch.setattr(backups, "datetime", SimpleNamespace(now=lambda: next(moments)))
     for _ in range(2):
         zero_page(path, root_of(path, INDEX))
         with opened(path):
@@ -393,7 +403,7 @@ def test_H7_a_crash_while_the_new_file_is_put_in_place_loses_nothing(
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"desktop.store.copies.os.{step}", crash)
+    monkeypatch.setattr(f"desktop.store.backups.os.{step}", crash)
     with pytest.raises(KeyboardInterrupt):
         Database(path)
     monkeypatch.undo()

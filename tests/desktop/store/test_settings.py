@@ -19,15 +19,12 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_was_saved_is_loaded(file: Path) -> None:
+    assert SettingsFile(file).load() == (AppSettings(), "")
     settings = AppSettings(cache=CacheSettings(count=7, interval=512), thinking=False)
     SettingsFile(file).save(settings)
     assert SettingsFile(file).load() == (settings, "")
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in file.parent.iterdir()] == ["settings.json"]
-
-
-def test_no_file_is_no_trouble(file: Path) -> None:
-    assert SettingsFile(file).load() == (AppSettings(), "")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "\0" * 64, "\xff", "[" * 100_000, "1" * 10_000])
@@ -107,17 +104,13 @@ def test_an_unknown_key_is_left_out_and_kept_for_the_version_that_knows_it(file:
     assert after["cache"]["count"] == 5 and after["thinking"] is False
 
 
-def test_a_folder_with_half_a_character_costs_no_other_setting(file: Path) -> None:
+def test_half_a_character_costs_itself(file: Path) -> None:
     settings = AppSettings(thinking=True).with_model(ModelSettings.model_construct(path="/a\udcff"))
     SettingsFile(file).save(settings)
-    loaded, notice = SettingsFile(file).load()
-    assert loaded.thinking is True and loaded.model.path == "/a?" and notice == ""
-
-
-def test_half_a_character_in_the_file_costs_itself(file: Path) -> None:
-    file.write_text('{"thinking": true, "model": {"path": "\\udcff"}}')
-    loaded, notice = SettingsFile(file).load()
-    assert loaded.thinking is True and loaded.model.path == "?" and notice == ""
+    for path in ("/a?", "?"):
+        loaded, notice = SettingsFile(file).load()
+        assert loaded.thinking is True and loaded.model.path == path and notice == ""
+        file.write_text('{"thinking": true, "model": {"path": "\\udcff"}}')
 
 
 def test_a_folder_in_the_place_of_the_settings_is_put_aside(file: Path) -> None:
@@ -148,17 +141,13 @@ def test_a_chosen_folder_holds_everything_and_is_private(
     for folder in (folders.data, folders.pictures, folders.engine_log.parent):
         assert folder.stat().st_mode & 0o777 == 0o700
 
-
-def test_a_folder_that_was_there_keeps_its_permissions(tmp_path: Path) -> None:
+    # A folder that was there keeps its permissions.
     tmp_path.chmod(0o755)
     folders = Folders.choose(str(tmp_path))
     folders.create()
     assert tmp_path.stat().st_mode & 0o777 == 0o755
     assert folders.pictures.stat().st_mode & 0o777 == 0o700
-
-
-def test_the_platforms_folders_are_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(DATA_VARIABLE)
     folders = Folders.choose()
     assert folders.data.name == folders.settings.name == "waymark"
 
@@ -167,4 +156,4 @@ def test_the_platforms_folders_are_the_default(monkeypatch: pytest.MonkeyPatch) 
 def test_a_pipe_in_the_place_of_the_settings_holds_nothing_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "settings.json")
     settings, notice = SettingsFile(tmp_path / "settings.json").load()
-    assert settings == AppSettings() and "it is no file" in notice
+    assert settings == AppSettings() and "it is not a file" in notice

@@ -1,14 +1,15 @@
-"""Made-up numbers, words and pictures for the widgets' tests and their gallery."""
+"""Made-up numbers, words and pictures for the widgets' tests."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPointF, Qt
-from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter, QPolygonF
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice
+from PySide6.QtGui import QColor, QImage, QImageWriter, QPainter
 
 from core.api.model_info import ModelInfo
 from core.api.params import SamplingParams
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, Miss, Place, RequestStats
-from desktop.context.context_view import ContextView, Strip
+from desktop.context.context import ContextView
+from desktop.context.strip import Strip
 
 MIB = 1024 * 1024
 
@@ -142,32 +143,11 @@ def view(stats: RequestStats | None, done: int | None = None) -> ContextView:
 
 
 def landscape(width: int = 480, height: int = 360) -> QImage:
-    """A hill under a sun, painted so that no picture file is needed."""
+    """A sky and a hill, painted so that no picture file is needed."""
     image = QImage(width, height, QImage.Format.Format_RGB32)
+    image.fill(QColor("#7fb2d9"))
     painter = QPainter(image)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    sky = QLinearGradient(0, 0, 0, height)
-    sky.setColorAt(0, QColor("#7fb2d9"))
-    sky.setColorAt(1, QColor("#f6dcb0"))
-    painter.fillRect(image.rect(), sky)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor("#ffdf80"))
-    painter.drawEllipse(QPointF(width * 0.72, height * 0.32), height * 0.1, height * 0.1)
-    for colour, left, peak, right in (
-        ("#5d7f86", 0.1, 0.45, 0.95),
-        ("#3f6560", -0.3, 0.2, 0.8),
-        ("#294843", 0.25, 0.8, 1.5),
-    ):
-        painter.setBrush(QColor(colour))
-        painter.drawPolygon(
-            QPolygonF(
-                [
-                    QPointF(left * width, height),
-                    QPointF(peak * width, height * (0.35 + 0.25 * abs(peak - 0.4))),
-                    QPointF(right * width, height),
-                ]
-            )
-        )
+    painter.fillRect(0, height // 2, width, height, QColor("#3f6560"))
     painter.end()
     return image
 
@@ -178,11 +158,6 @@ def png(image: QImage) -> bytes:
     assert QImageWriter(buffer, QByteArray(b"png")).write(image)
     return bytes(buffer.data().data())
 
-
-REASONING = """The user asks how many peaks there are. I see **three**: a pale one at the back, \
-one on the left and the dark one in front on the right.
-
-The sun stands over the right half."""
 
 REPLY = """There are **three peaks** in the picture, and the sun stands above the *right* half.
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.app import App
-from desktop.widgets.link_dialog import LinkDialog
+from desktop.widgets.dialogs import LinkDialog
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.web_address import web_address
 from tests.desktop.conftest import OpenApp, until
@@ -88,9 +88,9 @@ async def test_a_link_is_shown_whole_and_opened_only_when_told(
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("file:///etc/passwd", "web addresses only"),
-        ("javascript:alert(1)", "web addresses only"),
-        ("mailto:a@b.example", "web addresses only"),
+        ("file:///etc/passwd", "only web addresses"),
+        ("javascript:alert(1)", "only web addresses"),
+        ("mailto:a@b.example", "only web addresses"),
         ("https://bank.example@evil.example/\u202e", "before its host"),
         ("http://a.example\\@evil.example/", ""),
     ],

@@ -85,12 +85,12 @@ def test_characters_that_are_not_seen_are_named() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("file:///etc/passwd", "web addresses only"),
-        ("javascript:alert(1)", "web addresses only"),
-        ("mailto:a@b.example", "web addresses only"),
-        ("//a.example", "web addresses only"),
-        ("a.example", "web addresses only"),
-        ("", "web addresses only"),
+        ("file:///etc/passwd", "only web addresses"),
+        ("javascript:alert(1)", "only web addresses"),
+        ("mailto:a@b.example", "only web addresses"),
+        ("//a.example", "only web addresses"),
+        ("a.example", "only web addresses"),
+        ("", "only web addresses"),
         ("https://bank.example@evil.example/", "before its host"),
         ("https://bank.example:443@evil.example/", "before its host"),
         ("https://@evil.example/", "before its host"),

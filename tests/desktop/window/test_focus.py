@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox
 
+from core.api.events import FinishReason
 from desktop.app import App
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.message_editor import ComposerText
@@ -50,77 +52,62 @@ async def writes_on(app: App) -> None:
     assert app.window.page.composer.text.hasFocus()
 
 
-async def test_after_sending_by_mouse(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app)
-    type_in(app, "Hello")
-    click(app, "sendButton")
-    await until(lambda: engine.asked)
-    await writes_on(app)
-
-
-async def test_after_sending_from_the_button_by_keyboard(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app)
-    type_in(app, "Hello")
-    button = find(app, QAbstractButton, "sendButton")
+def press_space(app: App, name: str) -> None:
+    """Press a button by keyboard."""
+    button = find(app, QAbstractButton, name)
     button.setFocus(Qt.FocusReason.TabFocusReason)
     assert button.hasFocus()
     QTest.keyClick(button, Qt.Key.Key_Space)
-    await until(lambda: engine.asked)
-    await writes_on(app)
 
 
-async def test_after_stopping_by_mouse(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app)
-    asked = await send(app, engine, "Hello")
-    asked.say("Half")
-    click(app, "sendButton")
-    await ended(app)
-    await writes_on(app)
-
-
-async def answered(open_app: OpenApp, engine: FakeEngine, stopped: bool = False) -> App:
-    """A window with one reply in it."""
-    app = await opened(open_app)
-    asked = await send(app, engine, "Hello")
-    asked.say("An answer")
-    asked.finish(reason="cancelled" if stopped else "stop")
-    await ended(app)
-    return app
-
-
-@pytest.mark.parametrize("name", ["regenerate", "continueReply"])
-@pytest.mark.parametrize("way", ["mouse", "keyboard"])
-async def test_after_asking_for_more(
-    open_app: OpenApp, engine: FakeEngine, name: str, way: str
+@pytest.mark.parametrize("use", [click, press_space])
+async def test_the_composer_has_the_focus_after_every_action(
+    open_app: OpenApp, engine: FakeEngine, use: Callable[[App, str], None]
 ) -> None:
-    app = await answered(open_app, engine, stopped=True)
-    await settle()
-    if way == "mouse":
-        click(app, name)
-    else:
-        button = find(app, QAbstractButton, name)
-        button.setFocus(Qt.FocusReason.TabFocusReason)
-        assert button.hasFocus()
-        QTest.keyClick(button, Qt.Key.Key_Space)
-    await until(lambda: len(engine.asked) == 2)
+    app = await opened(open_app)
+
+    async def asked(count: int, answer: str = "", reason: FinishReason = "stop") -> None:
+        """The engine is asked, the user writes on, the reply ends."""
+        await until(lambda: len(engine.asked) == count)
+        await writes_on(app)
+        if answer:
+            engine.asked[-1].say(answer)
+            engine.asked[-1].finish(reason=reason)
+            await ended(app)
+            await settle()
+
+    type_in(app, "Hello")
+    use(app, "sendButton")
+    await asked(1)
+    use(app, "sendButton")  # stops the reply
+    await ended(app)
     await writes_on(app)
-
-
-@pytest.mark.parametrize("way", ["mouse", "enter"])
-async def test_after_sending_an_edit(open_app: OpenApp, engine: FakeEngine, way: str) -> None:
-    app = await answered(open_app, engine)
-    click(app, "editMessage")
+    use(app, "regenerate")
+    await asked(2, "Half", reason="cancelled")
+    use(app, "continueReply")
+    await asked(3, "An answer")
+    use(app, "turnBack")
+    await until(lambda: app.parts.transcript.rows[-1].text != "An answer")
+    await writes_on(app)
+    use(app, "editMessage")
     field = find(app, ComposerText, "editText")
     await until(field.hasFocus)
     type_on(app, " again")
-    if way == "mouse":
+    if use is click:
         click(app, "editSend")
     else:
         QTest.keyClick(field, Qt.Key.Key_Return)
-    await until(lambda: len(engine.asked) == 2)
+    await asked(4, "Yes.")
+    QTest.mouseClick(find(app, BlockText, ""), Qt.MouseButton.LeftButton)
     await writes_on(app)
+
+
+async def answered(open_app: OpenApp, engine: FakeEngine) -> App:
+    """A window with one reply in it."""
+    app = await opened(open_app)
+    (await send(app, engine, "Hello")).finish("An answer")
+    await ended(app)
+    return app
 
 
 async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -150,45 +137,6 @@ async def test_after_taking_a_picture_out_of_an_edit(
     type_on(app, " again")
     assert field.toPlainText() == "Hello again"
     assert app.window.page.composer.text.toPlainText() == ""
-
-
-async def test_after_turning_to_another_version(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await answered(open_app, engine)
-    click(app, "regenerate")
-    await until(lambda: len(engine.asked) == 2)
-    engine.asked[-1].say("Another")
-    engine.asked[-1].finish()
-    await ended(app)
-    await settle()
-    button = find(app, QAbstractButton, "turnBack")
-    button.setFocus(Qt.FocusReason.TabFocusReason)
-    QTest.keyClick(button, Qt.Key.Key_Space)
-    await until(lambda: app.parts.transcript.rows[-1].text == "An answer")
-    await writes_on(app)
-
-
-async def test_letters_typed_while_a_text_is_selected_go_to_the_message_field(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await answered(open_app, engine)
-    await settle()
-    block = find(app, BlockText, "")
-    QTest.mouseClick(block, Qt.MouseButton.LeftButton)
-    await writes_on(app)
-
-
-async def test_tab_still_reaches_every_control(open_app: OpenApp, engine: FakeEngine) -> None:
-    await answered(open_app, engine)
-    reached: list[QWidget] = []
-    for _ in range(120):
-        press_key_on_focus(Qt.Key.Key_Tab)
-        focused = QApplication.focusWidget()
-        assert focused is not None
-        if focused in reached:
-            break
-        reached.append(focused)
-    names = {each.objectName() for each in reached}
-    assert {"copyMessage", "regenerate", "editMessage", "newChat", "chatList"} <= names
 
 
 async def test_tab_goes_through_the_window_as_it_is_laid_out(

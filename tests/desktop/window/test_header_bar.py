@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
-    QApplication,
     QComboBox,
-    QFileDialog,
     QLabel,
     QLineEdit,
     QMenu,
@@ -49,7 +46,7 @@ async def test_the_models_name_opens_a_menu_of_models(
         "a": False,
         # Of a folder that was chosen it is not known yet whether it loads.
         "The demo model": True,
-        "Choose a folder\N{HORIZONTAL ELLIPSIS}": False,
+        "Choose a folder…": False,
         "Model settings": False,
     }
     choose(app, "a")
@@ -89,20 +86,6 @@ def find_menu(app: App) -> QMenu:
     found = app.window.findChild(QMenu, "modelMenu")
     assert isinstance(found, QMenu)
     return found
-
-
-async def test_a_folder_chosen_from_the_menu_is_loaded(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = await open_app()
-    await until(lambda: words(app, "modelName") == "stand-in")
-    monkeypatch.setattr(QFileDialog, "selectedFiles", lambda _self: ["/models/chosen"])
-    choose(app, "Choose a folder\N{HORIZONTAL ELLIPSIS}")
-    await until(lambda: any(isinstance(w, QFileDialog) for w in QApplication.topLevelWidgets()))
-    dialogs = [w for w in QApplication.topLevelWidgets() if isinstance(w, QFileDialog)]
-    dialogs[-1].done(1)
-    await until(lambda: len(engine.loads) == 2)
-    assert engine.loads[1].path == "/models/chosen"
 
 
 async def test_a_long_name_is_shortened_and_the_tip_says_all(

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QDialog, QLabel
 from core.api.model_info import LoadFacts
 from desktop.app import App
 from desktop.engine.engine_status import EngineStatus, Phase
-from desktop.window.diagnostics import diagnostics, version
-from desktop.words.licences import LICENCES
+from desktop.window.help_dialogs import LICENCES, diagnostics, version
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, press, send
@@ -60,6 +59,6 @@ async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(open_app: Open
 
 
 def test_without_a_model_and_without_metadata_it_says_so() -> None:
-    facts = dict(diagnostics(EngineStatus()).facts)
+    facts = diagnostics(EngineStatus())
     assert facts["Kernels"] == facts["Processor level"] == "not known"
     assert version("no such package") == "not known" != version("torch")

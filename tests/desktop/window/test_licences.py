@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from core.client.programs import ROOT
-from desktop.words.licences import LICENCES
+from desktop.window.help_dialogs import LICENCES
 
 SYSTEMS = ("linux", "darwin", "win32")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,7 @@ STREAMED = (
     *("code in lists", "code deep in lists", "formulas left open", "mathematics"),
     *("paragraphs", "listings", "emphasis", "brackets", "marks over letters", "prose"),
 )
+SELECTED = ("paragraphs", "listings", "prose", "short lines of code")
 # Replies that are JSON, shown as tables and trees.
 DATA = {
     "rows": json.dumps([{"name": f"thing {at}", "count": at} for at in range(25_000)]),
@@ -116,6 +118,12 @@ TEXTS = {
     "one word": "a" * MB,
     "wide letters": "\N{CJK UNIFIED IDEOGRAPH-4E2D}\N{GRINNING FACE}" * (MB // 8),
 }
+
+
+def sweep(names: Iterable[str], quick: str) -> list[object]:
+    """All names, of which only `quick` is tested with the quick tests."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=() if name == quick else slow) for name in names]
 
 
 async def at_rest() -> None:
@@ -165,7 +173,7 @@ async def look_around(app: App, watch: LoopWatch) -> None:
         await at_rest()
 
 
-@pytest.mark.parametrize("name", REPLIES)
+@pytest.mark.parametrize("name", sweep(REPLIES, quick="paragraphs"))
 async def test_H8_a_stored_reply(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     chat = await stored(app, REPLIES[name])
@@ -179,7 +187,7 @@ async def test_H8_a_stored_reply(open_app: OpenApp, engine: FakeEngine, name: st
         await at_rest()
 
 
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("name", sweep(STREAMED, quick="code in lists"))
 async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     asked = await send(app, engine, "Hello")
@@ -203,7 +211,7 @@ async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, n
     assert body.text() == text
 
 
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("name", sweep(STREAMED, quick="emphasis"))
 async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
@@ -224,7 +232,7 @@ async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, n
         await at_rest()
 
 
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", sweep(DATA, quick="rows"))
 async def test_H8_a_reply_that_is_data(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     text = DATA[name]
@@ -275,7 +283,7 @@ async def test_H8_reasoning_that_is_opened(open_app: OpenApp, engine: FakeEngine
         await at_rest()
 
 
-@pytest.mark.parametrize("name", ["paragraphs", "listings", "prose", "short lines of code"])
+@pytest.mark.parametrize("name", sweep(SELECTED, quick="listings"))
 async def test_H8_a_reply_that_is_selected(
     open_app: OpenApp, engine: FakeEngine, name: str
 ) -> None:
@@ -374,7 +382,7 @@ async def pasted(field: QPlainTextEdit, text: str) -> None:
     await at_rest()
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
 async def test_H8_a_paste_of_a_megabyte(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
@@ -420,11 +428,11 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
         with LoopWatch():
             paste(app, data)
             await at_rest()
-        assert words(app, "composerNotice").startswith("Not taken: a text of")
+        assert words(app, "composerNotice").startswith("Not added: a message can have")
         assert field.toPlainText() == ""
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
 async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
     app = await open_app()
     app.window.page.composer.schema_asked.emit()
@@ -444,7 +452,7 @@ async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
         await at_rest()
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
 async def test_H8_instructions_of_a_megabyte(open_app: OpenApp, name: str) -> None:
     app = await open_app()
     press(app, "toggleInstructions")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QRect, QSize
 
-from desktop.window.placing import FRAME, fitted, fitted_size
+from desktop.window.sides import FRAME, fitted, fitted_size
 
 SMALL, LARGE = QRect(0, 0, 1366, 768), QRect(1366, 0, 2560, 1400)
 

@@ -24,9 +24,9 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import ErrorInfo, ImageUnreadableError, TemplateError
+from desktop import starting
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.window import start_dialogs
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
@@ -199,18 +199,18 @@ async def test_H1_a_templates_own_words_are_text(
 
 
 async def test_H1_the_refusal_box_is_text(qloop: Loop, bait: Bait) -> None:
-    asked = asyncio.ensure_future(start_dialogs.choose(TemplateError(hostile(bait)), None, True))
+    asked = asyncio.ensure_future(starting.ask_what_to_do(TemplateError(hostile(bait)), None, True))
     await until(lambda: boxes() and boxes()[-1].isVisible())
     await look_at_everything(bait)
     boxes()[-1].close()
-    assert await asked is start_dialogs.Choice.CLOSE
+    assert await asked is starting.Choice.CLOSE
 
 
 async def test_H1_what_is_told_of_the_start_is_text(
     open_app: OpenApp, bait: Bait, tmp_path: Path
 ) -> None:
     app = await open_app()
-    box = start_dialogs.tell(app.window, [hostile(bait)], tmp_path)
+    box = starting.tell_notices(app.window, [hostile(bait)], tmp_path)
     await until(box.isVisible)
     await look_at_everything(bait)
     box.close()

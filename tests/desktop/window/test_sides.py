@@ -26,48 +26,37 @@ def seen(app: App) -> tuple[bool, bool]:
     return app.window.side_bar.isVisible(), app.window.side_panel.isVisible()
 
 
-async def test_the_right_side_folds_by_itself_and_comes_back(open_app: OpenApp) -> None:
+async def test_the_sides_fold_and_come_back(open_app: OpenApp) -> None:
     app = await open_app()
     assert await resized(app, ALL_THREE) == (True, True)
-    assert await resized(app, ALL_THREE - 1) == (True, False)
-    assert await resized(app, 900) == (True, False)
-    assert await resized(app, 540) == (True, False)
+    for width in (ALL_THREE - 1, 900, 540):
+        assert await resized(app, width) == (True, False)
     assert await resized(app, 1280) == (True, True)
     assert app.window.page.width() > 500
-
-
-async def test_what_the_user_folded_stays_folded(open_app: OpenApp) -> None:
-    app = await open_app()
+    # A side that the user folded stays folded.
     press(app, "toggleSide")
     assert await resized(app, 700) == (True, False)
     assert await resized(app, 1280) == (True, False)
     press(app, "toggleSide")
     assert seen(app) == (True, True)
-
-
-async def test_in_a_narrow_window_the_side_asked_for_last_is_shown(open_app: OpenApp) -> None:
-    app = await open_app()
-    assert await resized(app, 700) == (True, False)
+    # A narrow window shows the side asked for last.
+    assert await resized(app, 700) == (False, True)
+    press(app, "toggleChats")
+    assert seen(app) == (True, False)
     press(app, "toggleSide")
     assert seen(app) == (False, True)
     press(app, "toggleChats")
-    assert seen(app) == (True, False)
     app.window.actions_by_name["actionSettings"].trigger()
     assert seen(app) == (False, True)
     assert await resized(app, 1280) == (True, True)
-
-
-async def test_a_window_too_narrow_for_the_right_side_grows_with_it(open_app: OpenApp) -> None:
-    app = await open_app()
+    # A window too narrow for the right side grows with it.
     await resized(app, 540)
     press(app, "toggleSide")
     await settle()
     assert seen(app) == (False, True)
     assert app.window.width() == 683
-
-
-async def test_what_folded_by_itself_is_there_again_at_the_next_start(open_app: OpenApp) -> None:
-    app = await open_app()
+    # A side that folded by itself is there again at the next start.
+    press(app, "toggleChats")
     await resized(app, 700)
     app.leave()
     await app.gone.wait()

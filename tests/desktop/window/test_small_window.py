@@ -79,105 +79,99 @@ async def small(open_app: OpenApp, engine: FakeEngine, folder: Path) -> App:
     return app
 
 
-@pytest.mark.parametrize("width", [531, 700, 900, 1280])
-async def test_nothing_is_cut_in_a_small_window(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, width: int
+async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await small(open_app, engine, tmp_path)
-    app.window.resize(width, 600)
-    await settle()
-    view = app.window.page.transcript
-    for place in (0, view.verticalScrollBar().maximum() // 2, view.verticalScrollBar().maximum()):
-        view.verticalScrollBar().setValue(place)
+    bar = app.window.page.transcript.verticalScrollBar()
+    for width in (531, 700, 900, 1280):
+        app.window.resize(width, 600)
         await settle()
-        assert cut(app.window.page) == []
-
-
-@pytest.mark.parametrize("width", [600, 900, 1280, 1700])
-async def test_text_and_composer_have_one_width_with_and_without_a_scroll_bar(
-    open_app: OpenApp, engine: FakeEngine, width: int
-) -> None:
-    app = await open_app()
-    app.window.resize(width, 600)
-    page, seen = app.window.page, set()
-    for reply in ("Short.", "Long.\n\n" * 60):
-        (await send(app, engine, "Hello")).finish(reply)
-        row = await ended(app)
-        await settle()
-        left = row.mapTo(page, row.rect().topLeft()).x()
-        seen.add((left, row.width()))
-        assert page.composer.mapTo(page, page.composer.rect().topLeft()).x() == left
-        assert page.composer.width() == row.width()
-    assert page.transcript.verticalScrollBar().maximum() > 0
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("width", [531, 900, 1280])
-@pytest.mark.parametrize(("path", "samples"), [("/models/stand-in", 3), (str(DEMO_MODEL), 6)])
-async def test_the_empty_page_is_whole_in_a_small_window(
-    open_app: OpenApp, engine: FakeEngine, width: int, path: str, samples: int
-) -> None:
-    engine.model_to_load = model_info(path=path)
-    app = await open_app()
-    await until(lambda: app.parts.engine.model is not None)
-    app.window.resize(width, 420)
-    await settle()
-    assert app.window.size() == QSize(width, 420)
-    assert cut(app.window.page) == []
-    found = [app.window.findChild(QWidget, f"sample{number}") for number in range(1, 7)]
-    shown = [each for each in found if each is not None and each.isVisible()]
-    assert len(shown) == samples
-    # None covers another one.
-    places = [each.geometry() for each in shown]
-    assert not any(one.intersects(other) for one, other in combinations(places, 2))
-    said = app.window.findChild(QWidget, "emptyModel")
-    assert said is not None and said.isVisible() == (samples == 6)
-    # What is higher than the window scrolls, and the field stays whole.
-    composer = app.window.page.composer
-    assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()
-
-
-@pytest.mark.parametrize("percent", [85, 130, 150])
-async def test_nothing_is_cut_in_another_size_of_text(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, percent: int
-) -> None:
-    app = await small(open_app, engine, tmp_path)
+        for place in (0, bar.maximum() // 2, bar.maximum()):
+            bar.setValue(place)
+            await settle()
+            assert cut(app.window.page) == [], width
     before = app.window.page.composer.text.font().pointSizeF()
-    app.parts.settings.set_value(TEXT_SIZE_ROW, percent)
-    await settle()
-    assert app.window.page.composer.text.font().pointSizeF() == pytest.approx(
-        before * percent / 100, abs=0.1
-    )
     app.window.resize(1400, 800)
-    for page in (0, 1):
-        app.window.side_panel.show_page(page)
+    for percent in (85, 130, 150):
+        app.parts.settings.set_value(TEXT_SIZE_ROW, percent)
         await settle()
-        assert app.window.side_panel.isVisible()
-        assert cut(app.window.page) + cut(app.window.side_panel) == []
-    icons = app.window.page.findChildren(IconButton)
-    assert {each.iconSize().width() for each in icons} <= {theme.px(16), theme.px(12)}
+        size = app.window.page.composer.text.font().pointSizeF()
+        assert size == pytest.approx(before * percent / 100, abs=0.1)
+        for page in (0, 1):
+            app.window.side_panel.show_page(page)
+            await settle()
+            assert app.window.side_panel.isVisible()
+            assert cut(app.window.page) + cut(app.window.side_panel) == [], percent
+        icons = app.window.page.findChildren(IconButton)
+        assert {each.iconSize().width() for each in icons} <= {theme.px(16), theme.px(12)}
     app.parts.settings.set_value(TEXT_SIZE_ROW, 100)
     await settle()
     assert app.window.page.composer.text.font().pointSizeF() == before
 
 
-@pytest.mark.parametrize("words", ["", "The engine crashed (SIGSEGV)."])
-async def test_what_went_wrong_and_its_remedy_are_whole_in_a_small_window(
-    open_app: OpenApp, engine: FakeEngine, words: str
+async def test_text_and_composer_have_one_width_with_and_without_a_scroll_bar(
+    open_app: OpenApp, engine: FakeEngine
 ) -> None:
-    """While the engine does not answer, or failed, nothing else in the row can be used."""
+    app = await open_app()
+    page, seen = app.window.page, set()
+    widths = (600, 900, 1280, 1700)
+    for reply in ("Short.", "Long.\n\n" * 60):
+        (await send(app, engine, "Hello")).finish(reply)
+        row = await ended(app)
+        for width in widths:
+            app.window.resize(width, 600)
+            await settle()
+            left = row.mapTo(page, row.rect().topLeft()).x()
+            seen.add((width, left, row.width()))
+            assert page.composer.mapTo(page, page.composer.rect().topLeft()).x() == left
+            assert page.composer.width() == row.width()
+    assert page.transcript.verticalScrollBar().maximum() > 0
+    assert len(seen) == len(widths)
+
+
+@pytest.mark.parametrize(("path", "samples"), [("/models/stand-in", 3), (str(DEMO_MODEL), 6)])
+async def test_the_empty_page_is_whole_in_a_small_window(
+    open_app: OpenApp, engine: FakeEngine, path: str, samples: int
+) -> None:
+    engine.model_to_load = model_info(path=path)
+    app = await open_app()
+    await until(lambda: app.parts.engine.model is not None)
+    for width in (531, 900, 1280):
+        app.window.resize(width, 420)
+        await settle()
+        assert app.window.size() == QSize(width, 420)
+        assert cut(app.window.page) == []
+        found = [app.window.findChild(QWidget, f"sample{number}") for number in range(1, 7)]
+        shown = [each for each in found if each is not None and each.isVisible()]
+        assert len(shown) == samples
+        # None covers another one.
+        places = [each.geometry() for each in shown]
+        assert not any(one.intersects(other) for one, other in combinations(places, 2))
+        said = app.window.findChild(QWidget, "emptyModel")
+        assert said is not None and said.isVisible() == (samples == 6)
+        # A page higher than the window scrolls, and the field stays whole.
+        composer = app.window.page.composer
+        assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()
+
+
+async def test_an_error_and_its_remedy_are_whole_in_a_small_window(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    """While the engine is silent or has failed, nothing else in the row can be used."""
     app = await open_app()
     await until(lambda: app.parts.engine.model is not None)
     app.window.resize(900, 600)
-    engine.tell(EngineState.FAILED if words else EngineState.SILENT, words)
-    await settle()
     header = app.window.page.header
-    assert cut(header) == []
-    for name in ("engineState", "restartEngine"):
-        shown = header.findChild(QWidget, name)
-        assert shown is not None and shown.isVisible()
-        assert shown.width() >= shown.sizeHint().width(), name
-    engine.tell(EngineState.READY)
-    await settle()
-    title = header.findChild(QWidget, "chatTitle")
-    assert title is not None and title.isVisible()
+    for words in ("", "The engine crashed (SIGSEGV)."):
+        engine.tell(EngineState.FAILED if words else EngineState.SILENT, words)
+        await settle()
+        assert cut(header) == []
+        for name in ("engineState", "restartEngine"):
+            shown = header.findChild(QWidget, name)
+            assert shown is not None and shown.isVisible()
+            assert shown.width() >= shown.sizeHint().width(), name
+        engine.tell(EngineState.READY)
+        await settle()
+        title = header.findChild(QWidget, "chatTitle")
+        assert title is not None and title.isVisible()

@@ -28,11 +28,10 @@ from desktop.chat.message_editor import ComposerText
 from desktop.chat.reply_row import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
-from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import DEMO_MODEL
-from desktop.widgets import toast as toast_module
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LONGEST_TEXT
+from desktop.window import toast as toast_module
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import (
@@ -103,24 +102,17 @@ async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine)
     app = await open_app()
     button = find(app, QPushButton, "sendButton")
     assert not button.isEnabled()
-    asked = await send(app, engine, "Hello")
-    assert (button.text(), button.isEnabled()) == ("Stop", True)
-    asked.say("Half")
-    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
-    button.click()
-    row = await ended(app)
-    assert asked.cancelled
-    assert (button.text(), button.isEnabled()) == ("Send", False)
-    assert said(row) == "Half"
-    assert words(app, "replyEnding") == "Stopped."
-
-
-async def test_escape_stops(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    app.window.actions_by_name["actionStop"].trigger()
-    await ended(app)
-    assert asked.cancelled
+    for stop in (button.click, app.window.actions_by_name["actionStop"].trigger):
+        asked = await send(app, engine, "Hello")
+        assert (button.text(), button.isEnabled()) == ("Stop", True)
+        asked.say("Half")
+        await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+        stop()
+        row = await ended(app)
+        assert asked.cancelled
+        assert (button.text(), button.isEnabled()) == ("Send", False)
+        assert said(row) == "Half"
+        assert words(app, "replyEnding") == "Stopped."
 
 
 def ends_with(app: App, piece: str) -> bool:
@@ -160,37 +152,21 @@ async def test_reasoning_is_folded(open_app: OpenApp, engine: FakeEngine) -> Non
     assert (fold.text(), fold.is_open()) == ("Let me see.", False)
 
 
-async def test_the_numbers_stand_under_the_reply_and_in_the_panel(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    asked.prefill(600, STATS.model_copy(update={"ttft_s": None}))
-    await until(lambda: "600" in words(app, "contextSummary"))
-    assert "Reading: 600 of 1,260 tokens" in words(app, "replyStatus")
-    asked.say("Yes.")
-    await until(lambda: words(app, "replyStatus") == "")
-    asked.finish(stats=STATS)
-    await ended(app)
-    assert "1,204 of 1,260 tokens reused" in words(app, "numbersText")
-    assert words(app, "contextReused") == "1,204"
-    assert words(app, "contextEvaluated") == "56"
-    assert words(app, "contextImagesEncoded") == "0"
-    app.window.side_bar.open_asked.emit(None)
-    await until(lambda: words(app, "contextReused") != "1,204")
-
-
-async def test_the_numbers_are_live_while_a_reply_is_written(
+async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
     asked = await send(app, engine, "Hello")
     parts = (ContextPart(start=0, end=1260, kind="text", source="evaluated"),)
     begun = {"ttft_s": None, "decode_tokens_per_s": None, "reply_tokens": 0, "parts": parts}
+    asked.prefill(600, STATS.model_copy(update=begun))
+    await until(lambda: "600" in words(app, "contextSummary"))
+    assert "Reading: 600 of 1,260 tokens" in words(app, "replyStatus")
     asked.prefill(1260, STATS.model_copy(update=begun))
     await until(lambda: "1,260" in words(app, "contextSummary"))
     asked.say("One ", ids=(1, 2, 3), ttft_s=0.4, speed=12.0)
     await until(lambda: words(app, "contextFirstToken") == "0.4 s")
+    assert words(app, "replyStatus") == ""
     assert words(app, "contextSpeed") == "12 tokens/s"
     assert words(app, "contextTokens").startswith("1,263 of")
     assert "Reading" not in words(app, "contextHero")
@@ -202,9 +178,15 @@ async def test_the_numbers_are_live_while_a_reply_is_written(
     await until(lambda: "30 tokens/s" in words(app, "numbersText"))
     asked.finish(stats=STATS)
     await ended(app)
+    assert "1,204 of 1,260 tokens reused" in words(app, "numbersText")
+    assert words(app, "contextReused") == "1,204"
+    assert words(app, "contextEvaluated") == "56"
+    assert words(app, "contextImagesEncoded") == "0"
+    app.window.side_bar.open_asked.emit(None)
+    await until(lambda: words(app, "contextReused") != "1,204")
 
 
-async def test_what_comes_of_an_image_is_not_said_before_it_is_known(
+async def test_an_image_is_counted_once_it_is_reused_or_encoded(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
@@ -228,31 +210,6 @@ async def test_what_comes_of_an_image_is_not_said_before_it_is_known(
     await ended(app)
 
 
-async def test_it_follows_the_end_only_while_the_reader_is_there(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    view = app.window.page.transcript
-    bar = view.verticalScrollBar()
-    asked = await send(app, engine, "Hello")
-    asked.say("line\n\n" * 60)
-    await until(lambda: bar.maximum() > 300 and bar.value() == bar.maximum())
-    bar.setValue(bar.maximum() - 250)
-    stays = bar.value()
-    asked.say("more\n\n" * 30)
-    before = bar.maximum()
-    await until(lambda: bar.maximum() > before)
-    await settle()
-    assert bar.value() == stays
-    bar.setValue(bar.maximum())
-    asked.say("end\n\n" * 30)
-    before = bar.maximum()
-    await until(lambda: bar.maximum() > before)
-    await until(lambda: bar.value() == bar.maximum())
-    asked.finish()
-    await ended(app)
-
-
 async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -271,21 +228,24 @@ async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
     assert len(user_rows(app)[0].row.message.pictures) == 1
 
 
-@pytest.mark.parametrize("what", ["notes.txt", "folder", "https://example.org/cat.png"])
-async def test_what_is_no_picture_is_refused_beside_the_field(
-    open_app: OpenApp, tmp_path: Path, what: str
-) -> None:
+async def test_other_files_and_addresses_are_refused(open_app: OpenApp, tmp_path: Path) -> None:
     app = await open_app()
-    data = QMimeData()
-    if what.startswith("https"):
-        data.setUrls([QUrl(what)])
-    else:
-        path = tmp_path / what
-        path.mkdir() if what == "folder" else path.write_text("words")
-        data = files([path])
-    drop(app, data)
-    await until(lambda: words(app, "composerNotice").startswith("Not taken"))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("words")
+    address = QMimeData()
+    address.setUrls([QUrl("https://example.org/cat.png")])
+    for data, why in (
+        (files([tmp_path / "notes.txt"]), "notes.txt is not a picture."),
+        (files([tmp_path / "folder"]), "folder is a folder. Add the pictures inside it."),
+        (address, "that is a web address"),
+    ):
+        drop(app, data)
+        await until(partial(is_refused, app, why))
     assert thumbnails(app) == []
+
+
+def is_refused(app: App, why: str) -> bool:
+    return f"Not added: {why}" in words(app, "composerNotice")
 
 
 async def test_pictures_come_by_the_button_too(open_app: OpenApp, tmp_path: Path) -> None:
@@ -352,17 +312,13 @@ async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
     address.setUrls([QUrl("https://example.org/")])
     address.setText("https://example.org/")
     paste(app, address)
-    assert app.window.page.composer.text.toPlainText() == "https://example.org/"
-
-
-async def test_a_picture_copied_here_is_pasted_as_well(open_app: OpenApp) -> None:
-    app = await open_app()
-    data = QMimeData()
-    data.setData("image/png", png(20, 10))  # what the viewer puts on the clipboard on Linux
     field = app.window.page.composer.text
-    assert field.canInsertFromMimeData(data)
-    field.insertFromMimeData(data)
-    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+    assert field.toPlainText() == "https://example.org/"
+    copied = QMimeData()
+    copied.setData("image/png", png(20, 10))  # what the viewer puts on the clipboard on Linux
+    assert field.canInsertFromMimeData(copied)
+    field.insertFromMimeData(copied)
+    await until(lambda: len(thumbnails(app)) == 2 and app.parts.chat.draft.complete)
 
 
 async def test_a_click_anywhere_in_the_composer_leads_into_its_field(open_app: OpenApp) -> None:
@@ -375,23 +331,6 @@ async def test_a_click_anywhere_in_the_composer_leads_into_its_field(open_app: O
         composer, Qt.MouseButton.LeftButton, pos=QPoint(place.x(), composer.height() - 4)
     )
     await until(composer.text.hasFocus)
-
-
-async def test_a_sent_picture_opens_at_full_size(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    (tmp_path / "a.png").write_bytes(png(300, 200))
-    drop(app, files([tmp_path / "a.png"]))
-    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
-    (await send(app, engine, "What is it?")).finish("It is red.")
-    await ended(app)
-    picture = user_rows(app)[0].row.message.pictures[0]
-    app.window.page.transcript.messages.open_picture_asked.emit(picture.digest)
-    viewer = app.window.findChild(PictureViewer)
-    assert viewer is not None
-    assert viewer.error() == ""
-    viewer.close()
 
 
 def has_pictures(draft: Draft, names: list[str]) -> bool:
@@ -418,13 +357,10 @@ async def test_a_sample_takes_the_place_of_the_last_one_and_never_of_words(
     press(app, "sample1")
     await until(partial(has_pictures, draft, ["three-shapes.png"]))
     assert field.toPlainText() == "Mine"
-
-
-async def test_a_sample_is_two_clicks_from_an_answer(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+    field.clear()
     press(app, "sample1")
-    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
-    assert app.window.page.composer.text.textCursor().selectedText() == "What is in the picture?"
+    await until(lambda: draft.complete)
+    assert field.textCursor().selectedText() == "What is in the picture?"
     press(app, "sendButton")
     await until(lambda: engine.asked)
     assert user_rows(app)[0].row.text == "What is in the picture?"
@@ -446,7 +382,9 @@ async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine
     assert words(app, "alternativePlace") == "1/2"
 
 
-async def test_edit_in_place_and_send_again(open_app: OpenApp, engine: FakeEngine) -> None:
+async def test_edit_in_place_and_send_again_or_leave_it(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
     app = await open_app()
     (await send(app, engine, "Helo")).finish("What?")
     await ended(app)
@@ -462,19 +400,15 @@ async def test_edit_in_place_and_send_again(open_app: OpenApp, engine: FakeEngin
     await ended(app)
     assert [row.row.text for row in user_rows(app)] == ["Hello"]
     assert user_rows(app)[0].row.place == 1
-
-
-async def test_delete_and_undo(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
+    asked = await send(app, engine, "More")
+    press(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    field.setPlainText("other words")
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert not field.isVisible() and not asked.cancelled
+    assert [row.row.text for row in user_rows(app)] == ["Hello", "More"]
+    asked.finish("Yes.")
     await ended(app)
-    await until(lambda: app.window.side_bar.list.currentIndex().isValid())
-    press(app, "deleteChat")
-    await until(app.window.toast.isVisible)
-    assert app.parts.transcript.rows == []
-    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Hello"
-    press(app, "toastAction")
-    await until(lambda: [row.text for row in app.parts.transcript.rows] == ["Hello", "Hi"])
 
 
 async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -488,7 +422,7 @@ async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngin
     await until(lambda: app.window.page.composer.text.toPlainText() == "half a thought")
 
 
-async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
+async def test_sampling_takes_valid_values_and_model_settings_wait_for_load(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
@@ -506,12 +440,6 @@ async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
     assert asked.command.sampling.seed == 7
     asked.finish("x")
     await ended(app)
-
-
-async def test_model_settings_wait_for_load(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    app.window.side_panel.show_page(1)
-    await until(lambda: app.parts.engine.status.phase is Phase.READY)
     load = find(app, QPushButton, "loadModel")
     assert not load.isEnabled()
     field = find(app, QLineEdit, "settingModelContextLength")
@@ -522,18 +450,6 @@ async def test_model_settings_wait_for_load(open_app: OpenApp, engine: FakeEngin
     await until(lambda: len(engine.loads) == 2)
     assert engine.loads[1].context_length == 2048
     await until(lambda: not load.isEnabled())
-
-
-async def test_a_model_that_fails_at_start_leaves_a_window_that_says_why(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    engine.model_to_load = None
-    app = await open_app()
-    await until(app.window.toast.isVisible)
-    assert "config.json is missing" in words(app, "toastText")
-    app.window.side_panel.show_page(1)
-    assert "config.json is missing" in words(app, "modelWords")
-    assert words(app, "engineState") == "No model is loaded"
 
 
 async def test_L5_what_is_shown_keeps_the_loaded_model(
@@ -562,6 +478,11 @@ async def test_without_a_model_the_empty_page_says_why_and_offers_to_choose_one(
     app = await open_app()
     await until(lambda: words(app, "emptyReason"))
     assert "config.json is missing" in words(app, "emptyReason")
+    await until(app.window.toast.isVisible)
+    assert "config.json is missing" in words(app, "toastText")
+    app.window.side_panel.show_page(1)
+    assert "config.json is missing" in words(app, "modelWords")
+    assert words(app, "engineState") == "No model is loaded"
     engine.model_to_load = model_info()
     press(app, "emptyChoose")
     await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
@@ -682,22 +603,6 @@ async def test_closing_waits_until_everything_is_stored(
     assert not app.window.isVisible()
 
 
-async def test_light_and_dark(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
-    try:
-        shades = []
-        for choice in ("light", "dark"):
-            theme.force(running(), choice)
-            await settle()
-            image = app.window.grab().toImage()
-            shades.append(image.pixelColor(image.width() // 2, image.height() // 2).lightness())
-        assert shades[0] > 200 > 60 > shades[1]
-    finally:
-        theme.force(running(), "system")
-
-
 async def test_a_very_long_message_is_shown_without_laying_it_all_out(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -740,6 +645,13 @@ async def test_the_theme_may_change_while_a_reply_grows(
             await settle()
         asked.finish()
         assert said(await ended(app)) == "".join(pieces)
+        shades = []
+        for choice in ("light", "dark"):
+            theme.force(running(), choice)
+            await settle()
+            image = app.window.grab().toImage()
+            shades.append(image.pixelColor(image.width() // 2, image.height() - 200).lightness())
+        assert shades[0] > 200 > 60 > shades[1]
     finally:
         theme.force(running(), "system")
 
@@ -755,38 +667,10 @@ async def test_a_text_longer_than_any_message_is_refused_in_words(open_app: Open
     app = await open_app()
     for give in (paste, drop):
         give(app, text_data("x" * (LONGEST_TEXT + 1)))
-        assert "Not taken: a text of 2,000,001 characters" in words(app, "composerNotice")
+        assert "this text has 2,000,001." in words(app, "composerNotice")
         assert app.window.page.composer.text.toPlainText() == ""
     paste(app, text_data("short"))
     assert app.window.page.composer.text.toPlainText() == "short"
-
-
-async def test_escape_leaves_a_message_being_edited(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
-    asked = await send(app, engine, "More")
-    press(app, "editMessage")
-    field = find(app, ComposerText, "editText")
-    field.setPlainText("other words")
-    QTest.keyClick(field, Qt.Key.Key_Escape)
-    assert not field.isVisible() and not asked.cancelled
-    assert [row.row.text for row in user_rows(app)] == ["Hello", "More"]
-    asked.finish("Yes.")
-    await ended(app)
-
-
-async def test_only_a_selected_chat_can_be_renamed_or_deleted(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    buttons = [find(app, IconButton, name) for name in ("renameChat", "deleteChat")]
-    assert not any(button.isEnabled() for button in buttons)
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
-    await until(lambda: all(button.isEnabled() for button in buttons))
-    press(app, "newChat")
-    assert not any(button.isEnabled() for button in buttons)
 
 
 async def test_entries_of_the_menus_that_would_do_nothing_are_disabled(
@@ -800,13 +684,16 @@ async def test_entries_of_the_menus_that_would_do_nothing_are_disabled(
     def enabled() -> set[str]:
         return {name for name in watched if app.window.actions_by_name[name].isEnabled()}
 
-    assert enabled() == {"actionRestart"}
+    buttons = [find(app, IconButton, name) for name in ("renameChat", "deleteChat")]
+    assert enabled() == {"actionRestart"} and not any(each.isEnabled() for each in buttons)
     asked = await send(app, engine, "Hello")
     await until(lambda: enabled() == set(watched))
     asked.finish("Hi")
     await until(lambda: enabled() == set(watched) - {"actionStop"})
+    assert all(each.isEnabled() for each in buttons)
     press(app, "newChat")
     await until(lambda: enabled() == {"actionRestart"})
+    assert not any(each.isEnabled() for each in buttons)
     engine.may_load.clear()
     dying = asyncio.ensure_future(engine.die())
     await until(lambda: enabled() == set())

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.api.params import DraftSettings
-from core.engine.drafting.costs import (
-    FORGOTTEN_AFTER,
-    READINGS,
-    Acceptance,
-    StepCosts,
-    best_depth,
-)
+from core.engine.drafting.costs import FORGOTTEN_AFTER, READINGS, Acceptance, StepCosts, best_depth
 from core.engine.drafting.speculation import Speculation
 
 

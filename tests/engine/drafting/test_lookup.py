@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from core.engine.drafting.lookup import MOST_PLACES, PromptLookup
+from core.engine.drafting.speculation import MOST_PLACES, PromptLookup
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import logging
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,13 +13,12 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
-from core.cache.slab import GROWTH, KVSlab
-from core.engine.loaded import LoadedModel
+from core.cache.kv_buffer import GROWTH, KVBuffer
 from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import LIMIT, Place, sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT, LoadedOf
 from tests.promises.machine import Machine, user
 
 FAMILIES = ("hybrid", "text", *PURE, *RECURRENT)
@@ -30,23 +28,23 @@ COMPILED = ("bfloat16", "int8", "int4")
 @NEEDS_COMPILER
 @pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, COMPILED))
 def test_replies_have_the_bits_of_forwards(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
-    """Over the end of a stretch of attention, and where the slab grows."""
+    """Over the end of a stretch of attention, and where the KV buffer grows."""
     loaded = loaded_of(family, precision)
     tracer = loaded.steps
     for tokens in (1, 250, GROWTH - 3):
         place = Place(loaded, tokens)
         expected = place.logits(StepCapture(None), 20)
         assert all(map(torch.equal, place.logits(tracer, 20), expected)), tokens
-        steps = tracer.step(place.model, place.slab)
+        steps = tracer.step(place.model, place.kv_buffer)
         assert steps is not None and steps.num_traces == 1, "nothing was captured"
 
 
 @NEEDS_COMPILER
 @pytest.mark.parametrize(("family", "precision"), sweep(FAMILIES, COMPILED))
 def test_steps_of_several_tokens_have_the_bits_of_single_ones(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     """Whether they are captured or not, and what is kept of them: logits, rows and states."""
     loaded = loaded_of(family, precision)
@@ -57,28 +55,28 @@ def test_steps_of_several_tokens_have_the_bits_of_single_ones(
     for tracer in (StepCapture(None), loaded.steps):
         place = Place(loaded, 125)
         expected = place.logits(StepCapture(None), total)
-        rows = place.slab.copy_out(0, 125 + total)
-        place.slab.clear(125, LIMIT)
+        rows = place.kv_buffer.copy_out(0, 125 + total)
+        place.kv_buffer.clear(125, LIMIT)
         found = place.logits_of_steps(tracer, sizes)
         assert len(found) == total and all(map(torch.equal, found, expected))
         for pair, own in zip(
-            rows.layers.values(), place.slab.view(0, 125 + total).layers.values(), strict=True
+            rows.layers.values(), place.kv_buffer.view(0, 125 + total).layers.values(), strict=True
         ):
             assert all(map(torch.equal, pair, own))
-        behind = place.slab.view(125 + total, LIMIT).layers.values()
+        behind = place.kv_buffer.view(125 + total, LIMIT).layers.values()
         assert not any(each.any() for pair in behind for each in pair)
 
 
 @NEEDS_COMPILER
 def test_a_slow_models_steps_of_several_tokens_are_captured_once_they_pay(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
 ) -> None:
     """Until then they are computed, over the same states and to the same bits."""
     loaded = loaded_of("hybrid", "int8")
     place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
     sizes = [(1, 1), (3, 2), (3, 3), (1, 1), (3, 1), (3, 2), (3, 3), (1, 1)]
     expected = place.logits(StepCapture(None), sum(kept for _, kept in sizes))
-    steps = tracer.step(place.model, place.slab)
+    steps = tracer.step(place.model, place.kv_buffer)
     assert steps is not None
     found, decode = list[Tensor](), place.decode(tracer)
     with torch.inference_mode():
@@ -92,13 +90,11 @@ def test_a_slow_models_steps_of_several_tokens_are_captured_once_they_pay(
 
 
 @NEEDS_COMPILER
-def test_a_recording_serves_other_replies_and_leaves_their_states(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_recording_serves_other_replies_and_leaves_their_states(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid", "int8")
     place, tracer = Place(loaded, 60), StepCapture(loaded.steps._capture)
     place.logits(tracer, 5)
-    trace = tracer.step(place.model, place.slab)
+    trace = tracer.step(place.model, place.kv_buffer)
     for seed in (1, 2):
         place.fill(seed)
         before = place.state.copy()
@@ -107,11 +103,11 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
         assert all(map(torch.equal, place.logits(tracer, 9), expected))
         for layer, state in before.layers.items():
             assert all(map(torch.equal, state, place.state.layers[layer]))
-    assert tracer.step(place.model, place.slab) is trace
+    assert tracer.step(place.model, place.kv_buffer) is trace
 
 
 @NEEDS_COMPILER
-def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_it_can_be_cancelled_between_layers(loaded_of: LoadedOf) -> None:
     place = Place(loaded_of("hybrid", "bfloat16"), 10)
     tracer = StepCapture(loaded_of("hybrid", "bfloat16").steps._capture)
     expected = place.logits(tracer, 3)
@@ -133,9 +129,7 @@ def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel
 
 @NEEDS_COMPILER
 def test_what_cannot_be_recorded_is_computed(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The last layer adds with torch: states and rows of the step that failed are not used."""
     loaded = loaded_of("hybrid", "bfloat16")
@@ -153,9 +147,7 @@ def test_what_cannot_be_recorded_is_computed(
 
 @NEEDS_COMPILER
 def test_what_takes_a_row_for_a_constant_is_computed(
-    loaded_of: Callable[..., LoadedModel],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Something of the first row gets into the trace past torch, as a choice of experts could."""
     loaded = loaded_of("hybrid", "bfloat16")
@@ -184,17 +176,17 @@ def test_what_takes_a_row_for_a_constant_is_computed(
 
 
 @NEEDS_COMPILER
-def test_a_side_request_leaves_nothing_behind(loaded_of: Callable[..., LoadedModel]) -> None:
-    """Its slab goes, and the chat's trace stays the chat's."""
+def test_a_side_request_leaves_nothing_behind(loaded_of: LoadedOf) -> None:
+    """Its KV buffer goes, and the chat's trace stays the chat's."""
     loaded = loaded_of("hybrid", "int8")
     machine = Machine(loaded)
     chat = [user("Hello there")]
     expected = machine.ask(chat)
-    trace, slabs = loaded.steps._steps, living(KVSlab)
+    trace, kv_buffers = loaded.steps._steps, living(KVBuffer)
     assert trace is not None
     aside = machine.ask(chat, side=True)
     assert aside.ids == expected.ids and len(aside.ids) > 1
-    assert living(KVSlab) == slabs and loaded.steps._steps is trace
+    assert living(KVBuffer) == kv_buffers and loaded.steps._steps is trace
 
 
 def living(kind: type) -> int:
@@ -202,10 +194,8 @@ def living(kind: type) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
-def test_kernels_that_record_nothing_compute_every_step(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_kernels_that_record_nothing_compute_every_step(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid")
     place = Place(loaded, 10)
-    assert loaded.steps.step(place.model, place.slab) is None
+    assert loaded.steps.step(place.model, place.kv_buffer) is None
     assert all(map(torch.equal, *(place.logits(loaded.steps, 3) for _ in range(2))))

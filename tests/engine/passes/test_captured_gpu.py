@@ -18,6 +18,7 @@ from core.loading.backend import VARIABLE
 from kernels.common.trace import NotCapturableError, Trace, Tracer
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
+from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import Machine, user
 
 gpu = pytest.importorskip("tests.kernels.gpu", reason="Triton is published for Linux alone")
@@ -51,7 +52,7 @@ def tracer() -> StepCapture:
     ],
 )
 def test_replies_have_the_bits_of_forwards(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     """Over the end of what attention takes in a step, and with a reply that begins elsewhere."""
     place, captured = Place(loaded_of(family, precision), 31), tracer()
@@ -62,7 +63,7 @@ def test_replies_have_the_bits_of_forwards(
     other = place.logits(StepCapture(None), 1)
     place.fill(1)
     assert all(map(torch.equal, place.logits(captured, 1), other))
-    steps = captured.step(place.model, place.slab)
+    steps = captured.step(place.model, place.kv_buffer)
     assert steps is not None and steps.num_traces == 1, "nothing was captured"
 
 
@@ -75,18 +76,18 @@ def test_replies_have_the_bits_of_forwards(
     ],
 )
 def test_steps_of_several_tokens_are_captured_too(
-    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     """To the bits that they have where they are computed, and what is kept of them as well."""
     sizes = [(3, 2), (3, 3), (1, 1), (3, 1), (3, 2)]
     place, captured = Place(loaded_of(family, precision), 31), tracer()
     expected = place.logits_of_steps(StepCapture(None), sizes)
     assert all(map(torch.equal, place.logits_of_steps(captured, sizes), expected))
-    steps = captured.step(place.model, place.slab)
+    steps = captured.step(place.model, place.kv_buffer)
     assert steps is not None and steps.num_traces == 2
 
 
-def test_a_whole_reply_is_the_same(loaded_of: Callable[..., LoadedModel]) -> None:
+def test_a_whole_reply_is_the_same(loaded_of: LoadedOf) -> None:
     loaded, chat = loaded_of("hybrid", "bfloat16"), [user("Hello")]
     expected = Machine(loaded).ask(chat)
     captured = tracer()
@@ -121,7 +122,7 @@ def waits(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_cannot_be_recorded_is_computed(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     meddle: Callable[[LoadedModel, pytest.MonkeyPatch], None],
@@ -133,7 +134,7 @@ def test_what_cannot_be_recorded_is_computed(
     expected = place.logits(StepCapture(None), 3)
     with caplog.at_level(logging.INFO):
         assert all(map(torch.equal, place.logits(captured, 3), expected))
-    assert captured.step(place.model, place.slab) is None
+    assert captured.step(place.model, place.kv_buffer) is None
     assert len(caplog.records) == 1
     assert caplog.records[0].message.startswith(f"Steps are not captured: {reason}")
 
@@ -176,15 +177,10 @@ def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        errs,
-        takes_the_token_for_a_constant,
-        writes_the_same_row_always,
-        leaves_states_as_they_were,
-    ],
+    [errs, takes_the_token_for_a_constant, writes_the_same_row_always, leaves_states_as_they_were],
 )
 def test_a_recording_that_gives_other_bits_is_not_used(
-    loaded_of: Callable[..., LoadedModel], caplog: pytest.LogCaptureFixture, fault: Any
+    loaded_of: LoadedOf, caplog: pytest.LogCaptureFixture, fault: Any
 ) -> None:
     place, captured = Place(loaded_of("hybrid", "bfloat16"), 10), StepCapture(fault)
     expected = place.logits(StepCapture(None), 3)

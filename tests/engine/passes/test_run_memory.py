@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from core.api.positions import TokenIndex
-from core.cache.slab import KVSlab
+from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.passes.memory import RunMemory, StepMemory, replay_advances
 from core.layers.memory import LayerState, RecurrentSpec, StateTensor
@@ -20,8 +20,8 @@ SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4),
 CPU = torch.device("cpu")
 
 
-def slab() -> KVSlab:
-    return KVSlab(SPECS, CPU, 16)
+def kv_buffer() -> KVBuffer:
+    return KVBuffer(SPECS, CPU, 16)
 
 
 def ignore() -> None:
@@ -30,7 +30,7 @@ def ignore() -> None:
 
 def test_a_run_moves_copies_on_and_leaves_what_was_before() -> None:
     before = RecurrentState.zeros(SPECS, CPU)
-    memory = RunMemory(slab(), before, TokenIndex(0), ignore, (1,))
+    memory = RunMemory(kv_buffer(), before, TokenIndex(0), ignore, (1,))
     for tensor in memory.state(0):
         tensor.add_(1)
     assert all(not tensor.any() for tensor in before.layers[0])
@@ -55,14 +55,14 @@ def test_states_have_their_room_before_the_first_activation() -> None:
     """Laid between activations they would keep those of the next layer from fitting there."""
     before = RecurrentState.zeros(SPECS, CPU)
     with Allocations() as allocations:
-        memory = RunMemory(slab(), before, TokenIndex(0), ignore, (1,))
+        memory = RunMemory(kv_buffer(), before, TokenIndex(0), ignore, (1,))
         taken = allocations.count
         memory.state(0)
         assert taken >= 2 and allocations.count == taken
 
 
 def test_a_run_that_a_layer_took_no_part_in_has_no_state() -> None:
-    memory = RunMemory(slab(), RecurrentState.zeros(SPECS, CPU), TokenIndex(0), ignore, (1,))
+    memory = RunMemory(kv_buffer(), RecurrentState.zeros(SPECS, CPU), TokenIndex(0), ignore, (1,))
     with pytest.raises(AssertionError):
         memory.new_states()
 
@@ -79,8 +79,8 @@ def test_steps_are_taken_back_by_the_calls_that_made_them() -> None:
         return own[0]
 
     for _ in range(2):
-        StepMemory(slab(), state, TokenIndex(0), ignore).advance(0, add)
-    kept, memory = state.copy(), StepMemory(slab(), state, TokenIndex(0), ignore, 3)
+        StepMemory(kv_buffer(), state, TokenIndex(0), ignore).advance(0, add)
+    kept, memory = state.copy(), StepMemory(kv_buffer(), state, TokenIndex(0), ignore, 3)
     memory.advance(0, add)
     assert all(tensor.eq(5).all() for tensor in state.layers[0])
     replay_advances(kept, memory.advances, 2)

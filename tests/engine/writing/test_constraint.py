@@ -1,4 +1,4 @@
-"""Drawn by chance from what a constraint allows, a reply has its form, with any tokenizer."""
+"""Sampled by chance from what a constraint allows, a reply has its form, with any tokenizer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WORDS = ReplyFormat(kind="choice", choices=("It shows", "It is brief", "not in t
 FAMILIES = ("chatml", "llama3", "instruct", "gemma")
 
 
-class Drawn:
-    """A reply drawn by chance; greedy for what ends it, so that strings do."""
+class SampledReply:
+    """A reply sampled by chance; greedy for what ends it, so that strings do."""
 
     def __init__(self, text: ChatText, form: ReplyFormat, seed: int) -> None:
         rendered = text.render(chat("What is it?"), (), False, GRID)
@@ -45,14 +45,14 @@ class Drawn:
         found: list[int] = (scores == 0).nonzero().flatten().tolist()
         return found
 
-    def draw(self, token_id: int | None = None) -> None:
+    def sample(self, token_id: int | None = None) -> None:
         chosen = self._chance.choice(self.allowed()) if token_id is None else token_id
         self.constraint.accept(chosen)
         self.reader.push(chosen)
 
     def finish(self) -> str:
         for _ in range(300):
-            self.draw()
+            self.sample()
             if self.reader.finished:
                 break
         self.reader.close()
@@ -61,13 +61,13 @@ class Drawn:
 
 @pytest.mark.parametrize("form", [JSON, WORDS])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_P3_any_draw_has_the_form(
+def test_P3_any_sample_has_the_form(
     text_of: Callable[[str], ChatText], family: str, form: ReplyFormat
 ) -> None:
     for seed in range(8):
-        drawn = Drawn(text_of(family), form, seed)
-        answer = drawn.finish()
-        assert drawn.reader.finished and fault(form, answer) == "", answer
+        sampled = SampledReply(text_of(family), form, seed)
+        answer = sampled.finish()
+        assert sampled.reader.finished and fault(form, answer) == "", answer
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -76,36 +76,36 @@ def test_what_is_forced_is_what_the_tokenizer_writes(
 ) -> None:
     text = text_of(family)
     form = ReplyFormat(kind="choice", choices=("It shows two red dots", "no"))
-    drawn = Drawn(text, form, 0)
+    sampled = SampledReply(text, form, 0)
     first = text.spelling.tokenize_str("It shows two red dots")[0]
-    drawn.draw(first)
-    forced = drawn.constraint.forced()
+    sampled.sample(first)
+    forced = sampled.constraint.forced()
     assert len(forced) > 2
-    assert drawn.constraint.fitting(forced) == forced
+    assert sampled.constraint.fitting(forced) == forced
     for token_id in forced:
-        assert token_id in drawn.allowed()
-        drawn.draw(token_id)
+        assert token_id in sampled.allowed()
+        sampled.sample(token_id)
 
 
 def test_P2_a_draft_that_does_not_fit_is_cut_off_and_leaves_no_trace(
     text_of: Callable[[str], ChatText],
 ) -> None:
-    drawn = Drawn(text_of("chatml"), JSON, 0)
-    vocabulary = range(drawn.text.vocab_size)
+    sampled = SampledReply(text_of("chatml"), JSON, 0)
+    vocabulary = range(sampled.text.vocab_size)
     chance = random.Random(1)
-    while not drawn.reader.finished:
-        before = drawn.allowed()
+    while not sampled.reader.finished:
+        before = sampled.allowed()
         for _ in range(3):
             draft = [chance.choice(vocabulary) for _ in range(7)]
-            fits = drawn.constraint.fitting(draft)
+            fits = sampled.constraint.fitting(draft)
             assert fits == draft[: len(fits)]
             assert (draft[0] in before) == bool(fits)
-        assert drawn.allowed() == before
-        drawn.draw(before[0])
+        assert sampled.allowed() == before
+        sampled.sample(before[0])
     # The end is no part of the reply: it is not recorded, and may be asked about again.
-    assert set(drawn.allowed()) == set(drawn.text.end_of_turn_ids)
-    assert drawn.constraint.forced() == []
-    assert fault(JSON, drawn.reader.answer) == ""
+    assert set(sampled.allowed()) == set(sampled.text.end_of_turn_ids)
+    assert sampled.constraint.forced() == []
+    assert fault(JSON, sampled.reader.answer) == ""
 
 
 @pytest.mark.parametrize(("template_closes", "may_think"), [(True, False), (False, True)])
@@ -123,14 +123,14 @@ def test_no_thought_is_opened_behind_one_that_the_template_has_closed(
 def test_the_end_comes_when_the_form_is_complete_and_no_sooner(
     text_of: Callable[[str], ChatText],
 ) -> None:
-    drawn = Drawn(text_of("chatml"), ReplyFormat(kind="choice", choices=("ab", "abc")), 0)
-    stops = set(drawn.text.end_of_turn_ids)
+    sampled = SampledReply(text_of("chatml"), ReplyFormat(kind="choice", choices=("ab", "abc")), 0)
+    stops = set(sampled.text.end_of_turn_ids)
     for token_id, may_end in zip(
-        drawn.text.spelling.tokenize_bytes(b"ab"), (False, True), strict=True
+        sampled.text.spelling.tokenize_bytes(b"ab"), (False, True), strict=True
     ):
-        assert not stops & set(drawn.allowed())
-        drawn.draw(token_id)
-        assert bool(stops & set(drawn.allowed())) == may_end
+        assert not stops & set(sampled.allowed())
+        sampled.sample(token_id)
+        assert bool(stops & set(sampled.allowed())) == may_end
 
 
 def test_a_tokenizer_whose_tokens_spell_nothing_by_themselves_says_no(
@@ -140,7 +140,7 @@ def test_a_tokenizer_whose_tokens_spell_nothing_by_themselves_says_no(
     monkeypatch.setattr(text._kit.tokenizer, "word_spaces", False)
     text.__dict__.pop("spelling", None)
     with pytest.raises(ReplyFormatError, match="tokenizer"):
-        Drawn(text, JSON, 0)
+        SampledReply(text, JSON, 0)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from core.engine.loaded import LoadedModel
 from core.engine.writing import reply
 from core.engine.writing.reply import LoopDetector
 from tests.oracle.checkpoints import token_id
+from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import Answer, Machine, user
 
 
@@ -33,9 +34,7 @@ def so_far(answer: Answer) -> ReplyIds | None:
 
 
 @pytest.mark.parametrize("model", ["hybrid", "thinking"])
-def test_T3_a_reply_that_was_broken_off_keeps_its_ids(
-    loaded_of: Callable[..., LoadedModel], model: str
-) -> None:
+def test_T3_a_reply_that_was_broken_off_keeps_its_ids(loaded_of: LoadedOf, model: str) -> None:
     machine = Machine(loaded_of(model))
     answer = machine.ask([user("Hello")], thinking=True)
     assert answer.finished.reason == "length"
@@ -51,9 +50,7 @@ def test_T3_a_reply_that_was_broken_off_keeps_its_ids(
     assert more.reply.ids.unpack() == [*answer.reply.ids.unpack(), *more.ids]
 
 
-def test_how_fast_it_comes_is_said_with_every_burst(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_how_fast_it_comes_is_said_with_every_burst(loaded_of: LoadedOf) -> None:
     answer = Machine(loaded_of("hybrid")).ask([user("Hello")])
     bursts = [event for event in answer.events if isinstance(event, Generated)]
     stats = answer.finished.stats
@@ -161,9 +158,7 @@ def letters(count: int) -> list[int]:
 
 
 @pytest.mark.usefixtures("low")
-def test_a_formatted_reply_ends_at_its_default_length(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_formatted_reply_ends_at_its_default_length(loaded_of: LoadedOf) -> None:
     loaded = loaded_of("hybrid")
     answer = ask(loaded, letters(60), format=LETTERS, thinking=False)
     assert (answer.finished.reason, len(answer.ids)) == ("format_length", FORMAT)
@@ -173,7 +168,7 @@ def test_a_formatted_reply_ends_at_its_default_length(
 
 @pytest.mark.usefixtures("low")
 def test_a_thought_ends_at_its_default_length_with_and_without_a_format(
-    loaded_of: Callable[..., LoadedModel],
+    loaded_of: LoadedOf,
 ) -> None:
     for form in (None, LETTERS):
         answer = ask(loaded_of("thinking"), letters(60), format=form)
@@ -182,9 +177,7 @@ def test_a_thought_ends_at_its_default_length_with_and_without_a_format(
 
 
 @pytest.mark.usefixtures("low")
-def test_the_tokens_of_a_thought_are_none_of_the_answer(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_the_tokens_of_a_thought_are_none_of_the_answer(loaded_of: LoadedOf) -> None:
     said = [*letters(15), CLOSE, *letters(60)]
     answer = ask(loaded_of("thinking"), said, format=LETTERS)
     assert (answer.finished.reason, len(answer.ids)) == ("format_length", 16 + FORMAT)
@@ -192,7 +185,7 @@ def test_the_tokens_of_a_thought_are_none_of_the_answer(
 
 @pytest.mark.usefixtures("low")
 @pytest.mark.parametrize("most", [5, 40])
-def test_the_users_own_limit_wins(loaded_of: Callable[..., LoadedModel], most: int) -> None:
+def test_the_users_own_limit_wins(loaded_of: LoadedOf, most: int) -> None:
     sampling = SamplingParams(temperature=0, max_tokens=most)
     for form, name in ((LETTERS, "hybrid"), (None, "thinking")):
         thinking = name == "thinking"
@@ -203,10 +196,7 @@ def test_the_users_own_limit_wins(loaded_of: Callable[..., LoadedModel], most: i
 
 
 @pytest.mark.usefixtures("low")
-def test_a_reply_cut_off_at_its_default_length_is_continued(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
-    machine = Machine(loaded_of("hybrid"))
+def test_a_reply_cut_off_at_its_default_length_is_continued(machine: Machine) -> None:
     asked: dict[str, Any] = {"sampling": UNBOUND, "format": LETTERS, "thinking": False}
     chat = [user("Hi")]
     begun = machine.ask(chat, say=letters(60), **asked)
@@ -216,9 +206,7 @@ def test_a_reply_cut_off_at_its_default_length_is_continued(
 
 
 @pytest.mark.usefixtures("short_loops")
-def test_a_loop_ends_formatted_replies_and_thoughts_and_no_others(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_loop_ends_formatted_replies_and_thoughts_and_no_others(loaded_of: LoadedOf) -> None:
     said = [70, 71, 72] * 20
     for form, name in ((LETTERS, "hybrid"), (None, "thinking"), (LETTERS, "thinking")):
         answer = ask(loaded_of(name), said, format=form, thinking=name == "thinking")
@@ -229,9 +217,7 @@ def test_a_loop_ends_formatted_replies_and_thoughts_and_no_others(
 
 
 @pytest.mark.usefixtures("short_loops")
-def test_a_loop_ends_where_it_does_without_drafts(
-    loaded_of: Callable[..., LoadedModel],
-) -> None:
+def test_a_loop_ends_where_it_does_without_drafts(loaded_of: LoadedOf) -> None:
     asked: dict[str, Any] = {"format": LETTERS, "thinking": False}
     said = [70, 71, 72] * 20
     plain = ask(loaded_of("hybrid"), list(said), **asked)
@@ -243,7 +229,7 @@ def test_a_loop_ends_where_it_does_without_drafts(
 
 
 def test_a_reply_has_a_largest_size_continued_or_not(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reply, "LONGEST_REPLY_BYTES", 30)
     machine = Machine(loaded_of("hybrid"))

@@ -1,4 +1,4 @@
-"""Drawing a token: each step against transformers' processors, and what a seed promises."""
+"""Sampling a token: each step against transformers' processors, and what a seed promises."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_min_p_is_the_oracles(seed: int, min_p: float) -> None:
 def test_all_steps_in_the_oracles_order_leave_the_same_tokens(
     seed: int, penalty: float, temperature: float, top_k: int, top_p: float, min_p: float
 ) -> None:
-    """What can be drawn at all, found by drawing with every index."""
+    """What can be sampled at all, found by sampling with every index."""
     prompt = [3, 7, 7, 20]
     oracle = LogitsProcessorList(
         [
@@ -118,11 +118,11 @@ def test_all_steps_in_the_oracles_order_leave_the_same_tokens(
         "min_p": min_p,
     }
     ours = sampler(seed, tuple(prompt), **params)
-    drawn = {ours.sample(logits(seed), index) for index in range(60)}
-    assert drawn <= possible
+    sampled = {ours.sample(logits(seed), index) for index in range(60)}
+    assert sampled <= possible
     likeliest = int(expected.argmax())
     if float(expected.softmax(-1)[likeliest]) > 0.3:
-        assert likeliest in drawn
+        assert likeliest in sampled
 
 
 # ---------------------------------------------------------------- each step by itself
@@ -219,7 +219,7 @@ def test_logits_that_are_no_numbers_are_an_error(bad: float, temperature: float)
             sampler(temperature=temperature).sample(broken, 0)
 
 
-def test_no_pattern_of_extremes_draws_what_is_ruled_out() -> None:
+def test_no_pattern_of_extremes_samples_what_is_ruled_out() -> None:
     """Every setting at an end of its range, in every combination: a token that has a chance."""
     row = logits(3)
     row[[0, 5, 9]] = torch.tensor([0.0, -math.inf, 3e38])
@@ -273,15 +273,15 @@ def test_what_is_no_setting_is_refused(wrong: dict[str, object]) -> None:
 def test_tokens_ruled_out_beforehand_are_never_drawn() -> None:
     row = torch.full((VOCAB,), -math.inf)
     row[[4, 9]] = 0.0
-    drawn = {sampler(top_p=0.9, min_p=0.01).sample(row, index) for index in range(50)}
-    assert drawn == {4, 9}
+    sampled = {sampler(top_p=0.9, min_p=0.01).sample(row, index) for index in range(50)}
+    assert sampled == {4, 9}
 
 
 # ---------------------------------------------------------------- X2: what a seed promises
 
 
 @given(seeds, st.integers(0, 10**6), seeds)
-def test_X2_a_draw_depends_on_seed_and_token_index_alone(seed: int, index: int, row: int) -> None:
+def test_X2_a_sample_depends_on_seed_and_token_index_alone(seed: int, index: int, row: int) -> None:
     first, second = sampler(seed), sampler(seed)
     for other in range(5):
         second.sample(logits(other), other)
@@ -306,9 +306,9 @@ def test_uniform_numbers_spread_evenly_over_seeds_and_indices() -> None:
 def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
     row = torch.log(torch.tensor([0.5, 0.25, 0.125, 0.125]))
     ours = Sampler(SamplingParams(), (), 4, seed=3)
-    drawn = Counter(ours.sample(row, index) for index in range(8000))
+    sampled = Counter(ours.sample(row, index) for index in range(8000))
     for token_id, share in enumerate((0.5, 0.25, 0.125, 0.125)):
-        assert drawn[token_id] == pytest.approx(8000 * share, rel=0.1)
+        assert sampled[token_id] == pytest.approx(8000 * share, rel=0.1)
 
 
 # ---------------------------------------------------------------- settings

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kernels.attention import reference
 from kernels.common.trace import NotCapturableError
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernels.common.scans import DeltaInputs
 from kernels.gated_delta.reference import recurrent_gated_delta_step
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.native.tiles import ended_with

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.common.scans import SpaceInputs
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.mamba1.test_reference import Case, assert_near, equation, make_case, part
 from tests.kernels.native.here import NEEDS_COMPILER, library

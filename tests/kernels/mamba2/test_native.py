@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.common.scans import SpaceInputs
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.mamba2.test_reference import Case, equation, make_case
 from tests.kernels.native.here import NEEDS_COMPILER, library

@@ -35,8 +35,8 @@ from kernels.native import build, levels
 from kernels.native.build import built
 from kernels.native.levels import executable
 from kernels.native.library import Library
-from kernels.native.ops import native_ops
 from kernels.native.shipped import NoneShippedError, folder, usable
+from kernels.native_ops import native_ops
 from kernels.self_test.validation import validated
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded

@@ -15,7 +15,7 @@ import torch
 from kernels.native import library
 from kernels.native.build import built
 from kernels.native.library import Library
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from tests.kernels.native.here import COMPILES
 
 pytestmark = COMPILES

@@ -16,7 +16,7 @@ from kernels.common.scans import DeltaInputs
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import WeightFormat
 from kernels.native.library import Library
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER

@@ -19,8 +19,8 @@ from kernels.common.trace import NotCapturableError, Tracer
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
-from kernels.native.ops import native_ops
 from kernels.native.trace import CallTrace, capture_step
+from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
@@ -226,7 +226,7 @@ def test_recording_does_not_load_the_compiler_of_torch() -> None:
     script = """
 import sys, torch
 from kernels.native.trace import capture_step
-from kernels.native.ops import native_ops
+from kernels.native_ops import native_ops
 from tests.kernels.native.here import library
 row = torch.ones(1, 64).bfloat16()
 capture_step(library(), 0, lambda tracer: native_ops(library()).add(row, row.view(1, 64)))

@@ -19,7 +19,7 @@ from desktop.chat.markdown.code_block import LONGEST_LINE, TAIL, TAIL_GROWTH, Co
 from desktop.chat.markdown.highlight import LANGUAGES, Highlighting, Span
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.stream import LONGEST_CODE
-from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.pacing import pace
 
 pytestmark = pytest.mark.usefixtures("dressed")

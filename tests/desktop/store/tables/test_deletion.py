@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 from desktop.store.database import open_database, truncate_log
 from desktop.store.tables import chats, drafts, messages, pictures, turns
 from desktop.store.tables.records import Picture, Reply, ReplyState
-from desktop.store.tables.schema import FIRST, MIGRATIONS, SECOND
+from desktop.store.tables.schema import MIGRATIONS, script
+from tests.desktop.store.tables.conftest import path_of
 
 SECRET = "the heron stands in the reeds at dawn"
 PICTURE = Picture("a" * 64, "heron.png", (4, 4), thumbnail=b"thumbnail of a heron")
@@ -21,12 +21,6 @@ PICTURE = Picture("a" * 64, "heron.png", (4, 4), thumbnail=b"thumbnail of a hero
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "chats.db"
-
-
-@pytest.fixture
-def connection(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(open_database(path)) as opened:
-        yield opened
 
 
 def left_on_disk(path: Path) -> bytes:
@@ -91,22 +85,15 @@ def test_a_purge_takes_only_what_is_deleted_and_queues_its_key(
     chats.purge(connection, two)
     chats.purge(connection)
     assert [chat.id for chat in chats.listed(connection)] == [three]
-    queued = connection.execute("SELECT key FROM forgets ORDER BY number").fetchall()
-    assert queued == [("two",), ("one",)]
-
-
-def test_the_queue_gives_its_oldest_row_until_that_is_confirmed(
-    connection: sqlite3.Connection,
-) -> None:
-    for key in ("one", "two"):
-        chats.delete(connection, chats.create(connection, key, key))
-        chats.purge(connection)
+    # The queue gives its oldest row until that is confirmed.
     first = chats.next_to_forget(connection)
-    assert first is not None and first.key == "one" and chats.next_to_forget(connection) == first
-    chats.confirm_forgotten(connection, first.number)
-    chats.confirm_forgotten(connection, first.number)
+    assert first is not None and first.key == "two" and chats.next_to_forget(connection) == first
+    for _ in range(2):
+        chats.confirm_forgotten(connection, first.number)
     second = chats.next_to_forget(connection)
-    assert second is not None and second.key == "two"
+    assert second is not None and second.key == "one"
+    chats.confirm_forgotten(connection, second.number)
+    assert chats.next_to_forget(connection) is None
 
 
 def test_a_chat_deeper_than_sqlite_follows_triggers_can_be_deleted(
@@ -137,46 +124,64 @@ def test_everything_goes_at_once_and_stands_for_every_key(
     assert SECRET.encode() not in left_on_disk(path)
 
 
+def old_file(path: Path, version: int, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(f"{script(MIGRATIONS[:version])}; PRAGMA user_version = {version};")
+        for statement in statements:
+            old.execute(statement)
+        old.commit()
+
+
 def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> None:
-    old = sqlite3.connect(path)
-    old.executescript(f"{FIRST}; PRAGMA user_version = 1;")
-    for number in range(3):
-        words = "INSERT INTO chats (title, created, used) VALUES (?, 5, 5)"
-        old.execute(words, (f"chat {number}",))
-    old.execute("INSERT INTO messages (chat, text, created, chosen) VALUES (1, 'hello', 5, 1)")
-    old.commit()
-    old.close()
-    connection = open_database(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-    assert [chat.title for chat in chats.listed(connection)] == ["chat 2", "chat 1", "chat 0"]
-    keys = [key for (key,) in connection.execute("SELECT key FROM chats ORDER BY id")]
-    assert len(set(keys)) == 3 and all(len(key) == 32 for key in keys)
-    chat_path = messages.read_chat(connection, 1)
-    assert chat_path is not None and chat_path.key == keys[0] and chat_path.created == 5
-    assert [message.text for message in chat_path.in_prompt] == ["hello"]
-    assert (chat_path.system, chat_path.left_out) == ("", None)
-    connection.close()
-    again = open_database(path)
-    assert [key for (key,) in again.execute("SELECT key FROM chats ORDER BY id")] == keys
-    again.close()
+    old_file(
+        path,
+        1,
+        *(
+            f"INSERT INTO chats (title, created, used) VALUES ('chat {number}', 5, 5)"
+            for number in range(3)
+        ),
+        "INSERT INTO messages (chat, text, created, chosen) VALUES (1, 'hello', 5, 1)",
+    )
+    for _ in range(2):
+        with closing(open_database(path)) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+            listed = [chat.title for chat in chats.listed(connection)]
+            assert listed == ["chat 2", "chat 1", "chat 0"]
+            keys = [key for (key,) in connection.execute("SELECT key FROM chats ORDER BY id")]
+            assert len(set(keys)) == 3 and all(len(key) == 32 for key in keys)
+            found = path_of(connection, 1)
+            assert (found.key, found.created, found.system, found.left_out) == (
+                keys[0],
+                5,
+                "",
+                None,
+            )
+            assert [message.text for message in found.in_prompt] == ["hello"]
 
 
-def test_a_file_of_the_second_format_keeps_its_trash_and_gets_pins(path: Path) -> None:
-    old = sqlite3.connect(path)
-    old.executescript(f"{FIRST}; {SECOND}; PRAGMA user_version = 2;")
-    for number in range(3):
-        words = "INSERT INTO chats (title, created, used, deleted, key) VALUES (?, 5, 5, ?, ?)"
-        old.execute(words, (f"chat {number}", 7.0 if number == 1 else None, str(number)))
-    old.commit()
-    old.close()
-    connection = open_database(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-    assert [chat.title for chat in chats.listed(connection)] == ["chat 2", "chat 0"]
-    assert [(chat.title, chat.deleted) for chat in chats.trashed(connection)] == [("chat 1", 7.0)]
-    assert not any(chat.pinned for chat in chats.listed(connection))
-    chats.pin(connection, 1, True)
-    assert [chat.id for chat in chats.listed(connection) if chat.pinned] == [1]
-    connection.close()
+def test_a_file_of_an_early_format_keeps_its_trash_and_replies(path: Path) -> None:
+    chat = "INSERT INTO chats (title, created, used, deleted, key) VALUES"
+    old_file(
+        path,
+        2,
+        *(
+            f"{chat} ('chat {number}', 5, 5, {deleted}, '{number}')"
+            for number, deleted in enumerate(("NULL", "7.0", "NULL"))
+        ),
+        "INSERT INTO messages (chat, parent, text, created, chosen)"
+        " VALUES (1, NULL, 'q', 0, 1), (1, 1, 'a', 0, 2)",
+        "INSERT INTO replies (message, state) VALUES (2, 'complete')",
+    )
+    with closing(open_database(path)) as connection:
+        assert [chat.title for chat in chats.listed(connection)] == ["chat 2", "chat 0"]
+        trashed = [(chat.title, chat.deleted) for chat in chats.trashed(connection)]
+        assert trashed == [("chat 1", 7.0)]
+        assert not any(chat.pinned for chat in chats.listed(connection))
+        chats.pin(connection, 1, True)
+        assert [chat.id for chat in chats.listed(connection) if chat.pinned] == [1]
+        found = path_of(connection, 1)
+        reply = found.path[-1].reply
+        assert found.format is None and reply is not None and reply.format is None
 
 
 def test_only_what_was_deleted_before_a_moment_is_purged(connection: sqlite3.Connection) -> None:

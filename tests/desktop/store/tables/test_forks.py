@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from core.api.chat import ReplyIds
-from desktop.store.database import open_database
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, forks, messages, pictures, turns
-from desktop.store.tables.records import ChatPath, Picture, Reply, ReplyState
+from desktop.store.tables.records import Picture, Reply, ReplyState
+from tests.desktop.store.tables.conftest import path_of, texts
 
 PICTURE = Picture("a" * 64, "heron.png", (4, 4), (32, 32), 1, b"png")
+SCHEMA = ReplyFormat(kind="json_schema", text='{"type": "array"}')
 IDS = ReplyIds.pack([1, 2], "t" * 64, starts_in_reasoning=True)
-
-
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    opened = open_database(tmp_path / "chats.db")
-    yield opened
-    opened.close()
 
 
 def answered(connection: sqlite3.Connection, chat: int | None, text: str) -> turns.Turn:
@@ -29,16 +20,6 @@ def answered(connection: sqlite3.Connection, chat: int | None, text: str) -> tur
     reply = Reply(ReplyState.COMPLETE, "hm", IDS, "stop")
     messages.save_reply(connection, turn.reply, f"on {text}", reply)
     return turn
-
-
-def path_of(connection: sqlite3.Connection, chat: int) -> ChatPath:
-    found = messages.read_chat(connection, chat)
-    assert found is not None
-    return found
-
-
-def texts(connection: sqlite3.Connection, chat: int) -> list[str]:
-    return [message.text for message in path_of(connection, chat).path]
 
 
 def test_a_fork_at_a_reply_ends_with_it_and_is_told_the_same(
@@ -80,12 +61,18 @@ def test_a_fork_at_a_users_message_puts_it_into_the_composer(
     assert texts(connection, made.chat) == ["one", "on one"]
 
 
-def test_a_fork_of_a_reply_on_its_way_is_a_stopped_one(connection: sqlite3.Connection) -> None:
-    turn = turns.append_turn(connection, None, "one")
+def test_a_fork_of_a_reply_on_its_way_is_a_stopped_one_in_the_same_format(
+    connection: sqlite3.Connection,
+) -> None:
+    turn = turns.append_turn(connection, None, "one", reply_format=SCHEMA)
     made = forks.fork(connection, turn.chat, turn.reply)
     assert made is not None
-    reply = path_of(connection, made.chat).path[-1].reply
+    path = path_of(connection, made.chat)
+    reply = path.path[-1].reply
     assert reply is not None and reply.state is ReplyState.STOPPED
+    assert reply.format == path.format == SCHEMA
+    told = forks.begin_from(connection, turn.chat, "It was long.", None)
+    assert told is not None and path_of(connection, told.chat).format == SCHEMA
 
 
 def test_a_fork_is_not_told_what_its_chat_is_not_told(connection: sqlite3.Connection) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,24 +10,14 @@ from hypothesis import strategies as st
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
+from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.database import open_database
-from desktop.store.tables import chats, messages, pictures, turns
+from desktop.store.tables import chats, drafts, messages, turns
 from desktop.store.tables.messages import Node, shown_path
 from desktop.store.tables.records import Picture, Reply, ReplyState
+from tests.desktop.store.tables.conftest import path_of, texts
 
 DIGEST = "a" * 64
-
-
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    opened = open_database(tmp_path / "chats.db")
-    yield opened
-    opened.close()
-
-
-def texts(connection: sqlite3.Connection, chat: int) -> list[str]:
-    return [message.text for message in messages.read_path(connection, chat)]
 
 
 def test_a_turn_is_a_message_and_a_running_reply(connection: sqlite3.Connection) -> None:
@@ -93,25 +81,16 @@ def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -
     assert half.ids is not None and read.reply.ids == half.ids.paused()
 
 
-def test_where_a_reply_paused_is_kept_and_unknown_before_it_was_noted(
-    connection: sqlite3.Connection,
+@pytest.mark.parametrize("pauses", ["NULL", "'[1'", "'[0]'", "'[true]'", "'{}'", "7"])
+def test_pauses_are_kept_and_cost_only_themselves(
+    connection: sqlite3.Connection, pauses: str
 ) -> None:
     turn = turns.append_turn(connection, None, "Hello")
     ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(1, 3))
     messages.save_reply(connection, turn.reply, "half", Reply(ReplyState.STOPPED, ids=ids))
     read = messages.read_path(connection, turn.chat)[-1].reply
     assert read is not None and read.ids == ids
-    connection.execute("UPDATE replies SET pauses = NULL")
-    read = messages.read_path(connection, turn.chat)[-1].reply
-    assert read is not None and read.ids is not None and read.ids.pauses == ()
-
-
-@pytest.mark.parametrize("damaged", ["'[1'", "'[0]'", "'[true]'", "'{}'", "7"])
-def test_damaged_pauses_cost_only_themselves(connection: sqlite3.Connection, damaged: str) -> None:
-    turn = turns.append_turn(connection, None, "Hello")
-    ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(2,))
-    messages.save_reply(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
-    connection.execute(f"UPDATE replies SET pauses = {damaged}")
+    connection.execute(f"UPDATE replies SET pauses = {pauses}")
     read = messages.read_path(connection, turn.chat)[-1].reply
     assert read is not None and read.ids is not None
     assert read.ids.unpack() == [5, 6, 7] and read.ids.pauses == ()
@@ -152,21 +131,6 @@ def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) 
     assert messages.read_path(connection, turn.chat)[0].pictures == shown
 
 
-def test_deleting_frees_what_only_that_chat_used(connection: sqlite3.Connection) -> None:
-    mine = turns.append_turn(
-        connection, None, "x", (Picture(DIGEST, "", (1, 1)), Picture("b" * 64, "", (1, 1)))
-    )
-    turns.append_turn(connection, None, "y", (Picture("b" * 64, "", (1, 1)),))
-    chats.delete(connection, mine.chat)
-    assert len(chats.listed(connection)) == 1
-    chats.restore(connection, mine.chat)
-    assert len(chats.listed(connection)) == 2
-    chats.delete(connection, mine.chat)
-    chats.purge(connection)
-    assert pictures.collect_garbage(connection) == {"b" * 64}
-    assert connection.execute("SELECT count(*) FROM messages").fetchone() == (2,)
-
-
 @pytest.mark.parametrize(
     ("text", "title"),
     [
@@ -200,6 +164,33 @@ def test_the_shown_path_runs_from_a_root_to_a_leaf(nodes: list[Node]) -> None:
         assert by_id[message].chosen == max(by_id[each].chosen for each in siblings)
         parent = message
     assert all(node.parent != parent for node in nodes if parent is not None)
+
+
+JSON = ReplyFormat(kind="json")
+SCHEMA = ReplyFormat(kind="json_schema", text='{"type": "array"}')
+
+
+def formats(connection: sqlite3.Connection, chat: int) -> list[ReplyFormat | None]:
+    path = path_of(connection, chat)
+    return [path.format, *(each.reply.format for each in path.path if each.reply)]
+
+
+def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Connection) -> None:
+    first = turns.append_turn(connection, None, "one", reply_format=SCHEMA)
+    messages.save_reply(connection, first.reply, "[]", Reply(ReplyState.COMPLETE))
+    chats.ask_for(connection, first.chat, JSON)
+    second = turns.append_turn(connection, first.chat, "two")
+    chats.ask_for(connection, first.chat, None)
+    turns.append_turn(connection, first.chat, "three")
+    assert formats(connection, first.chat) == [None, SCHEMA, JSON, None]
+    turns.add_alternative(connection, first.chat, second.message)
+    assert formats(connection, first.chat) == [None, SCHEMA, None]
+    drafts.save(connection, None, "", "", "k", [], SCHEMA)
+    assert [draft.format for draft in drafts.stored(connection)] == [SCHEMA]
+    # Formats that only a newer version knows leave the chat readable.
+    for table in ("chats", "replies"):
+        connection.execute(f"""UPDATE {table} SET format = '{{"kind": "poem"}}'""")
+    assert formats(connection, first.chat) == [None, None, None]
 
 
 def test_a_ring_of_parents_ends() -> None:
@@ -250,33 +241,33 @@ def test_a_running_reply_is_read_with_its_parts_and_goes_on(
     assert message.reply.ids is not None and message.reply.ids.unpack() == [1, 2, 3, 4, 5]
 
 
-def test_a_reply_stored_whole_has_no_parts(
-    connection: sqlite3.Connection, growing: turns.Turn
+@pytest.mark.parametrize("stored_whole", [True, False])
+def test_parts_go_when_the_reply_is_stored_whole_and_with_their_chat(
+    connection: sqlite3.Connection, growing: turns.Turn, stored_whole: bool
 ) -> None:
-    messages.save_reply(connection, growing.reply, "whole", Reply(ReplyState.COMPLETE))
-    assert texts(connection, growing.chat) == ["Hello", "whole"]
-    assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
-
-
-def test_parts_go_with_their_chat(connection: sqlite3.Connection, growing: turns.Turn) -> None:
+    if stored_whole:
+        messages.save_reply(connection, growing.reply, "whole", Reply(ReplyState.COMPLETE))
+        assert texts(connection, growing.chat) == ["Hello", "whole"]
+        assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
+        return
     chats.delete(connection, growing.chat)
     chats.purge(connection)
     assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
 
 
 @pytest.mark.parametrize(
-    ("damage", "text"),
+    "damage",
     [
-        ("UPDATE reply_parts SET stats = '{broken'", "one two three"),
-        ("UPDATE replies SET ids = NULL", "one two three"),
-        ("DELETE FROM replies", "one two three"),
+        "UPDATE reply_parts SET stats = '{broken'",
+        "UPDATE replies SET ids = NULL",
+        "DELETE FROM replies",
     ],
 )
 def test_a_damaged_part_costs_its_field(
-    connection: sqlite3.Connection, growing: turns.Turn, damage: str, text: str
+    connection: sqlite3.Connection, growing: turns.Turn, damage: str
 ) -> None:
     connection.execute(damage)
     messages.stop_running(connection)
     message = messages.read_path(connection, growing.chat)[-1]
-    assert message.text == text
+    assert message.text == "one two three"
     assert message.reply is None or damage.endswith("broken'") or message.reply.ids is None

@@ -1,0 +1,167 @@
+"""Idle work. *Settling* prefills a reply as history shows it, and a stopped one first as *Continue*
+resumes it; *reading ahead* prefills a draft. Both follow the canonical cuts, so they leave the
+states that the request itself would have made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+
+import torch
+
+from core.api.chat import AssistantMessage, Conversation, TextPart, UserMessage
+from core.api.commands import IdleWork, PrefillReply
+from core.api.events import Prepared
+from core.api.prompt import CutKind, Image, Prompt, Run
+from core.cache.context import Usage
+from core.engine.cancel import CancelFlag
+from core.engine.images import Pictures, image_parts
+from core.engine.loaded import LoadedModel
+from core.engine.passes.prefill import Prefill
+from core.engine.stats import (
+    MessageMap,
+    cache_bytes,
+    context_parts,
+    held_checkpoints,
+    note_throughput,
+)
+from core.text.chat_text import RenderedPrompt
+
+# Further typing can change how the last words are split into tokens; no word has more than this.
+DRAFT_MARGIN = 64
+# Two next messages that share no first token: the common beginning of both prompts is stable.
+DUMMIES = ("A", "1")
+
+
+class IdlePrefill:
+    def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
+        self._loaded = loaded
+        self._command = command
+        self._flag = flag
+
+    @torch.inference_mode()
+    def run(self) -> Prepared:
+        """Prefill the stable part. Raises RequestCancelled; finished runs are kept."""
+        loaded, command = self._loaded, self._command
+        parts = image_parts(command.conversation)
+        try:
+            pictures = Pictures(
+                loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
+            )
+            images = pictures.segments
+            shown = self._render(command.conversation, images)
+            stable = reply_runs if isinstance(command, PrefillReply) else draft_runs
+            messages = MessageMap.of(command.conversation, shown.message_starts)
+            tokens = 0
+            if isinstance(command, PrefillReply) and _is_paused(command.conversation):
+                # Continuing is likelier than a new turn, which mostly shares its runs.
+                tokens += self._prefill(shown.prompt, pictures, messages)
+                loaded.cache.end_use()
+            runs = stable(self._prompt, command.conversation, images)
+            if runs:
+                tokens += self._prefill(self._along(runs), pictures, messages)
+        finally:
+            loaded.cache.end_use()
+            loaded.catalog.drop_fresh()
+        # A settled reply is in the context as later turns show it.
+        settles = isinstance(command, PrefillReply) and bool(runs)
+        return self._prepared(
+            tokens, pictures, shown, self._along(runs) if settles else shown.prompt
+        )
+
+    def _prepared(
+        self, tokens: int, pictures: Pictures, shown: RenderedPrompt, prompt: Prompt
+    ) -> Prepared:
+        cache = self._loaded.cache
+        keys = cache.tree.keys(prompt)
+        held = [key for key in keys if cache.tier_of(key) is not None]
+        parts = context_parts(prompt, len(held), keys, cache)
+        return Prepared(
+            request=self._command.request,
+            tokens=tokens,
+            encoded=pictures.num_encoded,
+            bytes=cache_bytes(cache),
+            prompt_tokens=shown.prompt.num_tokens,
+            parts=tuple(part for part in parts if part.source == "reused"),
+            checkpoints=held_checkpoints(cache, keys),
+            message_starts=tuple(start.value for start in shown.message_starts),
+        )
+
+    def _render(self, conversation: Conversation, images: list[Image]) -> RenderedPrompt:
+        loaded = self._loaded
+        return loaded.text.render(
+            conversation, images, self._command.thinking, loaded.settings.grid
+        )
+
+    def _prompt(self, conversation: Conversation, images: list[Image]) -> Prompt:
+        return self._render(conversation, images).prompt
+
+    def _along(self, runs: Sequence[Run]) -> Prompt:
+        ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
+        pauses = {run.end.token.value for run in runs if _has(run, CutKind.PAUSE)}
+        return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses))
+
+    def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
+        """Add a prompt's runs to the tree; returns the tokens that went through the model."""
+        cache, settings = self._loaded.cache, self._command.cache
+        cache.apply(settings)
+        fits = prompt.num_tokens <= self._loaded.info.context_length
+        if (cache.recurrent and settings.count == 0) or not fits:
+            return 0
+        usage = Usage(self._command.chat, messages.roles(prompt), turn=False)
+        if cache.holds(prompt, usage):
+            # Restoring it would only displace the sequence worked on last.
+            return 0
+        restored = cache.restore(prompt, usage)
+        prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
+        start, began = restored.cut.token.value, time.perf_counter()
+        tokens = [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
+        note_throughput(cache, tokens, time.perf_counter() - began, pictures)
+        return tokens
+
+
+Render = Callable[[Conversation, list[Image]], Prompt]
+
+
+def reply_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+    """The runs up to the last reply's end of turn, as any next message will show them."""
+    one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
+
+
+def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+    """The runs of a draft up to the last picture's end, or a grid cut well before the caret."""
+    runs = list(render(conversation, images).runs)
+    ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]
+    caret = ends[-1].end.token.value if ends else runs[-1].end.token.value
+    return _until_last(
+        runs,
+        lambda run: (
+            run.end.token.value < caret
+            and (
+                _has(run, CutKind.IMAGE_END | CutKind.MESSAGE_END)
+                or (_has(run, CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
+            )
+        ),
+    )
+
+
+def _is_paused(conversation: Conversation) -> bool:
+    last = conversation.messages[-1] if conversation.messages else None
+    return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
+
+
+def _with_next(conversation: Conversation, text: str) -> Conversation:
+    dummy = UserMessage(content=(TextPart(text=text),))
+    return conversation.model_copy(update={"messages": (*conversation.messages, dummy)})
+
+
+def _has(run: Run, kind: CutKind) -> bool:
+    return run.kind is not None and bool(run.kind & kind)
+
+
+def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:
+    last = max((index for index, run in enumerate(runs) if wanted(run)), default=-1)
+    return runs[: last + 1]

@@ -1,0 +1,209 @@
+"""Prefill while the engine is idle, so that the next message finds its context read.
+
+Finished replies and opened chats are prefilled the way later turns show them, so the next turn
+reads only the new message. Drafts with pictures or long texts are prefilled before Send. Near the
+context's end, a chat is also prefilled without its oldest turns, so that leaving them out costs
+nothing. Every other request interrupts this work; if it fails, the next request does it and reports
+the error.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.chat import Conversation
+from core.api.commands import PrefillDraft, PrefillReply
+from core.api.errors import BudgetTooSmallError
+from core.api.events import Failed, Prepared
+from core.client.requests import Request
+from desktop.chat.chat import ChatController, conversation_of, draft_message
+from desktop.chat.replies import Replies
+from desktop.chat.transcript import LiveReply
+from desktop.chats.chats import ChatsController
+from desktop.context.limit import LimitController
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
+from desktop.services import Services
+from desktop.store.tables import messages
+from desktop.store.tables.records import ChatPath, Reply, ReplyState
+
+# Drafts from this many characters on are prefilled: about a chunk of 512 tokens.
+LONG_TEXT = 2_000
+SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
+
+
+class IdlePrefill(QObject):
+    """Reacts to replies that end, opened chats, loaded models and changed drafts.
+
+    Signals:
+        prepared(int | None, Prepared): the engine has prefilled the path that ends with this
+            message (None: the draft of a new chat).
+    """
+
+    prepared = Signal(object, object)
+
+    def __init__(
+        self,
+        services: Services,
+        chat: ChatController,
+        chats: ChatsController,
+        limit: LimitController,
+        replies: Replies,
+        pictures: PictureController,
+    ) -> None:
+        super().__init__()
+        self._chat = chat
+        self._limit = limit
+        self._settings = services.settings
+        self._engine = services.engine
+        self._database = services.database
+        self._blobs = services.blobs
+        self._tasks = services.tasks
+        # The last request for the draft, for an opened chat, and without the oldest turns.
+        self._draft: Request[Prepared] | None = None
+        self._opening: Request[Prepared] | None = None
+        self.compacting: Request[Prepared] | None = None
+        # The last message of the opened chat.
+        self._opened: int | None = None
+        # Requests by chat, to be cancelled when it changes or is deleted.
+        self._requests: dict[int, list[Request[Prepared]]] = {}
+        replies.ended.connect(self._on_end)
+        pictures.changed.connect(self._on_pictures)
+        chat.draft_changed.connect(self._on_draft)
+        chat.draft_typed.connect(self._on_typed)
+        chat.transcript.chat_changed.connect(self._on_shown)
+        chat.transcript.rows_replaced.connect(self._on_shown)
+        # A newly loaded model hasn't read the chat on screen.
+        services.engine.model_loaded.connect(lambda _model: self._on_shown())
+        # A prefill after the deletion would bring its context back.
+        chats.deleted.connect(self._cancel)
+
+    def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
+        if self._settings.settings.ahead.settle and reply.state is not ReplyState.FAILED:
+            self._tasks.spawn(self._settle(live), "Prefilling a reply")
+        self._on_draft()
+
+    def _on_shown(self) -> None:
+        """Prefill the chat on screen, unless a reply is running.
+
+        For a fork this also registers it as a user of the shared cache, so that deleting the
+        original chat doesn't evict what the fork needs.
+        """
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        rows = self._chat.transcript.rows
+        last = rows[-1].message if rows else None
+        self._opened = last.id if last else None
+        if last is None or last.reply is None or last.reply.state not in SETTLED_STATES:
+            return
+        if self._settings.settings.ahead.settle and self._chat.running is None:
+            self._tasks.spawn(self._open(last.chat, last.id), "Prefilling a chat")
+
+    def _cancel(self, chat: int) -> None:
+        for request in self._requests.pop(chat, ()):
+            request.cancel()
+
+    def _on_pictures(self, draft: Draft) -> None:
+        if draft is self._chat.draft:
+            self._on_draft()
+
+    def _on_typed(self) -> None:
+        if len(self._chat.draft.text) >= LONG_TEXT:
+            self._on_draft()
+
+    def _on_draft(self) -> None:
+        if self._draft is not None:
+            self._draft.cancel()
+            self._draft = None
+        draft = self._chat.draft
+        wanted = self._settings.settings.ahead.read_ahead and is_worth_prefilling(draft)
+        if wanted and self._chat.running is None:
+            self._tasks.spawn(self._read(draft), "Prefilling the draft")
+
+    async def _settle(self, live: LiveReply) -> None:
+        chat_path = await self._ending_with(live.chat, live.message)
+        if chat_path is not None:
+            await self._follow(self._prefill(live.chat, chat_path), live.message)
+
+    async def _open(self, chat: int, end: int) -> None:
+        chat_path = await self._ending_with(chat, end)
+        # Another chat may have been opened meanwhile.
+        if chat_path is None or self._opened != end or self._chat.running is not None:
+            return
+        self._opening = self._prefill(chat, chat_path)
+        await self._follow(self._opening, end)
+
+    async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
+        """A chat's path, if this is still its last message and a model is loaded."""
+        chat_path = await self._database.run(messages.read_chat, chat)
+        if chat_path is None or not chat_path.path or self._engine.model is None:
+            return None
+        return chat_path if chat_path.path[-1].id == message else None
+
+    def _prefill(self, chat: int, chat_path: ChatPath) -> Request[Prepared]:
+        """Prefill a path and, near the context's end, the path without its oldest turns."""
+        self._cancel(chat)
+        settling = self._ask_to_settle(chat_path)
+        self._requests[chat] = [settling]
+        shorter = self._limit.compacted(chat, chat_path)
+        if shorter is not None:
+            self.compacting = self._ask_to_settle(shorter)
+            self._requests[chat].append(self.compacting)
+        return settling
+
+    def _ask_to_settle(self, chat_path: ChatPath) -> Request[Prepared]:
+        conversation = conversation_of(chat_path, self._blobs.path)
+        return self._ask(PrefillReply, conversation, chat_path.key)
+
+    def _ask(
+        self, kind: type[PrefillReply] | type[PrefillDraft], conversation: Conversation, key: str
+    ) -> Request[Prepared]:
+        command = kind(
+            conversation=conversation,
+            chat=key,
+            thinking=self._thinking(),
+            cache=self._settings.settings.cache,
+        )
+        return self._engine.client.ask(command)
+
+    async def _follow(self, request: Request[Prepared], end: int | None) -> None:
+        """Report the result of a request that wasn't interrupted."""
+        async for event in request:
+            if isinstance(event, Prepared):
+                self._settings.note_outcome(None)
+                self.prepared.emit(end, event)
+            elif isinstance(event, Failed) and event.error.name == BudgetTooSmallError.__name__:
+                self._settings.note_outcome(event.error)
+
+    async def _read(self, draft: Draft) -> None:
+        chat = self._chat.transcript.chat
+        chat_path = await self._chat_path(chat, draft)
+        model = self._engine.model
+        # The draft may have been sent, or another chat opened, meanwhile.
+        if chat_path is None or model is None or draft is not self._chat.draft:
+            return
+        if not is_worth_prefilling(draft):
+            return
+        if draft.pictures and not model.vision:
+            return
+        message = draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
+        before = conversation_of(chat_path, self._blobs.path)
+        conversation = before.model_copy(update={"messages": (*before.messages, message)})
+        if self._draft is not None:
+            self._draft.cancel()
+        self._draft = self._ask(PrefillDraft, conversation, chat_path.key)
+        await self._follow(self._draft, chat_path.path[-1].id if chat_path.path else None)
+
+    async def _chat_path(self, chat: int | None, draft: Draft) -> ChatPath | None:
+        if chat is None:
+            return ChatPath(key=draft.key, system=draft.system)
+        return await self._database.run(messages.read_chat, chat)
+
+    def _thinking(self) -> bool | None:
+        model = self._engine.model
+        return self._settings.settings.thinking if model and model.thinking_switch else None
+
+
+def is_worth_prefilling(draft: Draft) -> bool:
+    return draft.complete and (bool(draft.pictures) or len(draft.text) >= LONG_TEXT)

@@ -1,0 +1,199 @@
+"""The operations of the compiled kernels, in one table.
+
+Each calls its kernel, or returns None for tensors that the kernel doesn't take, which plain torch
+then computes. Shapes and types alone decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any, Concatenate
+
+import torch
+from torch import Tensor, get_num_threads
+
+from kernels.experts.native import make_bank, route, weighted_sum
+from kernels.native import attention, recurrent
+from kernels.native.library import (
+    TYPES,
+    Kernel,
+    Library,
+    address,
+    has_dense_tokens,
+    in_rows,
+    is_bfloat,
+    is_float32,
+)
+from kernels.ops import PLAIN_OPS, Ops, composed
+
+Native = Callable[Concatenate[Library, ...], Any]
+
+
+def native_ops(library: Library, widened: bool = False) -> Ops:
+    """The operations that call `library`; results are new tensors.
+
+    `widened`: attention of many tokens runs without the processor's bfloat16 instructions.
+    """
+    bound: dict[str, Any] = {
+        name: _or_plain(native, getattr(PLAIN_OPS, name), library)
+        for name, native in _TABLE.items()
+    } | {
+        name: _or_plain(native, getattr(PLAIN_OPS, name), library, widened)
+        for name, native in _ATTENTION_OF_MANY.items()
+    }
+    return composed(replace(PLAIN_OPS, experts=partial(make_bank, library, widened), **bound))
+
+
+def _or_plain(native: Native, plain: Callable[..., Any], *bound: Any) -> Callable[..., Any]:
+    @wraps(plain)
+    def operation(*given: Any, **named: Any) -> Any:
+        found = native(*bound, *given, **named)
+        return plain(*given, **named) if found is None else found
+
+    return operation
+
+
+def _rms_norm(library: Library, inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor | None:
+    if inputs.dim() not in {2, 3} or not in_rows(inputs):
+        return None
+    given = inputs if inputs.dim() == 3 else inputs.unsqueeze(1)
+    result = torch.empty(inputs.shape, dtype=inputs.dtype)
+    library.rms_norm(
+        given.data_ptr(), scale.data_ptr(), result.data_ptr(), *given.shape,
+        given.stride(0), given.stride(1), epsilon, is_bfloat(given), get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _gated_rms_norm(
+    library: Library,
+    inputs: Tensor,
+    scale: Tensor,
+    gate: Tensor,
+    epsilon: float,
+    dtype: torch.dtype,
+) -> Tensor | None:
+    fits = inputs.dim() == 3 and is_float32(inputs) and inputs.is_contiguous()
+    if not (fits and in_rows(gate) and gate.dtype == dtype and has_dense_tokens(gate)):
+        return None
+    result = torch.empty(inputs.shape, dtype=dtype)
+    library.gated_rms_norm(
+        *map(address, (inputs, scale, gate, result)), *inputs.shape, gate.stride(0), epsilon,
+        is_bfloat(result), get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _gated_group_norm(
+    library: Library,
+    inputs: Tensor,
+    scale: Tensor | None,
+    gate: Tensor,
+    epsilon: float,
+    multiplier: float,
+    gate_first: bool,
+) -> Tensor | None:
+    if not (is_float32(inputs) and inputs.is_contiguous() and in_rows(gate)):
+        return None
+    result = torch.empty(gate.shape, dtype=gate.dtype)
+    library.gated_group_norm(
+        *map(address, (inputs, scale, gate, result)), *inputs.shape, gate.stride(0), epsilon,
+        multiplier, gate_first, is_bfloat(gate), get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _rotate(library: Library, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor | None:
+    alike = heads.dtype == cosine.dtype == sine.dtype
+    if not (alike and in_rows(heads) and cosine.is_contiguous() and sine.is_contiguous()):
+        return None
+    result = torch.empty(heads.shape, dtype=heads.dtype)
+    library.rotate(
+        *map(address, (heads, cosine, sine, result)), *heads.shape, cosine.shape[1],
+        heads.stride(0), heads.stride(1), is_bfloat(heads), get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _swiglu(library: Library, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor | None:
+    return _gated_product(library.swiglu, gate, up, multiplier)
+
+
+def _geglu(library: Library, gate: Tensor, up: Tensor) -> Tensor | None:
+    return _gated_product(library.geglu, gate, up, 1.0)
+
+
+def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
+    return _gated_product(library.reglu, inputs, inputs, 1.0)
+
+
+def _gated_product(kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float) -> Tensor | None:
+    alike = gate.stride() == up.stride() and gate.dtype == up.dtype
+    if not (alike and gate.dim() == 2 and in_rows(gate)):
+        return None
+    result = torch.empty(gate.shape, dtype=gate.dtype)
+    kernel(
+        *map(address, (gate, up, result)), *gate.shape, gate.stride(0), multiplier,
+        is_bfloat(gate), get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _open_gate(library: Library, attended: Tensor, gate: Tensor) -> Tensor | None:
+    alike = attended.dtype == gate.dtype and attended.shape == gate.shape
+    if not (alike and in_rows(gate) and attended.is_contiguous()):
+        return None
+    result = torch.empty(gate.shape, dtype=gate.dtype)
+    library.open_gate(
+        *map(address, (attended, gate, result)), *gate.shape, gate.stride(0), gate.stride(1),
+        is_bfloat(gate), get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _add(library: Library, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor | None:
+    alike = first.dtype == second.dtype and first.shape == second.shape
+    contiguous = first.is_contiguous() and second.is_contiguous() and first.dim() == 2
+    if not (alike and contiguous and first.dtype in TYPES):
+        return None
+    result = torch.empty(first.shape, dtype=first.dtype)
+    library.add(
+        *map(address, (first, second, result)), *first.shape, multiplier, is_bfloat(first),
+        get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+_TABLE: dict[str, Native] = {
+    "rms_norm": _rms_norm,
+    "gated_rms_norm": _gated_rms_norm,
+    "gated_group_norm": _gated_group_norm,
+    "rotate": _rotate,
+    "swiglu": _swiglu,
+    "geglu": _geglu,
+    "squared_relu": _squared_relu,
+    "open_gate": _open_gate,
+    "add": _add,
+    "convolve": recurrent.convolve,
+    "causal_conv_step": recurrent.causal_conv_step,
+    "short_conv": recurrent.short_conv,
+    "delta_gates": recurrent.delta_gates,
+    "recurrent_gated_delta_step": recurrent.delta_step,
+    "chunked_gated_delta_": recurrent.delta_chunks,
+    "time_steps": recurrent.time_steps,
+    "mamba1_step": recurrent.mamba1_step,
+    "mamba1_run_": recurrent.mamba1_run,
+    "mamba2_step": recurrent.mamba2_step,
+    "mamba2_run_": recurrent.mamba2_run,
+    "step_attention": attention.step_attention,
+    "route": route,
+    "weighted_sum": weighted_sum,
+}
+# They take `widened` after the library.
+_ATTENTION_OF_MANY: dict[str, Native] = {
+    "causal_attention": attention.causal_attention,
+    "run_attention": attention.run_attention,
+    "full_attention": attention.full_attention,
+}

@@ -1,0 +1,153 @@
+"""Idle work: what the window asks the engine to read before anyone waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
+from core.api.errors import InternalError
+from desktop.context.idle_prefill import LONG_TEXT
+from desktop.engine.engine_status import Phase
+from desktop.settings.setting_rows import AHEAD_ROWS
+from desktop.window.window_parts import WindowParts
+from tests.desktop.chat.test_chat import ask, ended
+from tests.desktop.conftest import OpenParts, until
+from tests.desktop.fake_engine import FakeEngine, model_info, png
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.png"
+    path.write_bytes(png())
+    return path
+
+
+async def ready(open_parts: OpenParts) -> WindowParts:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    return parts
+
+
+async def test_a_finished_reply_is_settled_with_what_was_said_before(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    asked = await ask(parts, engine, "Hello")
+    asked.finish("Good day")
+    await ended(parts)
+    await until(lambda: engine.settled)
+    question, answer = engine.settled[0].conversation.messages
+    assert question == UserMessage(content=(TextPart(text="Hello"),))
+    assert isinstance(answer, AssistantMessage) and answer.text == "Good day"
+    assert engine.settled[0].conversation.created == asked.conversation.created
+
+
+async def test_a_stopped_reply_is_settled_too_and_a_failed_one_is_not(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    asked = await ask(parts, engine, "Hello")
+    asked.say("Goo", ids=(1,))
+    parts.chat.stop()
+    await ended(parts)
+    await until(lambda: engine.settled)
+    failing = await ask(parts, engine, "And?")
+    failing.fail(InternalError("no").info())
+    await ended(parts)
+    assert len(engine.settled) == 1
+
+
+async def test_settling_can_be_turned_off(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await ready(open_parts)
+    parts.settings.set_value(AHEAD_ROWS[0], False)
+    (await ask(parts, engine, "Hello")).finish("Good day")
+    await ended(parts)
+    (await ask(parts, engine, "And?")).finish("So")
+    await ended(parts)
+    assert engine.settled == []
+
+
+async def test_a_dropped_picture_is_read_while_the_user_types(
+    open_parts: OpenParts, engine: FakeEngine, picture: Path
+) -> None:
+    parts = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [picture])
+    await until(lambda: engine.read)
+    (message,) = engine.read[0].conversation.messages
+    assert isinstance(message, UserMessage) and isinstance(message.content[0], ImagePart)
+
+
+async def test_a_long_pasted_text_is_read_and_a_short_one_is_not(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    draft = parts.chat.draft
+    draft.text = "Hello"
+    parts.chat.note_pause(draft)
+    draft.text = "word " * (LONG_TEXT // 5)
+    parts.chat.note_pause(draft)
+    await until(lambda: engine.read)
+    (message,) = engine.read[0].conversation.messages
+    assert message == UserMessage(content=(TextPart(text=draft.text.strip()),))
+    draft.text += "and more"
+    parts.chat.note_pause(draft)
+    await until(lambda: len(engine.read) == 2)
+    assert engine.unread == [0]
+
+
+async def test_a_picture_taken_out_is_no_longer_read(
+    open_parts: OpenParts, engine: FakeEngine, picture: Path
+) -> None:
+    parts = await ready(open_parts)
+    draft = parts.chat.draft
+    parts.pictures.add_files(draft, [picture])
+    await until(lambda: engine.read)
+    parts.pictures.remove(draft, draft.pictures[0].number)
+    assert engine.unread == [0]
+    assert len(engine.read) == 1
+
+
+async def test_a_draft_waits_for_the_reply_before_it(
+    open_parts: OpenParts, engine: FakeEngine, picture: Path
+) -> None:
+    parts = await ready(open_parts)
+    asked = await ask(parts, engine, "Hello")
+    parts.pictures.add_files(parts.chat.draft, [picture])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    assert engine.read == []
+    asked.finish("Good day")
+    await until(lambda: engine.read)
+    assert [message.role for message in engine.read[0].conversation.messages] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+async def test_sending_takes_the_draft_out_of_idle_work(
+    open_parts: OpenParts, engine: FakeEngine, picture: Path
+) -> None:
+    parts = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [picture])
+    await until(lambda: engine.read)
+    await ask(parts, engine, "What is it?")
+    assert engine.unread == [0] and len(engine.read) == 1
+
+
+@pytest.mark.parametrize("why", ["off", "blind"])
+async def test_nothing_is_read_ahead_where_it_is_off_or_the_model_is_blind(
+    open_parts: OpenParts, engine: FakeEngine, picture: Path, why: str
+) -> None:
+    if why == "blind":
+        engine.model_to_load = model_info(vision=False)
+    parts = await ready(open_parts)
+    if why == "off":
+        parts.settings.set_value(AHEAD_ROWS[1], False)
+    parts.pictures.add_files(parts.chat.draft, [picture])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    # A request to answer goes through the same store; when it is there, the other would be too.
+    parts.pictures.remove(parts.chat.draft, parts.chat.draft.pictures[0].number)
+    await ask(parts, engine, "Hello")
+    assert engine.read == []
