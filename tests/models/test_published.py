@@ -370,7 +370,7 @@ def wrong() -> Iterator[Wrong]:
         yield "awq", None, {key: value}, BrokenConfigError, (key,)
 
 
-@pytest.mark.parametrize(("title", "change", "config", "kind", "words"), wrong())
+@pytest.mark.parametrize(("title", "change", "config", "kind", "words"), list(wrong()))
 def test_what_is_wrong_is_named_before_anything_is_allocated(
     title: str,
     change: Spoil | None,
