@@ -19,9 +19,8 @@ from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
 from core.cache.embeddings import EmbeddingCache, SideEmbeddings
 from core.models.decoder import Decoder
-from core.vision.decode import Picture, PictureDecoder, read_picture
-from core.vision.kinds import PictureProcessor
-from core.vision.processor import ProcessedImage
+from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
+from core.vision.processor import PictureProcessor, ProcessedImage
 
 
 def image_parts(conversation: Conversation) -> list[ImagePart]:
@@ -59,8 +58,9 @@ class ImageCatalog:
         self._described: dict[str, ProcessedImage] = {}
         self._lock = threading.Lock()  # pictures are described on another thread
 
-    def learn(self, part: ImagePart, picture: Picture) -> None:
-        """Process a described picture; may run next to a request. Raises ImageError."""
+    def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
+        """Process a picture decoded to be described; may run next to a request. Raises
+        ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):

@@ -37,7 +37,7 @@ from core.models.decoder import Decoder
 from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
-from core.vision.kinds import PictureProcessor
+from core.vision.processor import PictureProcessor
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES, available_bytes
 from kernels.common.capability import processor_level

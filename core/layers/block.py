@@ -67,7 +67,6 @@ class HybridBlock:
         return self.mixer.specs if self.mixer is not None else ()
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """[n, width] -> [n, width]; `slot` as in `Mixer`."""
         norms = self.norms
         if self.mixer is None:
             normed = norms.feed_forward(hidden)

@@ -44,8 +44,6 @@ _OLDER_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
 
 
 class GraniteHybridConfig(Mamba2Settings, TextSettings):
-    """config.json, with the defaults of transformers."""
-
     vocab_size: Count
     intermediate_size: Count = 11008  # of an expert
     shared_intermediate_size: Count = 1024
@@ -181,8 +179,6 @@ _SPELLINGS = {
 
 
 def published_names(config: GraniteHybridConfig, found: Collection[str]) -> Callable[[str], str]:
-    """A folder may have either spelling."""
-
     def published(name: str) -> str:
         for ours, theirs in _SPELLINGS.items():
             other = name.replace(ours, theirs)

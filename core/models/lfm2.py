@@ -39,8 +39,6 @@ _THETA = 1_000_000.0
 
 
 class Lfm2Config(TextSettings):
-    """config.json, or its `text_config`, with the defaults of transformers."""
-
     vocab_size: Count = 65_536
     intermediate_size: Count = 12_288
     num_hidden_layers: Depth = 32
