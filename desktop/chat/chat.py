@@ -74,7 +74,6 @@ class ChatController(ShownChat):
             self._replies.stop(self.running.message)
 
     def regenerate(self, reply: int) -> None:
-        """Generate another version of a reply."""
         row = self.transcript.row_of(reply)
         if row is not None and row.message.parent is not None:
             work = self._regenerate(row.message.chat, row.message.parent)
@@ -97,7 +96,6 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._edit(row.message, text.strip(), shown), "Sending again")
 
     def choose(self, message: int) -> None:
-        """Show this version and what follows it."""
         chat = self.transcript.chat
         if chat is not None:
             self._tasks.spawn(self._choose(chat, message), "Turning to another version")
@@ -115,7 +113,7 @@ class ChatController(ShownChat):
         sent = False
         try:
             if not draft.complete:
-                self.refused.emit(tr("The message is sent once its picture is ready."))
+                self.refused.emit(tr("The message will be sent once its picture is ready."))
             # The composer shows what was refused; the user decides again.
             if await self._pictures.settled(draft) and self._sendable(draft):
                 self._put_draft(chat, Draft())
@@ -205,7 +203,6 @@ class ChatController(ShownChat):
         await self.show_again(chat)
 
     async def _begin(self, turn: Turn) -> None:
-        """Generate the reply of a stored turn, at the end of the chosen path."""
         await self._drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, turn.chat)
         if chat_path is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QMenu, QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop import theme
@@ -14,6 +14,7 @@ from desktop.chat.chat import ChatController
 from desktop.chat.data.reading import Formats
 from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
 
@@ -54,15 +55,9 @@ class InstructionsPanel(QFrame):
 
     def _build(self) -> None:
         heading = Label(tr("Instructions for this chat"), style="heading")
-        row = QHBoxLayout()
-        row.addWidget(self._note, 1)
-        row.addWidget(self._done)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 6, 0, 10)
-        layout.setSpacing(6)
-        layout.addWidget(heading)
-        layout.addWidget(self.text)
-        layout.addLayout(row)
+        below = row(self._note, self._done)
+        below.setStretchFactor(self._note, 1)
+        column(heading, self.text, below, of=self, margins=(0, 6, 0, 10), spacing=6)
 
     def _show(self) -> None:
         """Show the instructions of the shown chat, unless the field holds them."""
@@ -82,9 +77,9 @@ class InstructionsPanel(QFrame):
             self._chat.instruct(self.text.toPlainText())
 
     def _note_cost(self) -> None:
-        note = tr("Used with the next message, before everything else.")
+        note = tr("Read before everything else, starting with your next message.")
         if self._chat.transcript.rows:
-            again = tr("If they change, the whole chat is read again.")
+            again = tr("If you change them, the whole chat is read again.")
             note = f"{note} {again}"
         self._note.setText(note)
 
@@ -105,17 +100,11 @@ class ComposerFormat(QWidget):
         self.button.clicked.connect(lambda: self._open(self.button))
         self._menu = QMenu(self)
         self._menu.setObjectName("replyFormatMenu")
+        schema = tr("JSON with a schema…")
         self._entries = {
-            name: self._entry(name, said, act)
-            for name, said, act in (
-                ("actionFormatFree", tr("Free text"), lambda: chat.ask_for(None)),
-                ("actionFormatJson", tr("JSON"), lambda: chat.ask_for(JSON)),
-                (
-                    "actionFormatSchema",
-                    tr("JSON with a schema…"),
-                    self.schema_asked.emit,
-                ),
-            )
+            None: self._entry("actionFormatFree", tr("Free text"), lambda: chat.ask_for(None)),
+            "json": self._entry("actionFormatJson", tr("JSON"), lambda: chat.ask_for(JSON)),
+            "json_schema": self._entry("actionFormatSchema", schema, self.schema_asked.emit),
         }
         self._chip = ToolButton()
         self._chip.setObjectName("formatChip")
@@ -123,24 +112,16 @@ class ComposerFormat(QWidget):
         self._chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         set_tip(self._chip, tr("Change the format of the replies"))
         self._chip.clicked.connect(self._change)
-        self._off = IconButton(
-            "close", tr("Make replies free text again"), name="formatOff", pixels=12
-        )
+        self._off = IconButton("close", tr("Switch back to free text"), name="formatOff", pixels=12)
         self._off.clicked.connect(lambda: chat.ask_for(None))
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self._chip)
-        layout.addWidget(self._off)
-        layout.addStretch(1)
+        row(self._chip, self._off, None, of=self, spacing=2)
         chat.format_changed.connect(self._show)
         self._show()
 
     def menu_shown(self) -> QMenu:
         form = self._chat.format
-        kind = None if form is None else form.kind
-        for name, of in zip(self._entries, (None, "json", "json_schema"), strict=True):
-            self._entries[name].setChecked(kind == of)
+        for kind, entry in self._entries.items():
+            entry.setChecked(kind == (None if form is None else form.kind))
         return self._menu
 
     def _entry(self, name: str, said: str, act: Callable[[], object]) -> QAction:
@@ -227,23 +208,16 @@ class SchemaDialog(QDialog):
         return self.text.toPlainText()
 
     def _build(self) -> None:
-        row = QHBoxLayout()
-        row.addWidget(self._example)
-        row.addStretch(1)
-        row.addWidget(self._cancel)
-        row.addWidget(self._use)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 16, 20, 16)
-        layout.setSpacing(8)
         note = tr(
-            "From the next message on, replies of this chat are JSON that this JSON Schema allows. "
-            "Reasoning before them stays free text."
+            "From the next message on, replies in this chat are JSON that matches this schema. "
+            "Reasoning stays free text."
         )
-        layout.addWidget(Label(tr("JSON with a schema"), style="title"))
-        layout.addWidget(Label(note, style="muted", wraps=True))
-        layout.addWidget(self.text, 1)
-        layout.addWidget(self.verdict)
-        layout.addLayout(row)
+        title = Label(tr("JSON with a schema"), style="title")
+        about = Label(note, style="muted", wraps=True)
+        buttons = row(self._example, None, self._cancel, self._use)
+        parts = (title, about, self.text, self.verdict, buttons)
+        layout = column(*parts, of=self, margins=(20, 16, 20, 16), spacing=8)
+        layout.setStretchFactor(self.text, 1)
         self.resize(DIALOG_WIDTH, DIALOG_HEIGHT)
 
     def _on_typed(self) -> None:

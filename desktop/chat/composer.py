@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from pathlib import Path
+from collections.abc import Container
 
-from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.drafts import STORED_AFTER_MS
-from desktop.chat.message_editor import ComposerText
+from desktop.chat.message_editor import DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.pictures.draft import Draft
-from desktop.pictures.given_data import take_data
-from desktop.pictures.picture_files import Refusal, not_added
-from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
 # A shorter pause is for thinking.
@@ -32,34 +28,21 @@ PAUSE_MS = 1_000
 COUNTED_AFTER_MS = 250
 
 
-class Composer(QFrame):
-    """The draft of the shown chat, and the button that sends it or stops the reply.
-
-    Knows nothing of the transcript, so that typing costs the same in a long chat.
-    """
+class Composer(DraftEditor):
+    """The draft of the shown chat, and the button that sends it or stops the reply."""
 
     instructions_asked = Signal()
     schema_asked = Signal()
     choose_pictures_asked = Signal()
-    open_picture_asked = Signal(str)
 
     def __init__(
         self, chat: ChatController, pictures: PictureController, draft_size: DraftSize
     ) -> None:
-        super().__init__()
+        super().__init__(Draft(), pictures, "composer", "addPictures")
         self.setObjectName("composer")
         self._draft_size = draft_size
         self._chat = chat
-        self._pictures = pictures
-        self._draft = Draft()
-        self._refusals: list[Refusal] = []
         self._suggested = ""
-        self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName("composerPictures")
-        self.notice = Label(name="composerNotice", style="warning small", wraps=True)
-        self.notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name="addPictures")
         self._format = ComposerFormat(chat)
         self._format.schema_asked.connect(self.schema_asked)
         in_use = tr("Instructions are in use: show or hide them")
@@ -75,8 +58,8 @@ class Composer(QFrame):
         self._tokens = Label(name="composerTokens", style="muted small")
         self._tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         tip = tr(
-            "Tokens of the message, counted by the model's tokenizer, and what the context has "
-            "left for the reply"
+            "Tokens in the message, counted by the model's tokenizer, and how many the context "
+            "has left for the reply"
         )
         set_tip(self._tokens, tip)
         self._counted = QTimer(self, singleShot=True, interval=COUNTED_AFTER_MS)
@@ -88,21 +71,10 @@ class Composer(QFrame):
         self._draw()
         self._take_draft()
 
-    def take_data(self, data: QMimeData) -> None:
-        self.say("")
-        refused = take_data(data, self._draft, self._pictures, self.text)
-        if refused:
-            self._on_refused(self._draft, (Refusal(said=refused),))
-        self.text.setFocus()
-
-    def add_files(self, paths: list[Path]) -> None:
-        self.say("")
-        self._pictures.add_files(self._draft, paths)
-
     def suggest(self, text: str, instead_of: Container[str]) -> None:
         """Put a question into the field, selected so that typing replaces it.
 
-        It replaces the last suggestion, whose pictures have these names, but no text of the user's.
+        It replaces the last suggestion and its pictures, but no text of the user's.
         """
         typed = self.text.toPlainText()
         self.text.setFocus()
@@ -116,15 +88,6 @@ class Composer(QFrame):
         self.text.setPlainText(text)
         self.text.selectAll()
 
-    def say(self, words: str) -> None:
-        """Show what was not done and why, or nothing for ''.
-
-        Refused pictures are listed until the message is sent.
-        """
-        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
-        self.notice.setText(said)
-        self.notice.setVisible(bool(said))
-
     def keep(self) -> None:
         self._kept.stop()
         self._draft.text = self.text.toPlainText()
@@ -134,7 +97,6 @@ class Composer(QFrame):
         self._instructions.setVisible(given)
 
     def set_active(self, active: bool) -> None:
-        """Highlight the frame while a drop would be accepted."""
         self.setProperty("active", "true" if active else "false")
         theme.restyle(self)
 
@@ -144,23 +106,13 @@ class Composer(QFrame):
         super().mousePressEvent(event)
 
     def _build(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(6)
-        row.addWidget(self._add, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self._format.button, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self._instructions, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self.text, 1)
-        row.addWidget(self._queue, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self._send, 0, Qt.AlignmentFlag.AlignBottom)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 8, 8)
-        layout.setSpacing(6)
-        layout.addWidget(self._waiting)
-        layout.addWidget(self.strip)
-        layout.addWidget(self._format)
-        layout.addLayout(row)
-        layout.addWidget(self.notice)
-        layout.addWidget(self._tokens)
+        buttons = (self._add, self._format.button, self._instructions), (self._queue, self._send)
+        writing = row(*buttons[0], self.text, *buttons[1], spacing=6)
+        for button in (*buttons[0], *buttons[1]):
+            writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)
+        writing.setStretchFactor(self.text, 1)
+        parts = (self._waiting, self.strip, self._format, writing, self.notice, self._tokens)
+        column(*parts, of=self, margins=(10, 8, 8, 8), spacing=6)
         self.setFocusProxy(self.text)
 
     def _connect(self) -> None:
@@ -171,15 +123,7 @@ class Composer(QFrame):
         self._chat.queue.typed_wanted.connect(self._read_typed)
         self._chat.queue.given_back.connect(self._on_given_back)
         self._add.clicked.connect(self.choose_pictures_asked)
-        self.text.send_asked.connect(self._ask_to_send)
-        self.text.textChanged.connect(self._enable)
         self.text.textChanged.connect(self._on_typed)
-        self.text.data_given.connect(self.take_data)
-        self.text.refused.connect(self.say)
-        self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
-        self.strip.open_asked.connect(self.open_picture_asked)
-        self._pictures.changed.connect(self._on_pictures)
-        self._pictures.refused.connect(self._on_refused)
         self._chat.refused.connect(self.say)
         self._chat.draft_changed.connect(self._take_draft)
         self._chat.busy_changed.connect(self._draw)
@@ -218,7 +162,7 @@ class Composer(QFrame):
         self._waiting.show_messages(self._draft.queued)
 
     def _take_draft(self) -> None:
-        """Show the draft of the shown chat, storing what was typed into the previous one."""
+        """Store the previous chat's draft, and show this one's."""
         draft = self._chat.draft
         if draft is self._draft:
             return
@@ -237,19 +181,11 @@ class Composer(QFrame):
         self._on_pictures(self._draft)
         self._show_queue()
 
-    def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
-        if draft is self._draft:
-            self._refusals += refusals
-            self.say("")
-
     def _on_pictures(self, draft: Draft) -> None:
-        if draft is self._draft:
-            self.strip.show_draft(draft.pictures)
-            self._enable()
-            self._show_tokens()
+        super()._on_pictures(draft)
+        self._show_tokens()
 
     def _show_tokens(self) -> None:
-        """Show the last known size until a new one is counted."""
         size = self._draft_size.size
         if size is None:
             return
@@ -271,13 +207,11 @@ class Composer(QFrame):
         self._enable()
 
     def _enable(self) -> None:
-        empty = self.text.document().isEmpty() and not self._draft.pictures
-        self._send.setEnabled(self._chat.running is not None or not empty)
-        self._queue.setVisible(self._chat.running is not None and not empty)
+        self._send.setEnabled(self._chat.running is not None or not self.empty)
+        self._queue.setVisible(self._chat.running is not None and not self.empty)
 
 
 def size_text(size: DraftTokens) -> str:
-    """How many tokens the message takes, if there is one, and what the context has left."""
     tokens = count_of(size.tokens, "token")
     if size.left < 0:
         text = tr("{tokens}, {over} more than the context has left")

@@ -70,12 +70,10 @@ class ContextFill:
 
     @property
     def alone(self) -> bool:
-        """Whether the last turn alone is too long."""
         return self.refused and self.left_from(self.turns[-1] if self.turns else 0) >= self.limit
 
     @property
     def can_drop(self) -> bool:
-        """Whether leaving out older turns would help."""
         return len(self.turns) > 1 and not self.alone
 
     def left_from(self, place: int) -> int:
@@ -133,8 +131,8 @@ def fill_words(fill: ContextFill, model: ModelInfo) -> str:
         alone = fill.left_from(fill.turns[-1]) - fill.system
         return _alone_text(alone, fill.limit, None if fits else model.model_context_length)
     ways_on = tr(
-        "Everything is kept. To go on, begin a new chat from a summary, or leave out the oldest "
-        "turns: they stay here for you to read."
+        "Nothing is deleted. To continue, start a new chat from a summary, or leave out the oldest "
+        "turns, which stay here for you to read."
     )
     if fill.refused:
         text = tr("There is no room for the last message in the context of {limit} tokens.")
@@ -156,12 +154,12 @@ def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
     text = (
         tr(
             "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
-            "was cut off: edit it, or load the model with a longer context."
+            "was cut off. Edit it, or load the model with a longer context."
         )
         if longest is None
         else tr(
             "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
-            "was cut off: edit it. This model's longest context is {longest} tokens."
+            "was cut off. Edit it: this model's longest context is {longest} tokens."
         )
     )
     return text.format(
@@ -181,8 +179,8 @@ def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
 def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int, int]:
     """Tokens by message from the request for the reply at `place`.
 
-    A prompt begins with a user message, so an even number of messages means that it ended with the
-    first part of the reply, which was continued.
+    If the prompt has an even number of messages, the last is the part of the reply that was
+    continued.
     """
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
@@ -210,17 +208,14 @@ def estimate(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DraftTokens:
-    """Tokens of the draft, and what the context has left after it; negative if too little."""
+    """Tokens of the draft, and what the context has left after it; may be negative."""
 
     tokens: int
     left: int
 
 
 class DraftSize(QObject):
-    """Counts the draft's tokens with the model's tokenizer, one text at a time while one types.
-
-    `changed()`: `size` has changed.
-    """
+    """Counts the draft's tokens with the model's tokenizer, one text at a time."""
 
     changed = Signal()
 
@@ -256,7 +251,6 @@ class DraftSize(QObject):
         self._begin()
 
     def _used(self) -> int:
-        """Tokens of the chat without the draft."""
         live, model = self._chat.running, self._engine.model
         if live is not None and live.stats is not None:
             return context_used(live.stats)

@@ -59,13 +59,11 @@ class Drafts:
         self._stored.pop(chat, None)
 
     def left(self, chat: int | None) -> StoredDraft | None:
-        """The draft with its queued messages as a record; None if it is empty."""
         draft = self.of(chat)
         left = StoredDraft(chat, draft.all_text(), draft.system, draft.key, draft.all_pictures())
         return left if left.text or left.pictures else None
 
     def begin(self, chat: int, text: str, shown: Sequence[Picture]) -> None:
-        """The draft of a chat that was created with one."""
         draft = self._drafts[chat] = Draft(text, self._pictures_of(shown))
         self.save(draft)
 
@@ -155,7 +153,6 @@ class Drafts:
         return {each.digest for each in (*unsent, *self.edited_pictures())}
 
     def forget(self, gone: Collection[int]) -> None:
-        """These chats are deleted for good."""
         for chat in gone:
             for known in (self._drafts, self._stored, self._typed):
                 known.pop(chat, None)
@@ -174,5 +171,5 @@ class Drafts:
 
 
 def _content(draft: Draft) -> Stored:
-    """What is stored of a draft; at the next start its queued messages are part of its text."""
+    """What is stored of a draft; its queued messages are part of its text."""
     return draft.all_text(), draft.system, draft.all_pictures(), draft.format

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
+from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, ToolButton
 
 GAP_PX = 8
@@ -55,8 +56,8 @@ class EmptyPage(QWidget):
             self._label(
                 tr(
                     "Ask a question below, or drop a picture and ask\u00a0about\u00a0it.\n"
-                    "Everything stays on this computer. What was read is reused where it can be: "
-                    "Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
+                    "Everything stays on this computer. What the model has read is reused if "
+                    "possible: Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
                 ),
                 "emptyWords",
                 "muted",
@@ -73,7 +74,7 @@ class EmptyPage(QWidget):
         self.show_samples(demo=False)
 
     def show_samples(self, demo: bool) -> None:
-        """Offer what the demo model can do or, for another model, a few pictures."""
+        """Offer what the demo model can do or, for another model, the first few pictures."""
         self._demo = demo
         self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
         for sample, (_, question) in zip(self._samples, samples(), strict=True):
@@ -103,10 +104,8 @@ class EmptyPage(QWidget):
         text = tr("Choose a folder…")
         choose = Button(text, name="emptyChoose", spoken=tr("Choose a model"))
         choose.clicked.connect(self.model_asked)
-        layout = QVBoxLayout(self._missing)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._reason)
-        layout.addWidget(choose, 0, Qt.AlignmentFlag.AlignCenter)
+        layout = column(self._reason, choose, of=self._missing)
+        layout.setAlignment(choose, Qt.AlignmentFlag.AlignCenter)
         self._missing.hide()
         return self._missing
 
@@ -142,8 +141,8 @@ class EmptyPage(QWidget):
         for at, sample in enumerate(self._shown):
             # Outer columns of stretch centre the others.
             self._grid.addWidget(sample, at // columns, 1 + at % columns)
-        for column in range(MOST_COLUMNS + 2):
-            self._grid.setColumnStretch(column, int(column in (0, columns + 1)))
+        for at in range(MOST_COLUMNS + 2):
+            self._grid.setColumnStretch(at, int(at in (0, columns + 1)))
 
     def minimumSizeHint(self) -> QSize:
         # Narrower, the samples wrap to the next line.
@@ -161,10 +160,7 @@ class EmptyPage(QWidget):
 
 
 def samples() -> tuple[tuple[str | None, str], ...]:
-    """Sample pictures, with questions that the demo model can answer.
-
-    Other models get the first few pictures, each with the first question.
-    """
+    """Sample pictures, with questions that the demo model can answer."""
     return (
         ("three-shapes.png", tr("What is in the picture?")),
         ("four-shapes.png", tr("What colour is the star?")),

@@ -5,15 +5,18 @@ from __future__ import annotations
 import shiboken6
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QTextEdit
+from PySide6.QtWidgets import QFrame, QLineEdit, QTextEdit
 
 from desktop import theme
-from desktop.chat.markdown.text_selection import TextField
+from desktop.chat.markdown.text_selection import TextField, fields_in
+from desktop.chat.row_widgets import RowWidget
 from desktop.chat.transcript import Transcript
 from desktop.chat.transcript_view import TranscriptView
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import row as row_of
+from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Label
 
 # Looking through a long chat at every key would be felt.
@@ -51,10 +54,9 @@ class FindField(QLineEdit):
 
 
 class FindBar(QFrame):
-    """A search field over the conversation. `closed()`: the user has closed it.
+    """A search field over the conversation. Counts matches in the source until a message is drawn.
 
-    Matches are counted in the source of messages; of visited ones, in what is drawn. A match that
-    isn't drawn, like the address of a link, counts as one and is shown without a mark.
+    A match that isn't drawn, like a link's address, is shown without a mark.
     """
 
     closed = Signal()
@@ -116,7 +118,6 @@ class FindBar(QFrame):
             self._go_to(self._next_place(list(counts), step), step)
 
     def _look(self) -> None:
-        """After a new text: show the first message with a match, from the visible ones on."""
         self._forget()
         counts = self._counts()
         if not counts:
@@ -128,7 +129,9 @@ class FindBar(QFrame):
     def _go_to(self, place: int, step: int) -> None:
         self._place, self._step = place, step
         self._view.show_message(place)
-        self._view.messages.show_words(place)
+        row = self._view.messages.at(place)
+        if row is not None:
+            row.show_words()
         self._nth = 0 if step > 0 else self._counts()[place] - 1
         self._seek()
 
@@ -138,11 +141,14 @@ class FindBar(QFrame):
         place = self._place
         if place is None:
             return
-        matches, shown = self._matches(), self._view.messages
-        drawn = shown.is_drawn(place)
-        if self._nth >= len(matches) and (not drawn or shown.show_more(place)):
+        matches, row = self._matches(), self._view.messages.at(place)
+        drawn = row is None or _is_drawn(row)
+        more = row.more_button() if row is not None and drawn else None
+        if self._nth >= len(matches) and (more is not None or not drawn):
+            if more is not None:
+                more.click()
             self._again.start()
-        elif drawn and not shown.has_more(place):
+        elif drawn and more is None:
             self._drawn[place] = max(1, len(matches))
         counts = self._counts()
         if self._nth >= counts.get(place, 1):
@@ -166,16 +172,16 @@ class FindBar(QFrame):
     def _counts(self) -> dict[int, int]:
         wanted = self._field.text().casefold()
         counts: dict[int, int] = {}
-        for at, row in enumerate(self._transcript.rows if wanted else ()):
-            count = min(MOST_MATCHES, row.text.casefold().count(wanted))
+        for at, shown in enumerate(self._transcript.rows if wanted else ()):
+            count = min(MOST_MATCHES, shown.text.casefold().count(wanted))
             if count:
-                counts[at] = count if row.live else self._drawn.get(at, count)
+                counts[at] = count if shown.live else self._drawn.get(at, count)
         return counts
 
     def _matches(self) -> list[Match]:
         found: list[Match] = []
-        fields = self._view.messages.fields_at(self._place) if self._place is not None else []
-        for field in fields:
+        row = self._view.messages.at(self._place) if self._place is not None else None
+        for field in fields_in(row) if row is not None else ():
             cursor = field.document().find(self._field.text(), 0)
             while not cursor.isNull() and len(found) < MOST_MATCHES:
                 found.append((field, cursor))
@@ -183,7 +189,6 @@ class FindBar(QFrame):
         return found
 
     def _mark(self, matches: list[Match]) -> None:
-        """Mark all matches of the message, and scroll to the current one."""
         self._unmark()
         table = theme.colours()
         for field in dict.fromkeys(field for field, _ in matches):
@@ -219,20 +224,16 @@ class FindBar(QFrame):
         self._count.setText(tr("No match") if self._field.text() else "")
 
     def _build(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 4, 4, 4)
-        row.addWidget(self._field, 1)
-        row.addWidget(self._count)
-        for icon, says, name, act in (
-            (
-                "chevron_left",
-                tr("Previous match (Shift+Enter)"),
-                "findBefore",
-                lambda: self.step(-1),
-            ),
-            ("chevron_right", tr("Next match (Enter)"), "findNext", lambda: self.step(1)),
-            ("close", tr("Close (Esc)"), "findClose", self.leave),
-        ):
-            button = IconButton(icon, says, name=name)
-            button.clicked.connect(act)
-            row.addWidget(button)
+        previous = tr("Previous match (Shift+Enter)")
+        before = IconButton("chevron_left", previous, name="findBefore")
+        after = IconButton("chevron_right", tr("Next match (Enter)"), name="findNext")
+        close = IconButton("close", tr("Close (Esc)"), name="findClose")
+        before.clicked.connect(lambda: self.step(-1))
+        after.clicked.connect(lambda: self.step(1))
+        close.clicked.connect(self.leave)
+        parts = (self._field, self._count, before, after, close)
+        row_of(*parts, of=self, margins=(8, 4, 4, 4)).setStretchFactor(self._field, 1)
+
+
+def _is_drawn(row: RowWidget) -> bool:
+    return row.is_drawn() and all(each.is_complete() for each in row.findChildren(LongText))

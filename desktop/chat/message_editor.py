@@ -1,13 +1,14 @@
-"""The fields messages are written in: the composer's, and the editor of a sent message."""
+"""The field that messages are written in, and the editor of a sent message."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
@@ -16,6 +17,7 @@ from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
 
@@ -32,12 +34,12 @@ class ComposerText(LongText):
     left = Signal()
     data_given = Signal(object)
 
-    def __init__(self, can_be_left: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._can_be_left = can_be_left
+        self.can_be_left = False  # with Esc
         self.setObjectName("composerText")
         self.setAccessibleName(tr("Message"))
-        self._placeholder = tr("Ask, or drop a picture")
+        self._placeholder = tr("Ask a question or drop a picture")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
         # The column around it takes drops.
@@ -48,7 +50,7 @@ class ComposerText(LongText):
 
     def event(self, event: QEvent) -> bool:
         # Else the window's own Esc, which stops a reply, would have it.
-        if self._can_be_left and event.type() == QEvent.Type.ShortcutOverride:
+        if self.can_be_left and event.type() == QEvent.Type.ShortcutOverride:
             assert isinstance(event, QKeyEvent)
             if event.key() == Qt.Key.Key_Escape:
                 event.accept()
@@ -82,7 +84,7 @@ class ComposerText(LongText):
             self.send_asked.emit()
             event.accept()
             return
-        if self._can_be_left and event.key() == Qt.Key.Key_Escape:
+        if self.can_be_left and event.key() == Qt.Key.Key_Escape:
             self.left.emit()
             event.accept()
             return
@@ -112,77 +114,54 @@ def has_files(data: QMimeData) -> bool:
     return pictured or any(url.isLocalFile() for url in data.urls())
 
 
-class MessageEditor(QWidget):
-    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
+class DraftEditor(QFrame):
+    """The text, pictures and notice of one draft; subclasses place them and a button to add."""
 
-    send_asked = Signal(str)
-    left = Signal()
     open_picture_asked = Signal(str)
-    choose_pictures_asked = Signal(object)
-    filled = Signal()
 
-    def __init__(self, draft: Draft, pictures: PictureController) -> None:
+    def __init__(self, draft: Draft, pictures: PictureController, name: str, add: str) -> None:
         super().__init__()
         self._draft = draft
         self._pictures = pictures
         self._refusals: list[Refusal] = []
+        self.text = ComposerText()
         self.strip = PictureStrip()
-        self.strip.setObjectName("editPictures")
-        self.text = ComposerText(can_be_left=True)
-        self.text.setObjectName("editText")
-        self.text.setAccessibleName(tr("Edit your message"))
-        self.text.setProperty("class", "field")
-        self.text.setPlainText(draft.text)
-        self._notice = Label(name="editNotice", style="warning small", wraps=True)
-        self._notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name="editAddPictures")
-        cancel, send = tr("Cancel"), tr("Send again")
-        self._cancel = Button(cancel, name="editCancel", spoken=cancel)
-        self._send = Button(send, name="editSend", style="primary", spoken=send)
-        self.setAcceptDrops(True)
-        self._build()
-        self._connect()
-        self._on_pictures(draft)
-
-    def _build(self) -> None:
-        row = QHBoxLayout()
-        row.addWidget(self._add)
-        row.addStretch(1)
-        row.addWidget(self._cancel)
-        row.addWidget(self._send)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.strip, self.text, self._notice):
-            layout.addWidget(part)
-        layout.addLayout(row)
-
-    def _connect(self) -> None:
-        self.text.textChanged.connect(self._on_typed)
+        self.strip.setObjectName(f"{name}Pictures")
+        self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
+        self.notice.hide()
+        self._add = IconButton("picture", tr("Add pictures"), name=add)
+        self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
-        self.text.left.connect(self.left)
-        self.text.data_given.connect(self._take_data)
-        self.text.refused.connect(self._say)
-        self._send.clicked.connect(self._ask_to_send)
-        self._cancel.clicked.connect(self.left)
-        # The file dialog may outlive these widgets.
-        add = partial(self._pictures.add_files, self._draft)
-        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.text.data_given.connect(self.take_data)
+        self.text.refused.connect(self.say)
         self.strip.open_asked.connect(self.open_picture_asked)
         self.strip.remove_asked.connect(self._remove)
-        self.strip.filled.connect(self.filled)
-        self._pictures.changed.connect(self._on_pictures)
-        self._pictures.refused.connect(self._on_refused)
+        pictures.changed.connect(self._on_pictures)
+        pictures.refused.connect(self._on_refused)
 
-    def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
-        if self.text.is_complete():
-            self._draft.text = self.text.toPlainText()
-        self._enable()
+    def take_data(self, data: QMimeData) -> None:
+        self.say("")
+        refused = take_data(data, self._draft, self._pictures, self.text)
+        if refused:
+            self._on_refused(self._draft, (Refusal(said=refused),))
+        self.text.setFocus()
 
-    def _on_pictures(self, draft: Draft) -> None:
-        if draft is self._draft:
-            self.strip.show_draft(draft.pictures)
-            self._enable()
+    def add_files(self, paths: list[Path]) -> None:
+        self.say("")
+        self._pictures.add_files(self._draft, paths)
+
+    def say(self, words: str) -> None:
+        """Show what was not done and why, or nothing for ''.
+
+        Refused pictures are listed until the message is sent.
+        """
+        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
+        self.notice.setText(said)
+        self.notice.setVisible(bool(said))
+
+    @property
+    def empty(self) -> bool:
+        return self.text.document().isEmpty() and not self._draft.pictures
 
     def _remove(self, number: int) -> None:
         # The removed picture may have the keyboard focus.
@@ -192,25 +171,66 @@ class MessageEditor(QWidget):
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:
             self._refusals += refusals
-            self._say(not_added(self._refusals))
+            self.say("")
 
-    def _take_data(self, data: QMimeData) -> None:
-        refused = take_data(data, self._draft, self._pictures, self.text)
-        if refused:
-            self._on_refused(self._draft, (Refusal(said=refused),))
+    def _on_pictures(self, draft: Draft) -> None:
+        if draft is self._draft:
+            self.strip.show_draft(draft.pictures)
+            self._enable()
 
     def _enable(self) -> None:
-        empty = self.text.document().isEmpty() and not self._draft.pictures
-        self._send.setEnabled(self._draft.complete and not empty)
+        raise NotImplementedError
 
-    def _say(self, said: str) -> None:
-        self._notice.setText(said)
-        self._notice.setVisible(bool(said))
+    def _ask_to_send(self) -> None:
+        raise NotImplementedError
+
+
+class MessageEditor(DraftEditor):
+    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
+
+    send_asked = Signal(str)
+    left = Signal()
+    choose_pictures_asked = Signal(object)
+    filled = Signal()
+
+    def __init__(self, draft: Draft, pictures: PictureController) -> None:
+        super().__init__(draft, pictures, "edit", "editAddPictures")
+        self.text.can_be_left = True
+        self.text.setObjectName("editText")
+        self.text.setAccessibleName(tr("Edit your message"))
+        self.text.setProperty("class", "field")
+        cancel, send = tr("Cancel"), tr("Send again")
+        self._cancel = Button(cancel, name="editCancel", spoken=cancel)
+        self._send = Button(send, name="editSend", style="primary", spoken=send)
+        self.setAcceptDrops(True)
+        buttons = row(self._add, None, self._cancel, self._send)
+        column(self.strip, self.text, self.notice, buttons, of=self)
+        self.text.setPlainText(draft.text)
+        self.text.textChanged.connect(self._on_typed)
+        self.text.left.connect(self.left)
+        self._send.clicked.connect(self._ask_to_send)
+        self._cancel.clicked.connect(self.left)
+        # The file dialog may outlive these widgets.
+        add = partial(pictures.add_files, draft)
+        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.strip.filled.connect(self.filled)
+        self._on_pictures(draft)
+
+    def say(self, words: str) -> None:
+        super().say(words)
         self.filled.emit()
+
+    def _on_typed(self) -> None:
+        # A long text arrives in steps; reading all of it at each would take long.
+        if self.text.is_complete():
+            self._draft.text = self.text.toPlainText()
+
+    def _enable(self) -> None:
+        self._send.setEnabled(self._draft.complete and not self.empty)
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:
-            self._say(tr("The message can be sent once its picture is ready."))
+            self.say(tr("The message can be sent once its picture is ready."))
         elif self.text.toPlainText().strip() or self._draft.pictures:
             self.send_asked.emit(self.text.toPlainText())
 
@@ -218,5 +238,5 @@ class MessageEditor(QWidget):
         may_take(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        self._take_data(event.mimeData())
+        self.take_data(event.mimeData())
         accept_copy(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.api.events import CUT_SHORT
 from desktop.chat.drafts import Drafts
@@ -17,6 +17,7 @@ from desktop.numbers import count_of
 from desktop.pictures.draft import Draft
 from desktop.store.tables.records import Reply, ReplyState
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import ElidedLabel
 
 LONGEST_SHOWN = 200
@@ -24,10 +25,9 @@ Send = Callable[[int, Draft], Awaitable[bool]]
 
 
 class MessageQueue(QObject):
-    """Sends queued messages one by one as replies end, or gives them back.
+    """Sends queued messages one by one as replies end, or gives them back to the draft.
 
-    `typed_wanted()`: the composer must copy its text into its draft now. `given_back(draft)`: this
-    draft has a queued message back.
+    `typed_wanted()`: the composer must copy its text into its draft now.
     """
 
     changed = Signal()
@@ -54,7 +54,6 @@ class MessageQueue(QObject):
         self._tasks.spawn(self._take_back(chat, message), "Taking back a queued message")
 
     def take_all_back(self, chat: int | None) -> None:
-        """Take back all of a chat, whose reply did not come."""
         for message in reversed(self._drafts.of(chat).queued):
             self.take_back(chat, message)
 
@@ -98,7 +97,7 @@ class MessageQueue(QObject):
 
 
 class QueuedMessages(QWidget):
-    """One line a queued message, in order. `take_back_asked(draft)`: take this one back."""
+    """One line for each queued message."""
 
     take_back_asked = Signal(object)
 
@@ -106,9 +105,7 @@ class QueuedMessages(QWidget):
         super().__init__()
         self.setObjectName("queuedMessages")
         self.setAccessibleName(tr("Queued messages"))
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(6, 0, 0, 0)
-        self._layout.setSpacing(0)
+        self._layout = column(of=self, margins=(6, 0, 0, 0), spacing=0)
         self._lines: list[QWidget] = []
         self._shown: list[Draft] = []
         self.hide()
@@ -132,10 +129,7 @@ class QueuedMessages(QWidget):
         words.set_words(queued_text(message))
         back = IconButton("close", tr("Move it back into the message field"), name="queuedTakeBack")
         back.clicked.connect(lambda: self.take_back_asked.emit(message))
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(words, 1)
-        row.addWidget(back)
+        row(words, back, of=line).setStretchFactor(words, 1)
         return line
 
 

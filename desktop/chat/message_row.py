@@ -10,8 +10,8 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
     QGraphicsOpacityEffect,
-    QHBoxLayout,
     QMenu,
+    QPushButton,
     QWidget,
 )
 
@@ -20,6 +20,7 @@ from desktop.chat.markdown.text_selection import TextOwner, text_selection
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton
+from desktop.widgets.layouts import row
 from desktop.widgets.plain import Button, Label, action, set_tip
 
 # How many widgets of a row that has left the transcript are deleted at a step.
@@ -29,8 +30,7 @@ SHED_AT_ONCE = 16
 class RowActions(QObject):
     """What the user asks of messages; an int is a message's id.
 
-    `choose_asked`: show this version. `tell_all_asked`: undo leaving out turns.
-    `choose_pictures_asked(take)`: choose picture files and call `take` with them.
+    `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
     """
 
     edit_asked = Signal(int, str)
@@ -64,27 +64,21 @@ class MessageRow(TextOwner):
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
-        """Whether the user works in it, so that it must keep its widgets."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self.isAncestorOf(focused)
         return has_focus or text_selection().is_in(self)
 
     def notice(self) -> None:
-        """Show the buttons while the pointer or the keyboard is on the message."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self.isAncestorOf(focused)
         if self._hidden is not None:
             self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
 
     def shows_always(self) -> bool:
-        """Whether the buttons are always seen, as where there are versions."""
         return len(self.row.message.siblings) > 1
 
     def hides(self, buttons: QWidget) -> None:
-        """Show these only while the pointer or the keyboard is on the message.
-
-        They keep their room, so that nothing moves under the pointer, and Tab finds them.
-        """
+        """Show these only while the pointer or focus is on the message; they keep their room."""
         self._hidden = QGraphicsOpacityEffect(buttons)
         self._hidden.setOpacity(0.0)
         buttons.setGraphicsEffect(self._hidden)
@@ -112,15 +106,21 @@ class MessageRow(TextOwner):
         menu.addActions(entries)
 
     def unfolded(self) -> object:
-        """What the user has opened in it, for `unfold` of its next widget; None for nothing."""
         return None
 
     def unfold(self, unfolded: object) -> None:
         pass
 
     def is_drawn(self) -> bool:
-        """Whether everything is drawn that will be until more is asked for."""
         return True
+
+    def show_words(self) -> None:
+        """Show the text, not a table or tree of it."""
+
+    def more_button(self) -> QPushButton | None:
+        """The button that draws more of a long message, if there is more."""
+        found = self.findChild(QPushButton, "showMore")
+        return found if isinstance(found, QPushButton) and found.isVisibleTo(self) else None
 
     def shed(self) -> bool:
         """Delete a few widgets of a row that has left the transcript; False once none is left."""
@@ -157,7 +157,7 @@ class MessageBar(QWidget):
         )
         self.fork = IconButton("fork", tr("Fork into a new chat"), name="forkChat")
         # With its word: what to do about an incomplete reply should be seen at once.
-        tip = tr("Continue the reply from where it ends")
+        tip = tr("Continue the reply from where it stopped")
         self.go_on = Button(tr("Continue"), name="continueReply", style="flat", spoken=tip, tip=tip)
         self.go_on.hide()
         theme.signals().changed.connect(self._draw)
@@ -165,24 +165,13 @@ class MessageBar(QWidget):
         self._lay_out(is_reply)
 
     def _lay_out(self, is_reply: bool) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
         # Buttons that come and go are at the open end, so that the others keep their places.
-        steady, versions = (
-            (self.copy, self.again, self.fork),
-            (self.before, self._place, self.after),
-        )
-        widgets: tuple[QWidget, ...] = (*versions, *steady)
+        steady = (self.copy, self.again, self.fork)
+        versions = (self.before, self._place, self.after)
         if is_reply:
-            widgets = (*steady, self.copy_json, self.go_on, *versions)
+            row(*steady, self.copy_json, self.go_on, *versions, None, of=self, spacing=2)
         else:
-            layout.addStretch(1)
-        for widget in widgets:
-            layout.addWidget(widget)
-        if is_reply:
-            # Without numbers next to them the buttons stay together at the left.
-            layout.addStretch(1)
+            row(None, *versions, *steady, of=self, spacing=2)
 
     def entries(self, parent: QObject) -> list[QAction]:
         """The buttons as menu entries; none while the bar is hidden."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.api.stats import RequestStats
 from desktop import numbers, theme
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Label, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 
@@ -43,7 +44,6 @@ class NumbersLine(QWidget):
         self.show_stats(None)
 
     def show_stats(self, stats: RequestStats | None, model: str = "", moment: float = 0.0) -> None:
-        """Show the numbers of a reply, if there are any, its model and its time."""
         self._known = stats is not None
         self._stats = stats or RequestStats()
         self._model, self._moment = model, moment
@@ -129,17 +129,13 @@ class NumbersLine(QWidget):
         return details
 
     def _lay_out(self, buttons: QWidget | None) -> None:
-        line = QHBoxLayout(self.line)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(GAP)
+        self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
+        parts = (self._toggle,) if buttons is None else (buttons, self._toggle)
+        line = row(*parts, self._text, of=self.line, spacing=GAP)
+        for part in parts:
+            line.setAlignment(part, Qt.AlignmentFlag.AlignTop)
+        line.setStretchFactor(self._text, 1)
+        line.addStretch()
         if buttons is not None:
             buttons.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-            line.addWidget(buttons, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self._toggle, 0, Qt.AlignmentFlag.AlignTop)
-        self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self._text, 1)
-        line.addStretch()
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(6)
-        self._column.addWidget(self.line)
+        self._column = column(self.line, of=self, spacing=6)

@@ -59,7 +59,6 @@ class Replies(QObject):
         self._runs: dict[int, ReplyRun] = {}
 
     def begin(self, live: LiveReply, conversation: Conversation, key: str) -> None:
-        """Generate a stored reply in the background; `key` is the chat's."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, key, self._services, self)
@@ -87,7 +86,6 @@ class Replies(QObject):
             await attempted("storing a reply", run.store_at_closing)
 
     def end(self, live: LiveReply, text: str, reply: Reply) -> None:
-        """Called by a run."""
         live.show_arrived()
         self.live.pop(live.message, None)
         self._runs.pop(live.message, None)
@@ -155,7 +153,6 @@ class ReplyRun:
         await self._database.run(messages.save_reply, self._live.message, text, reply)
 
     async def _save_repeatedly(self) -> None:
-        """Store what has arrived: all of it the first time, then only what is new."""
         live, stored = self._live, None
         while True:
             await asyncio.sleep(SAVE_EVERY_S)
@@ -289,8 +286,8 @@ def has_model(status: EngineStatus) -> bool:
 
 def queued_text(ahead: int) -> str:
     if ahead == 1:
-        return tr("Waiting: another reply first")
-    return tr("Waiting: {count} other replies first").format(count=format_count(ahead))
+        return tr("Waiting for another reply to finish")
+    return tr("Waiting for {count} other replies to finish").format(count=format_count(ahead))
 
 
 def prefill_text(event: Prefilling) -> str:

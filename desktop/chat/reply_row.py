@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from desktop import theme
 from desktop.chat.data.json_body import SOURCE, JsonBody
@@ -14,6 +14,7 @@ from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
 from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
+from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, set_tip
 
 
@@ -63,7 +64,6 @@ class ReplyRow(MessageRow):
             live.grown.connect(self._grow)
 
     def _show_text(self) -> None:
-        """Show the row's text, unless that is what is shown."""
         row = self.row
         for part, text in ((self._body, row.text), (self._reasoning, row.reasoning)):
             shown = part.text()
@@ -111,7 +111,6 @@ class ReplyRow(MessageRow):
                 pass
 
     def show_words(self) -> None:
-        """Show the source, not a table or a tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
@@ -148,11 +147,8 @@ class ReplyRow(MessageRow):
             self.bar.copy_json.say_copied()
 
     def _build(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 4)
-        layout.setSpacing(4)
-        for widget in (self._reasoning, self._body, self._status, self._ending, self._numbers):
-            layout.addWidget(widget)
+        parts = (self._reasoning, self._body, self._status, self._ending, self._numbers)
+        column(*parts, of=self, margins=(0, 4, 0, 4), spacing=4)
         self.hides(self._numbers.line)
 
     def _label(self, name: str, style: str) -> Label:
@@ -238,10 +234,6 @@ class ReasoningFold(QWidget):
         self._button.setAccessibleDescription(tip)
 
     def _lay_out(self) -> None:
-        self._inner = QVBoxLayout(self._frame)
-        self._inner.setContentsMargins(14, 2, 0, 2)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addWidget(self._button, alignment=Qt.AlignmentFlag.AlignLeft)
-        layout.addWidget(self._frame)
+        self._inner = column(of=self._frame, margins=(14, 2, 0, 2))
+        layout = column(self._button, self._frame, of=self, spacing=4)
+        layout.setAlignment(self._button, Qt.AlignmentFlag.AlignLeft)

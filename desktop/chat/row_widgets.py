@@ -6,17 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QWidget
+from PySide6.QtWidgets import QWidget
 
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
-from desktop.chat.markdown.text_selection import TextField
 from desktop.chat.message_row import RowActions
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.transcript import Row
 from desktop.chat.user_row import UserRow
-from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
 
 
@@ -55,7 +52,6 @@ class RowPlaces:
         return min(max(0, bisect_right(self._all_tops(), y) - 1), len(self._heights) - 1)
 
     def between(self, top: int, bottom: int) -> range:
-        """The rows with any part between two heights."""
         if not self._heights:
             return range(0)
         return range(self.at(top), self.at(bottom) + 1)
@@ -116,7 +112,6 @@ class RowWidgets(RowActions):
             self._take_down(each)
 
     def take_down_beyond(self, kept: range) -> None:
-        """Keep these, and those the user works in."""
         for place, widget in list(self._by_place.items()):
             if place not in kept and not widget.is_busy():
                 self._take_down(place)
@@ -131,47 +126,6 @@ class RowWidgets(RowActions):
             for _, row in self:
                 if isinstance(row, UserRow):
                     row.show_formatted(formatted)
-
-    def show_words(self, place: int) -> None:
-        row = self._by_place.get(place)
-        if isinstance(row, ReplyRow):
-            row.show_words()
-
-    def is_drawn(self, place: int) -> bool:
-        """Whether everything is drawn that will be until more is asked for."""
-        row = self._by_place.get(place)
-        if row is None:
-            return True
-        return row.is_drawn() and all(each.is_complete() for each in row.findChildren(LongText))
-
-    def has_more(self, place: int) -> bool:
-        return self._more_button(place) is not None
-
-    def show_more(self, place: int) -> bool:
-        """Draw more of a message; False if there was no more."""
-        button = self._more_button(place)
-        if button is not None:
-            button.click()
-        return button is not None
-
-    def _more_button(self, place: int) -> QPushButton | None:
-        row = self._by_place.get(place)
-        if row is None:
-            return None
-        found = row.findChild(QPushButton, "showMore")
-        return found if isinstance(found, QPushButton) and found.isVisibleTo(row) else None
-
-    def fields_at(self, place: int) -> list[TextField]:
-        """The text fields of a message, from top to bottom."""
-        row = self._by_place.get(place)
-        if row is None:
-            return []
-        found: list[TextField] = [
-            *row.findChildren(QTextEdit),
-            *row.findChildren(QPlainTextEdit),
-        ]
-        seen = [each for each in found if each.isVisibleTo(row)]
-        return sorted(seen, key=lambda each: each.mapTo(row, QPoint(0, 0)).y())
 
     def _take_down(self, place: int) -> None:
         widget = self._by_place.pop(place)

@@ -21,8 +21,8 @@ from desktop.store.tables.records import ChatPath, Reply
 class ShownChat(QObject):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or with None the empty page. `draft_typed()`: the user
-    paused typing. `busy_changed()`: the reply at the end of the path has begun or ended.
+    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing.
+    `busy_changed()`: the reply at the end of the path has begun or ended.
     """
 
     shown = Signal(object)
@@ -58,7 +58,6 @@ class ShownChat(QObject):
 
     @property
     def running(self) -> LiveReply | None:
-        """The reply in progress at the end of the shown path."""
         rows = self.transcript.rows
         return rows[-1].live if rows else None
 
@@ -85,7 +84,6 @@ class ShownChat(QObject):
         return self._schemas.get(self.transcript.chat) or (schemas[-1] if schemas else "")
 
     def open(self, chat: int | None) -> None:
-        """Show a chat, or with None the empty page."""
         self._wanted = chat
         if chat is None:
             self.shown_path = ChatPath()
@@ -107,7 +105,6 @@ class ShownChat(QObject):
             self.draft_typed.emit()
 
     def instruct(self, system: str) -> None:
-        """Set the instructions, from the next message on."""
         self._drafts.instruct(self.transcript.chat, system.strip())
         self.instructed.emit()
 
@@ -134,7 +131,6 @@ class ShownChat(QObject):
             self._schemas.pop(chat, None)
 
     def forget_everything(self) -> None:
-        """All chats are deleted: show the empty page with an empty composer."""
         self._drafts.clear()
         self._schemas.clear()
         self.open(None)

@@ -20,8 +20,6 @@ from desktop.store.tables.records import Message, Reply, ReplyState
 
 
 class Length(NamedTuple):
-    """How much of a live reply has arrived, in characters and ids."""
-
     text: int
     reasoning: int
     ids: int
@@ -30,8 +28,7 @@ class Length(NamedTuple):
 class LiveReply(QObject):
     """A reply in progress: what has arrived, and what it waits for.
 
-    `grown(answer, reasoning)`: what has arrived since the last time. A busy window gets the text of
-    several events at once.
+    `grown(answer, reasoning)`: what has arrived since the last time, from one event or several.
     """
 
     grown = Signal(str, str)
@@ -70,7 +67,6 @@ class LiveReply(QObject):
 
     @classmethod
     def begun(cls, message: Message) -> LiveReply:
-        """A stored reply that the model continues."""
         reply = message.reply
         assert reply is not None
         return cls(
@@ -96,7 +92,6 @@ class LiveReply(QObject):
             self._timer.start()
 
     def show_arrived(self) -> None:
-        """Send `grown` now if anything has arrived."""
         self._timer.stop()
         arrived, self._unshown = self._unshown, []
         if arrived:
@@ -115,7 +110,6 @@ class LiveReply(QObject):
         return self.text[since.text :], Reply(ReplyState.RUNNING, reasoning, ids, stats=self.stats)
 
     def so_far(self, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
-        """The record to store now."""
         return Reply(
             state=state,
             reasoning=self.reasoning,
@@ -228,7 +222,6 @@ class Transcript(QObject):
             self.rows_replaced.emit(kept)
 
     def update(self, row: Row) -> None:
-        """Replace the row of the same message, if it is shown."""
         place = self.place_of(row.id)
         if place is not None:
             self.rows[place] = row
@@ -254,7 +247,6 @@ class Transcript(QObject):
 
 
 def _num_common(old: Sequence[Row], new: Sequence[Row]) -> int:
-    """How many rows at the beginning are the same messages."""
     for place, (before, after) in enumerate(zip(old, new, strict=False)):
         if before.id != after.id:
             return place
@@ -273,12 +265,10 @@ def ending_text(reply: Reply) -> str:
         case "context":
             return tr("Cut off: the context is full.")
         case "format_length":
-            text = tr(
-                "Cut off: structured replies end after {count} tokens unless you set a limit."
-            )
+            text = tr("Cut off: if you set no limit, structured replies end after {count} tokens.")
             return text.format(count=format_count(FORMAT_TOKENS))
         case "thought_length":
-            text = tr("Cut off: reasoning ends after {count} tokens unless you set a limit.")
+            text = tr("Cut off: if you set no limit, reasoning ends after {count} tokens.")
             return text.format(count=format_count(THOUGHT_TOKENS))
         case "repetition":
             return tr("Cut off: the reply kept repeating the same words.")

@@ -31,10 +31,10 @@ LONGEST_GUESS_PX = 20_000
 
 
 class TranscriptView(QAbstractScrollArea):
-    """Shows a transcript; `messages` has the signals of what the user asks of a message.
+    """Shows a transcript, and follows its end while the reader is there.
 
-    Follows the end only while the reader is there. Only messages near the visible part have
-    widgets, so that a long chat costs what a short one does; others have a known or guessed height.
+    Only messages near the visible part have widgets, so that a long chat costs what a short one
+    does; the others have a known or guessed height.
     """
 
     def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:
@@ -81,7 +81,6 @@ class TranscriptView(QAbstractScrollArea):
         return self._seen(0).start
 
     def show_message(self, place: int) -> None:
-        """Scroll to the beginning of a message."""
         self._build(place)
         self.follows = False
         self._arrange((place, 0))
@@ -141,7 +140,6 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange()
 
     def _build_near(self) -> bool:
-        """Make one widget near the visible part; says whether more are missing."""
         seen, near = self._seen(0), self._seen(self.viewport().height())
         missing = [place for place in near if place not in self.messages]
         if not missing:
@@ -223,7 +221,6 @@ class TranscriptView(QAbstractScrollArea):
         self._jump.raise_()
 
     def _anchor(self) -> tuple[int, int]:
-        """The first visible message, and how far it reaches above the view."""
         seen = self._seen(0)
         if not seen:
             return 0, 0
@@ -240,7 +237,6 @@ class TranscriptView(QAbstractScrollArea):
         return column_width(self.width())
 
     def _seen(self, margin: int) -> range:
-        """The visible messages, and those within `margin` of them."""
         top = self.verticalScrollBar().value() - ENDS_PX
         return self._places.between(top - margin, top + self.viewport().height() + margin)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.chat.drafts import Drafts
@@ -17,6 +17,7 @@ from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
+from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
 
@@ -49,12 +50,9 @@ class UserRow(MessageRow):
         self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
         self.bar.again.clicked.connect(self.edit)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 4)
-        layout.setSpacing(2)
-        layout.addWidget(self._line)
-        layout.addWidget(self._bubble, 0, Qt.AlignmentFlag.AlignRight)
-        layout.addWidget(self.bar)
+        parts = (self._line, self._bubble, self.bar)
+        layout = column(*parts, of=self, margins=(0, 4, 0, 4), spacing=2)
+        layout.setAlignment(self._bubble, Qt.AlignmentFlag.AlignRight)
         self.hides(self.bar)
         self.show_row(row)
         if drafts.edited(row.id) is not None:
@@ -89,10 +87,7 @@ class UserRow(MessageRow):
         bubble.setProperty("class", "messageBubble")
         bubble.setProperty("role", "user")
         bubble.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        inside = QVBoxLayout(bubble)
-        inside.setContentsMargins(14, 9, 14, 9)
-        inside.addWidget(self._strip)
-        inside.addWidget(self._text)
+        column(self._strip, self._text, of=bubble, margins=(14, 9, 14, 9))
         return bubble
 
     def _fit(self) -> None:
@@ -157,8 +152,7 @@ class UserText(WholeText):
 
     def __init__(self, formatted: bool = True) -> None:
         super().__init__()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout = column(of=self)
         self._shown: QWidget | None = None
         self._formatted = formatted
         self._text = ""
@@ -173,6 +167,8 @@ class UserText(WholeText):
             self._shown = _field(text)
         else:
             self._shown = self._body(text) if self._formatted else _block(text)
+        self._shown.setObjectName("userLongText" if is_long else "userText")
+        self._shown.setAccessibleName(tr("Your message"))
         self._layout.addWidget(self._shown)
         self.setVisible(bool(text))
 
@@ -202,8 +198,6 @@ class UserText(WholeText):
 
     def _body(self, text: str) -> MarkdownBody:
         body = MarkdownBody(self, keeps_lines=True)
-        body.setObjectName("userText")
-        body.setAccessibleName(tr("Your message"))
         body.link_activated.connect(self.link_activated)
         body.set_text(text)
         return body
@@ -227,16 +221,12 @@ def _measured(widget: QWidget, text: str) -> int:
 
 def _block(text: str) -> BlockText:
     block = BlockText()
-    block.setObjectName("userText")
-    block.setAccessibleName(tr("Your message"))
     block.show_plain(text)
     return block
 
 
 def _field(text: str) -> LongText:
     field = LongText()
-    field.setObjectName("userLongText")
-    field.setAccessibleName(tr("Your message"))
     field.setReadOnly(True)
     field.setUndoRedoEnabled(False)
     field.setFrameShape(QFrame.Shape.NoFrame)
@@ -261,13 +251,11 @@ class LeftOutLine(QWidget):
         )
         tip = tr("Have the model read all messages again")
         self.undo = Button(tr("Undo"), name="leftOutUndo", style="flat", spoken=tip, tip=tip)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 10, 0, 10)
-        layout.setSpacing(10)
-        layout.addWidget(_line(), 1)
-        layout.addWidget(words)
-        layout.addWidget(self.undo)
-        layout.addWidget(_line(), 1)
+        lines = _line(), _line()
+        parts = (lines[0], words, self.undo, lines[1])
+        layout = row(*parts, of=self, margins=(0, 10, 0, 10), spacing=10)
+        for line in lines:
+            layout.setStretchFactor(line, 1)
 
 
 class _Words(Label):

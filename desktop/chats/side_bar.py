@@ -210,9 +210,7 @@ class SideBar(QFrame):
             self.list.clearSelection()
         self._following = False
         found = bool(chats.rows) or not chats.searched
-        none = tr(
-            "No title contains \N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}."
-        )
+        none = tr("No title contains \u201c{}\u201d.")
         self._nothing.setText("" if found else none.format(self.search.text().strip()))
         self._nothing.setVisible(not found)
         self._enable()

@@ -1,8 +1,16 @@
-"""A column as wide as the conversation, and pages that scroll."""
+"""Rows and columns of widgets, a column as wide as the conversation, and pages that scroll."""
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 WIDEST_PX = 860
 # Wider than a scroll bar, which must not cover the text.
@@ -11,25 +19,62 @@ SIDE_PX = 24
 _COLUMN_STRETCH = 10_000
 
 
+# None is empty room that takes what is left.
+Part = QWidget | QLayout | None
+Margins = tuple[int, int, int, int]
+NO_MARGINS = (0, 0, 0, 0)
+
+
 def column_width(page: int) -> int:
     return max(1, min(WIDEST_PX, page - 2 * SIDE_PX))
 
 
+def row(
+    *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
+) -> QHBoxLayout:
+    """Parts side by side, as the layout of a widget or inside another; -1 is Qt's own spacing."""
+    layout = QHBoxLayout()
+    _fill(layout, parts, of, margins, spacing)
+    return layout
+
+
+def column(
+    *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
+) -> QVBoxLayout:
+    """Parts one below the other; see `row`."""
+    layout = QVBoxLayout()
+    _fill(layout, parts, of, margins, spacing)
+    return layout
+
+
+def _fill(
+    layout: QBoxLayout,
+    parts: tuple[Part, ...],
+    of: QWidget | None,
+    margins: Margins,
+    spacing: int,
+) -> None:
+    if of is not None:
+        of.setLayout(layout)
+    layout.setContentsMargins(*margins)
+    layout.setSpacing(spacing)
+    for part in parts:
+        if part is None:
+            layout.addStretch(1)
+        elif isinstance(part, QLayout):
+            layout.addLayout(part)
+        else:
+            layout.addWidget(part)
+
+
 def in_column(*widgets: QWidget, top: int = 0, bottom: int = 0) -> QHBoxLayout:
-    column = QWidget()
-    column.setMaximumWidth(WIDEST_PX)
-    inside = QVBoxLayout(column)
-    inside.setContentsMargins(0, 0, 0, 0)
-    inside.setSpacing(8)
-    for widget in widgets:
-        inside.addWidget(widget)
-    row = QHBoxLayout()
-    row.setSpacing(0)
-    row.setContentsMargins(SIDE_PX, top, SIDE_PX, bottom)
-    row.addStretch(1)
-    row.addWidget(column, _COLUMN_STRETCH)
-    row.addStretch(1)
-    return row
+    """Widgets in a column as wide as the conversation."""
+    inner = QWidget()
+    inner.setMaximumWidth(WIDEST_PX)
+    column(*widgets, of=inner, spacing=8)
+    outer = row(None, inner, None, margins=(SIDE_PX, top, SIDE_PX, bottom), spacing=0)
+    outer.setStretchFactor(inner, _COLUMN_STRETCH)
+    return outer
 
 
 def scrolled(widget: QWidget, name: str) -> QScrollArea:

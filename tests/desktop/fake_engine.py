@@ -138,16 +138,9 @@ class Asked:
         if not self._begun:
             self.prefill(0, RequestStats())
         self.text += answer
-        self.request.put(
-            Generated(
-                request=self.request.id,
-                answer=answer,
-                reasoning=reasoning,
-                ids=ids,
-                ttft_s=ttft_s,
-                decode_tokens_per_s=speed,
-            )
-        )
+        said = {"answer": answer, "reasoning": reasoning, "ids": ids}
+        rates = {"ttft_s": ttft_s, "decode_tokens_per_s": speed}
+        self.request.put(Generated.model_validate({"request": self.request.id, **said, **rates}))
 
     def finish(
         self,
@@ -179,6 +172,12 @@ class Asked:
             self.finish(reason="cancelled")
 
 
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 class FakeEngine(EngineClient):
     """Does nothing by itself but load; a test answers what is in `asked`."""
 
@@ -198,33 +197,26 @@ class FakeEngine(EngineClient):
         self.forgotten: list[tuple[str | None, str | None]] = []
         self.deleted_matrices: list[str] = []
         self.forgets: list[str | None] = []
-        self.may_forget = asyncio.Event()
-        self.may_forget.set()
+        self.may_forget = _set_event()
         self._deaths = 0
         self.closed = False
         self.starts = True
         self.model_to_load: ModelInfo | None = model or model_info()
-        self.may_load = asyncio.Event()
-        self.may_load.set()
-        # Whether a model stays when the load of another fails, and whether that was cancelled.
+        self.may_load = _set_event()
+        # Whether a model stays when the load of another fails.
         self.keeps_model = True
-        self.load_cancelled = False
         self.load_cancels = 0
+        self.load_cancelled = False
         self._loads_now = False
         self._settings: ModelSettings | None = None
         self._coming: ModelSettings | None = None
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
-        self.may_describe = asyncio.Event()
-        self.may_describe.set()
+        self.may_describe = _set_event()
         # Texts of which the tokens were counted: a word is one.
         self.counted: list[str] = []
-        self.may_count = asyncio.Event()
-        self.may_count.set()
-        # What was asked to be rendered: width and height.
-        self.rendered: list[tuple[int, int]] = []
+        self.may_count = _set_event()
         self.render_error: WaymarkError | None = None
-        self.may_render = asyncio.Event()
-        self.may_render.set()
+        self.may_render = _set_event()
         self._subscribers: list[StateCallback] = []
         self._answering: list[asyncio.Task[None]] = []
 
@@ -293,8 +285,7 @@ class FakeEngine(EngineClient):
             self.may_load.set()
 
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
-        request: Request[Last_co] = self._request(command)
-        return request
+        return self._request(command)
 
     def _request(self, command: Answered[Any]) -> Request[Any]:
         match command:
@@ -358,7 +349,6 @@ class FakeEngine(EngineClient):
         )
 
     async def _render(self, command: RenderImage) -> ImageRendered:
-        self.rendered.append((command.width, command.height))
         await self.may_render.wait()
         if self.render_error is not None:
             raise self.render_error

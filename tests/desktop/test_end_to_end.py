@@ -1,26 +1,30 @@
-"""The real window with the real worker and the demo model: the promise, from a drop to a restart.
+"""The real window with the real worker and the demo model: a day, forks, structured replies.
 
-One long story, for a model is loaded three times in it as it is. It never measures time; what it
-waits for has a generous bound.
+Nothing here measures time; what is waited for has a generous bound.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QLineEdit, QSpinBox
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QLineEdit, QSpinBox
 
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
+from desktop.chat.chat_options import SchemaDialog
+from desktop.chat.data.data_view import DataView
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
+from desktop.store.tables import chats
 from desktop.store.tables.records import ReplyState
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import (
@@ -208,3 +212,136 @@ async def test_what_the_model_cannot_load_leaves_the_window_open(
     app.window.side_panel.show_page(1)
     press(app, "loadModel")
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
+
+
+class Heard:
+    """What idle work came to, by the message that ended its path."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._told: dict[int | None, Prepared] = {}
+        app.parts.idle_prefill.prepared.connect(self._told.__setitem__)
+
+    def forget(self) -> None:
+        """What was told so far is of no account: a reply goes on."""
+        self._told.clear()
+
+    async def of_last(self) -> Prepared:
+        """The settling of the reply that ends the transcript."""
+        end = self._app.parts.transcript.rows[-1].id
+        await until(lambda: end in self._told)
+        return self._told[end]
+
+    async def of_draft(self) -> Prepared:
+        """The reading ahead of the draft of a new chat."""
+        self._told.pop(None, None)
+        await until(lambda: None in self._told)
+        return self._told[None]
+
+
+async def delete(app: App, chat: int) -> None:
+    """Delete a chat for good, and wait until the engine has forgotten it."""
+    app.parts.chats.delete(chat)
+    await until(lambda: chat in [each.id for each in app.parts.chats.trash.chats])
+    app.parts.deletion.delete_for_good(chat)
+    waiting = True
+    while waiting:
+        await until(lambda: not app.parts.deletion._sending)
+        rows = await app.parts.database.run(
+            lambda connection: connection.execute("SELECT count(*) FROM chats").fetchone()
+        )
+        left = await app.parts.database.run(chats.next_to_forget)
+        waiting = left is not None or rows[0] != len(app.parts.chat_list.chats)
+
+
+async def test_a_fork_outlives_its_chat_at_no_cost(open_app: OpenApp, folders: Folders) -> None:
+    app, _ = await with_model(open_app, folders)
+    heard = Heard(app)
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+    await answer(app, "What is in the picture?")
+    original = app.parts.transcript.chat
+    assert original is not None
+    await heard.of_last()
+    press(app, "forkChat")
+    await until(lambda: app.parts.transcript.chat not in (None, original))
+    fork = app.parts.transcript.chat
+    assert fork is not None
+    # All of it was read for the chat it came from.
+    assert (await heard.of_last()).tokens == 0
+    await delete(app, original)
+    stats = stats_of(await answer(app, "What colour is the star?"))
+    assert stats.images_encoded == 0 and stats.miss is None
+    assert stats.evaluated_tokens < stats.prompt_tokens / 2
+    await heard.of_last()
+    await delete(app, fork)
+    assert not list(folders.pictures.glob("??/*"))
+    await until(lambda: app.parts.transcript.rows == [])
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    # Read from nothing on the new page: neither the picture nor a word was kept.
+    assert (await heard.of_draft()).encoded == 1
+
+
+SCHEMA = {
+    "type": "array",
+    "minItems": 2,
+    "maxItems": 3,
+    "items": {
+        "type": "object",
+        "properties": {
+            "shape": {"enum": ["circle", "star", "triangle"]},
+            "sides": {"type": "integer", "minimum": 0, "maximum": 9},
+        },
+        "required": ["shape", "sides"],
+        "additionalProperties": False,
+    },
+}
+
+
+async def test_replies_by_a_schema_are_valid_and_shown_as_a_table(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    app, _ = await with_model(open_app, folders)
+    await a_schema_is_chosen(app)
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+    first = await answer(app, "What is in the picture?")
+    await is_a_valid_table(first)
+    press(app, "regenerate")
+    await until(lambda: app.parts.chat.running)
+    again = await ended(app)
+    await is_a_valid_table(again)
+    assert stats_of(again).evaluated_tokens == 0
+    await the_reply_is_copied(app, again.row.text)
+    press(app, "formatOff")
+    await until(lambda: app.parts.chat.format is None)
+    free = await answer(app, "What is in the picture?")
+    assert free.findChild(DataView) is None
+
+
+async def a_schema_is_chosen(app: App) -> None:
+    app.window.page.composer.schema_asked.emit()
+    await until(lambda: app.window.findChildren(SchemaDialog))
+    dialog = app.window.findChildren(SchemaDialog)[-1]
+    dialog.text.setPlainText(json.dumps(SCHEMA))
+    await until(lambda: "can be used" in dialog.verdict.text())
+    press(app, "schemaUse")
+    await until(lambda: words(app, "formatChip"))
+
+
+async def is_a_valid_table(row: ReplyRow) -> None:
+    validity = row.findChild(QLabel, "replyValidity")
+    assert isinstance(validity, QLabel)
+    await until(validity.text)
+    assert validity.text() == "Valid against the schema."
+    assert row.findChild(DataView) is not None
+    assert all(set(each) == {"shape", "sides"} for each in json.loads(row.row.text))
+
+
+async def the_reply_is_copied(app: App, text: str) -> None:
+    clipboard = QGuiApplication.clipboard()
+    press(app, "copyJson")
+    await until(clipboard.text)
+    copied = clipboard.text()
+    clipboard.clear()
+    assert json.loads(copied) == json.loads(text)

@@ -18,13 +18,13 @@ from desktop.store.tables.records import ReplyState
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import ended, find, press, reply_of, said, stats_of, words
 from tests.desktop.test_end_to_end import (
+    Heard,
     answer,
     begin,
     make_replies_long,
     make_replies_sober,
     with_model,
 )
-from tests.desktop.test_end_to_end_forks import Heard
 
 LIMIT = 256
 QUESTIONS = (

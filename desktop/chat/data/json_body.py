@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shiboken6
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop import theme
@@ -13,6 +13,7 @@ from desktop.chat.data.reading import Reading
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.text_selection import WholeText
 from desktop.i18n import tr
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Label, ToolButton
 
 DATA, SOURCE = 1, 2
@@ -21,8 +22,7 @@ DATA, SOURCE = 1, 2
 class JsonBody(WholeText):
     """The text of a structured reply: its source while it grows, then also a table or tree.
 
-    Has the methods of `MarkdownBody`. `read_asked()`: the text is complete; `show_reading` takes
-    what was read of it.
+    Has the methods of `MarkdownBody`. `read_asked()`: the text is complete.
     """
 
     read_asked = Signal()
@@ -41,25 +41,27 @@ class JsonBody(WholeText):
         self._button("showSource", SOURCE, tr("Source"), tr("The reply as it was written"))
         self._buttons.idClicked.connect(self.show_pages)
         self._validity = Label(name="replyValidity", style="muted small", wraps=True)
-        self._layout = QVBoxLayout(self)
-        self._build()
+        self._layout = self._build()
         self._show()
 
     def append(self, text: str) -> None:
         if text:
-            self.set_text(self._text + text)
+            self._set_text(self._text + text, extends=True)
 
     def set_text(self, text: str) -> None:
+        self._set_text(text, extends=False)
+
+    def _set_text(self, text: str, extends: bool) -> None:
         self._text, self._finished = text, False
         self._drop_view()
         self._validity.setText("")
-        self._source.set_code(text, "json", closed=False, grows=True)
+        self._source.set_code(text, "json", closed=False, grows=True, extends=extends)
         self._show()
 
     def finish(self) -> None:
         if not self._finished and self._text:
             self._finished = True
-            self._source.set_code(self._text, "json")
+            self._source.set_code(self._text, "json", extends=True)
             self.read_asked.emit()
 
     def text(self) -> str:
@@ -84,7 +86,6 @@ class JsonBody(WholeText):
         return self._view is not None
 
     def pages(self) -> int:
-        """The chosen page, DATA or SOURCE."""
         return self._chosen
 
     def show_pages(self, page: int) -> None:
@@ -124,18 +125,11 @@ class JsonBody(WholeText):
         self._buttons.addButton(button, page)
         return button
 
-    def _build(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(0, 0, 0, 0)
-        head.setSpacing(4)
-        for button in self._buttons.buttons():
-            head.addWidget(button)
+    def _build(self) -> QVBoxLayout:
+        head = row(*self._buttons.buttons(), spacing=4)
         head.addSpacing(6)
         head.addWidget(self._validity, 1)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(6)
-        self._layout.addLayout(head)
-        self._layout.addWidget(self._source)
+        return column(head, self._source, of=self, spacing=6)
 
 
 def validity_text(reply_format: ReplyFormat, reading: Reading) -> str:

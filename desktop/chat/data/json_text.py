@@ -17,12 +17,10 @@ _TOKEN = re.compile(
 
 
 class NotJsonError(ValueError):
-    """A text is not JSON."""
+    pass
 
 
 class Event(enum.Enum):
-    """A bracket opens or closes, a member's name, or a plain value."""
-
     OPEN = enum.auto()
     CLOSE = enum.auto()
     NAME = enum.auto()

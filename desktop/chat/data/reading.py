@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -31,8 +31,8 @@ LONGEST_VALUE = 300
 class Item:
     """A JSON value as it is shown; `text` is a string without its quotes.
 
-    `token` is the first character of its JSON, or '' for a line such as "… 5 more". Of the `count`
-    values in it, those `below` are shown.
+    `token`: the first character of its JSON, or '' for a line such as "… 5 more". `count`: all
+    values in it, shown or not.
     """
 
     name: str
@@ -72,9 +72,9 @@ class Reading:
 
 
 def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None = None) -> Reading:
-    """Check a finished reply and read as much of it as is shown; takes up to a second.
+    """Check a finished reply and read what is shown of it; takes up to a second.
 
-    `check` is called while a helper process validates the reply; an exception ends that.
+    `check` is called meanwhile; an exception from it ends the work.
     """
     # Imported here: it costs 5 MB, which only structured replies need.
     from core.formats.check import NotCheckedError, fault
@@ -148,7 +148,7 @@ def _name(above: Item, name: str) -> str:
 
 
 def _value(token: str) -> tuple[str, str, str]:
-    """The first character of a value, how a tree shows it, and how a table does."""
+    """Token, value and text of an `Item`."""
     if token[0] != '"':
         shown = shortened(token, LONGEST_VALUE)
         return token[0], shown, shown
@@ -180,13 +180,6 @@ def _is_row(item: Item) -> bool:
     return item.token == "{" and bool(item.below) and plain
 
 
-def walk(root: Item) -> Iterator[Item]:
-    level = root.below
-    while level:
-        yield from level
-        level = [below for item in level for below in item.below]
-
-
 T = TypeVar("T")
 Check = Callable[[], None]
 # A reply that comes back into view is read again, unless it is one of the last few.
@@ -194,7 +187,6 @@ MOST_KEPT = 8
 
 
 def schema_format(text: str) -> ReplyFormat | None:
-    """The format for a schema; None if the schema is too long."""
     schema = storable(text)
     return ReplyFormat(kind="json_schema", text=schema) if len(schema) <= LONGEST_TEXT else None
 
@@ -257,14 +249,13 @@ class Formats(QObject):
 
 
 def refusal(reply_format: ReplyFormat, check: Check) -> str:
-    """Why a schema can't be used, or ''."""
     from core.formats.check import refusal as found
 
     return found(reply_format, check)
 
 
 class _GivenUpError(Exception):
-    """The task that waited for the thread was cancelled."""
+    pass
 
 
 async def _in_thread(work: Callable[[Check], T]) -> T:

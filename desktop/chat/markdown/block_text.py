@@ -41,10 +41,7 @@ class SealedDocument(QTextDocument):
 
 
 class BlockText(QTextBrowser):
-    """A block of Markdown or plain text. `web_link(address)`: a full http or https address.
-
-    The wheel scrolls the page around it.
-    """
+    """A block of Markdown or plain text. `web_link(address)`: a full http or https address."""
 
     web_link = Signal(str)
 

@@ -43,8 +43,7 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 class Block:
     """A top-level block; `source` is Markdown for prose, else the bare text.
 
-    Code that `continues` belongs to the same code block as the block before. `depth`: how many list
-    items the block is inside of.
+    `continues`: part of the same code block as the block before. `depth`: of list items around it.
     """
 
     kind: Literal["prose", "code", "plain"]
@@ -53,6 +52,16 @@ class Block:
     closed: bool = True
     continues: bool = False
     depth: int = 0
+
+    def extends(self, before: Block | None) -> bool:
+        """Whether this is code that was open `before`: unless it is shorter, it begins with that.
+
+        It is shorter after what looked like its last line has become the end of its fence.
+        """
+        if before is None or before.closed or self.kind != "code":
+            return False
+        known = (before.kind, before.language, before.depth)
+        return known == (self.kind, self.language, self.depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,6 @@ def find_blocks(text: str) -> list[Found]:
 
 
 def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
-    """The list that a token opens, if any item contains code."""
     if tokens[begin].type.removesuffix("_open") not in _LISTS:
         return None
     end = next(at for at in range(begin + 1, len(tokens)) if tokens[at].level == 0)
@@ -192,7 +200,6 @@ def _block(source: str, token: Token, fence: Fence | None) -> Block:
 
 
 def _opening(source: str, token: Token) -> Fence | None:
-    """The fence that a block leaves open, if it does."""
     if token.type != "fence":
         return None
     mark = re.escape(token.markup[0])

@@ -14,13 +14,14 @@ from PySide6.QtGui import (
     QTextDocument,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.chat.markdown.highlight import Highlighting, Span
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label
@@ -50,8 +51,8 @@ class CodeText(LongText):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._shown = ""
-        self._skipped = 0  # characters before `_shown` that are not shown
+        self._length = 0  # characters shown, and those before them that are not
+        self._skipped = 0
         self.num_laid_out = 0  # characters; for tests
         self._is_field = False
         self._follows = False
@@ -75,24 +76,29 @@ class CodeText(LongText):
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)
 
-    def set_code(self, code: str, grows: bool = False) -> None:
-        """Show code; while it `grows`, follow its end unless the reader has scrolled up."""
+    def set_code(self, code: str, grows: bool = False, extends: bool = False) -> None:
+        """Show code; while it `grows`, follow its end unless the reader has scrolled up.
+
+        `extends`: it begins with the code given last, or is shorter.
+        """
         bar = self.verticalScrollBar()
         self._follows = grows and bar.value() == bar.maximum()
         skipped = self._tail_start(code) if grows else 0
         code = code[skipped:]
         self.longest_line = TAIL_LINE if skipped else LONGEST_LINE
         self._choose_height(code)
-        if self._shown and skipped == self._skipped and code.startswith(self._shown):
-            end = QTextCursor(self.document())
-            end.movePosition(QTextCursor.MoveOperation.End)
-            self.num_laid_out += len(code) - len(self._shown)
-            self.put(code[len(self._shown) :], end)
-        elif code != self._shown:
+        if extends and skipped == self._skipped and 0 < self._length <= len(code):
+            new = code[self._length :]
+            if new:
+                end = QTextCursor(self.document())
+                end.movePosition(QTextCursor.MoveOperation.End)
+                self.put(new, end)
+        else:
+            new = code
             self.set_spans([])
-            self.num_laid_out += len(code)
             self.setPlainText(code)
-        self._shown, self._skipped = code, skipped
+        self.num_laid_out += len(new)
+        self._length, self._skipped = len(code), skipped
         self.fit()
 
     def shows_tail(self) -> bool:
@@ -100,7 +106,6 @@ class CodeText(LongText):
         return self._skipped > 0
 
     def _tail_start(self, code: str) -> int:
-        """How many characters of growing code are not shown."""
         has_long_lines = len(code) > max(LONGEST_GROWING, LONG_LINES * (code.count("\n") + 1))
         if not self._skipped and not has_long_lines:
             return 0
@@ -120,7 +125,6 @@ class CodeText(LongText):
             self._colours.rehighlight()
 
     def is_field(self) -> bool:
-        """Whether it scrolls in a field of fixed height."""
         return self._is_field
 
     def fit(self) -> None:
@@ -214,13 +218,18 @@ class CodeBlock(QFrame):
         theme.signals().changed.connect(self._text.rehighlight)
 
     def set_code(
-        self, code: str, language: str = "", closed: bool = True, grows: bool = False
+        self,
+        code: str,
+        language: str = "",
+        closed: bool = True,
+        grows: bool = False,
+        extends: bool = False,
     ) -> None:
-        """Show code; it is coloured once `closed`. While it `grows`, the end is visible."""
+        """Show code; it is coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")
-        self._text.set_code(code, grows)
+        self._text.set_code(code, grows, extends)
         self._note.setVisible(self._text.shows_tail())
         spoken = tr("Code, {language}").format(language=language) if language else tr("Code")
         self._text.setAccessibleName(spoken)
@@ -240,7 +249,6 @@ class CodeBlock(QFrame):
         self._copy_button.say_copied()
 
     def _colour(self) -> bool:
-        """Highlight for a moment; says whether anything is left."""
         if self._coloured or not self._closed:
             return False
         if self._colours is None:
@@ -252,17 +260,8 @@ class CodeBlock(QFrame):
         return False
 
     def _lay_out(self) -> None:
-        header = QHBoxLayout()
-        header.setContentsMargins(6, 4, 0, 0)
-        header.addWidget(self._label)
-        header.addStretch(1)
-        header.addWidget(self._copy_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 0, 6, 4)
-        layout.setSpacing(0)
-        layout.addLayout(header)
-        layout.addWidget(self._note)
-        layout.addWidget(self._text)
+        head = row(self._label, None, self._copy_button, margins=(6, 4, 0, 0))
+        column(head, self._note, self._text, of=self, margins=(6, 0, 6, 4), spacing=0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -68,7 +68,6 @@ class Highlighting:
             self._work = self._lines(lexer, code)
 
     def go_on(self, seconds: float) -> bool:
-        """Work for some seconds; says whether anything is left."""
         begun = now = time.thread_time()
         while self._work is not None and now - begun < seconds:
             is_over = next(self._work, self) is self

@@ -9,7 +9,7 @@ import time
 
 import shiboken6
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from desktop import theme
 from desktop.chat.markdown.block_text import INDENT, BlockText
@@ -19,6 +19,7 @@ from desktop.chat.markdown.stream import BlockStream
 from desktop.chat.markdown.text_selection import WholeText
 from desktop.i18n import tr
 from desktop.numbers import format_count
+from desktop.widgets.layouts import column
 from desktop.widgets.pacing import SLICE_S, pace
 from desktop.widgets.plain import Button
 
@@ -36,13 +37,10 @@ PAGE = 200_000
 
 
 class _Indented(QWidget):
-    """Indents a block inside a list item."""
-
     def __init__(self, parent: QWidget, depth: int) -> None:
         super().__init__(parent)
         self.indent = depth * INDENT
-        self._inner = QVBoxLayout(self)
-        self._inner.setContentsMargins(self.indent, 0, 0, 0)
+        self._inner = column(of=self, margins=(self.indent, 0, 0, 0))
         self.resize(parent.width(), 1)
 
     def hold(self, widget: QWidget) -> None:
@@ -66,14 +64,13 @@ class MarkdownBody(WholeText):
         # The drawn blocks and their widgets; pieces of one code block share a widget.
         self._shown: list[Block] = []
         self._widgets: list[BlockText | CodeBlock] = []
+        self._growing: CodeBlock | None = None  # the code drawn last of this stream
         self._next = 0  # the first block that may need drawing
         self._spent = 0  # the cost of the blocks before it
         self._pages = 1
         self._faded: list[BlockText] = []  # drawn in another theme's colours
         self._more: Button | None = None
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(BLOCK_SPACING)
+        self._layout = column(of=self, spacing=BLOCK_SPACING)
         self.num_renders = 0  # for tests
         theme.signals().changed.connect(self._fade)
 
@@ -83,8 +80,7 @@ class MarkdownBody(WholeText):
         After `finish` the whole text is parsed again, because its last block may continue.
         """
         if self._finished and self._pieces:
-            self._waiting, self._stream = self.text(), BlockStream()
-            self._next = self._spent = 0
+            self._restart(self.text())
         self._pieces.append(text)
         self._waiting += text
         self._finished = self._all_read = False
@@ -93,10 +89,8 @@ class MarkdownBody(WholeText):
 
     def set_text(self, text: str) -> None:
         """Show another, complete text."""
-        self._pieces, self._waiting = [text], text
-        self._stream = BlockStream()
-        self._next = self._spent = 0
-        self._pages = 1
+        self._pieces, self._pages = [text], 1
+        self._restart(text)
         self._all_read = False
         self.finish()
         # Don't leave the previous text below the part of this one that is drawn now.
@@ -107,12 +101,15 @@ class MarkdownBody(WholeText):
         self._finished = True
         self._begin()
 
+    def _restart(self, text: str) -> None:
+        self._waiting, self._stream, self._growing = text, BlockStream(), None
+        self._next = self._spent = 0
+
     def is_drawn(self) -> bool:
         """Whether everything is drawn that will be until more comes or is asked for."""
         return not self._working
 
     def pages(self) -> int:
-        """How many pages of a long text may be drawn."""
         return self._pages
 
     def show_pages(self, pages: int) -> None:
@@ -181,16 +178,18 @@ class MarkdownBody(WholeText):
         return self._spent >= self._pages * PAGE
 
     def _draw(self, number: int, block: Block) -> bool:
-        """Draw a block; False if it is drawn already."""
         if number < len(self._shown) and self._shown[number] == block:
             return False
         widget = self._widget_for(number, block)
+        before = self._shown[number] if number < len(self._shown) else None
         self.num_renders += 1
         self._shown[number : number + 1] = [block]
         if isinstance(widget, CodeBlock):
             code = self._listing(number)
             grows = not self._finished and not block.closed
-            widget.set_code(code, block.language, block.closed, grows)
+            extends = widget is self._growing and (block.continues or block.extends(before))
+            widget.set_code(code, block.language, block.closed, grows, extends)
+            self._growing = widget
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:
@@ -198,7 +197,6 @@ class MarkdownBody(WholeText):
         return True
 
     def _listing(self, end: int) -> str:
-        """The code whose last piece is block `end`."""
         first = end
         while self._shown[first].continues:
             first -= 1
@@ -229,7 +227,6 @@ class MarkdownBody(WholeText):
         return widget
 
     def _held(self, widget: QWidget) -> QWidget:
-        """The widget that the layout holds for a block."""
         parent = widget.parentWidget()
         return parent if isinstance(parent, _Indented) else widget
 
@@ -239,7 +236,6 @@ class MarkdownBody(WholeText):
         self._discard(old)
 
     def _trim(self, count: int) -> None:
-        """Drop everything after the first `count` blocks."""
         old = self._widgets[count:]
         del self._widgets[count:], self._shown[count:]
         self._discard(old)
@@ -253,7 +249,6 @@ class MarkdownBody(WholeText):
                 held.deleteLater()
 
     def _offer_more(self, offered: bool) -> None:
-        """Show or hide the button for the rest of a long text."""
         if self._more is None and offered:
             self._more = Button(
                 parent=self, name="showMore", spoken=tr("Show more of this message")
@@ -268,7 +263,6 @@ class MarkdownBody(WholeText):
             self._more.setVisible(offered)
 
     def _fade(self) -> None:
-        """Draw prose in the colours of a new theme."""
         self._faded = [
             widget
             for block, widget in zip(self._shown, self._widgets, strict=True)

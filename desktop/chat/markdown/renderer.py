@@ -122,7 +122,6 @@ def _make_parser() -> MarkdownIt:
 
 
 def _with_index(rule: _Rule) -> Callable[..., str]:
-    """A rule as the renderer calls it."""
     return lambda _self, tokens, at, _options, env: rule(tokens[at], env)
 
 

@@ -37,7 +37,8 @@ _STACKED = "".join(
 )
 _TOO_MANY_STACKED = re.compile(f"([{_STACKED}]{{{MOST_STACKED}}})[{_STACKED}]+")
 _EMPTY_LINE = re.compile(r"^[ \t]*\n", re.MULTILINE)
-_FENCE_MARKS = re.compile(r" {0,3}(?:`+|~+)")
+# A last line that may become the end of the code. It is not shown, so that shown code only grows.
+_FENCE_MARKS = re.compile(r" {0,3}(?:`*|~*)[ \t]*")
 
 
 class BlockStream:
@@ -73,7 +74,6 @@ class BlockStream:
             self.open = self._open_blocks()
 
     def finish(self) -> None:
-        """Close the open blocks: the text is complete."""
         self.append("\n" if self._held else "", more=True)
         self._held = ""
         self.closed += self._open_blocks(ended=True)
@@ -81,7 +81,7 @@ class BlockStream:
         self._fence, self._continues = None, False
 
     def patience(self) -> int:
-        """How many more characters are worth parsing the open blocks again."""
+        """How many more characters are worth another parse of the open blocks."""
         is_large = self._fence is None and len(self._tail) > LARGE_BLOCK
         return int(len(self._tail) * GROWTH) if is_large else 0
 
@@ -89,7 +89,6 @@ class BlockStream:
         return LONGEST_CODE if self._fence else LONGEST_BLOCK
 
     def _room(self, text: str) -> int:
-        """How much of a text the open block may take before it is parsed."""
         room = self._limit() - len(self._tail)
         if self._fence is not None:
             return room
@@ -131,7 +130,7 @@ class BlockStream:
         return self._fence is not None
 
     def _close_listing(self) -> bool:
-        """Look for the end of the code in the complete lines since the last look."""
+        """Look for the end of the code in the lines completed since the last look."""
         assert self._fence is not None
         # A continued piece begins with the rest of a line.
         first = self._tail.find("\n") + 1 if self._continues else 0
@@ -185,7 +184,6 @@ class BlockStream:
         return self._indented(listing).removesuffix("\n")
 
     def _indented(self, listing: str) -> str:
-        """The code without its opening line's indentation."""
         assert self._fence is not None
         if not self._fence.indent:
             return listing
@@ -196,7 +194,6 @@ class BlockStream:
     def _open_code(self, fence: Fence, ended: bool) -> str:
         last = self._tail.rfind("\n") + 1
         is_line = last > 0 or not self._continues
-        # While more may come, a last line of fence marks is probably the start of the end.
         end = fence.closing if ended else _FENCE_MARKS
         is_end = is_line and end.fullmatch(self._tail, last)
         return self._code(self._tail[:last] if is_end else self._tail)
@@ -206,15 +203,7 @@ def _all_closed(found: list[Found]) -> list[Block]:
     return [replace(block, closed=True) for each in found for block in each.blocks]
 
 
-def split_blocks(text: str) -> list[Block]:
-    stream = BlockStream()
-    stream.append(text)
-    stream.finish()
-    return stream.closed
-
-
 def _after_most_lines(text: str) -> int | None:
-    """The end of the most lines that a block may have; None if there are fewer."""
     end = weight = 0
     for line in text.split("\n")[:-1]:
         end += len(line) + 1

@@ -1,12 +1,12 @@
 """One selection over all text fields of a message.
 
-The mouse, Ctrl+C, Ctrl+A and the context menu work on all fields inside one `WholeText`. The
-fields' cursors hold the selection, so that a growing field keeps it.
+The fields' own cursors hold it, so that a growing field keeps it.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from typing import TypeVar
 
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimerEvent
@@ -32,6 +32,7 @@ from desktop.i18n import tr
 from desktop.widgets.plain import action
 
 TextField = QTextEdit | QPlainTextEdit
+W = TypeVar("W", bound=QWidget)
 
 # Scrolling while the pointer is above or below the page.
 SCROLL_MS = 30
@@ -48,11 +49,11 @@ class TextOwner(QFrame):
     """A widget whose menu entries the texts inside it offer too."""
 
     def add_entries(self, menu: QMenu) -> None:
-        """Add the entries of the whole message."""
+        pass
 
 
 class TextSelection(QObject):
-    """The window's selection of read-only text, inside one `WholeText`."""
+    """The window's selection of read-only text: mouse, keys and context menu in a `WholeText`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +119,7 @@ class TextSelection(QObject):
                 self._pointer = event.globalPosition().toPoint()
                 return self._drag()
             case QEvent.Type.MouseButtonRelease if event.button() == left:
-                self._release(field)
+                self._release()
         return False
 
     def _press(self, field: TextField, event: QMouseEvent) -> bool:
@@ -163,7 +164,7 @@ class TextSelection(QObject):
             else:
                 _select(field, 0, 0)
 
-    def _release(self, field: TextField) -> None:
+    def _release(self) -> None:
         self._scroll_while(False)
         clipboard = QGuiApplication.clipboard()
         if clipboard.supportsSelection() and len(self._selected()) > 1:
@@ -200,11 +201,8 @@ class TextSelection(QObject):
         return y - height if y > height and top + whole.height() > height else 0
 
     def _page(self) -> QAbstractScrollArea | None:
-        parent = self._valid_whole()
-        around = parent.parentWidget() if parent is not None else None
-        while around is not None and not isinstance(around, QAbstractScrollArea):
-            around = around.parentWidget()
-        return around
+        whole = self._valid_whole()
+        return _ancestor(whole, QAbstractScrollArea) if whole is not None else None
 
     # Keyboard and menu.
 
@@ -232,9 +230,7 @@ class TextSelection(QObject):
             clipboard = QGuiApplication.clipboard()
             menu.addAction(action(tr("Copy link"), menu, lambda: clipboard.setText(link)))
         menu.addAction(action(tr("Select all"), menu, lambda: self.select_all(field)))
-        owner = field.parentWidget()
-        while owner is not None and not isinstance(owner, TextOwner):
-            owner = owner.parentWidget()
+        owner = _ancestor(field, TextOwner)
         if owner is not None:
             owner.add_entries(menu)
         menu.popup(event.globalPos())
@@ -250,7 +246,6 @@ class TextSelection(QObject):
     # Fields.
 
     def _enter(self, field: TextField) -> None:
-        """Make the text of this field the selected one."""
         whole = _whole_of(field)
         if whole is not self._valid_whole():
             self.clear()
@@ -265,12 +260,7 @@ class TextSelection(QObject):
         whole = self._valid_whole()
         if whole is None or isinstance(whole, TextField):
             return [] if whole is None else [whole]
-        found: list[TextField] = [
-            *whole.findChildren(QTextEdit),
-            *whole.findChildren(QPlainTextEdit),
-        ]
-        seen = [each for each in found if each.isVisibleTo(whole) and each.isReadOnly()]
-        return sorted(seen, key=lambda each: each.mapTo(whole, QPoint(0, 0)).y())
+        return [each for each in fields_in(whole) if each.isReadOnly()]
 
     def _selected(self) -> list[TextField]:
         return [each for each in self._fields() if each.textCursor().hasSelection()]
@@ -286,12 +276,23 @@ def text_selection() -> TextSelection:
     return TextSelection()
 
 
+def fields_in(widget: QWidget) -> list[TextField]:
+    """The visible text fields of a widget, from top to bottom."""
+    found: list[TextField] = [*widget.findChildren(QTextEdit), *widget.findChildren(QPlainTextEdit)]
+    seen = [each for each in found if each.isVisibleTo(widget)]
+    return sorted(seen, key=lambda each: each.mapTo(widget, QPoint(0, 0)).y())
+
+
+def _ancestor(widget: QWidget, kind: type[W]) -> W | None:
+    parent = widget.parentWidget()
+    while parent is not None and not isinstance(parent, kind):
+        parent = parent.parentWidget()
+    return parent
+
+
 def _whole_of(field: TextField) -> QWidget:
     """The text that a field belongs to, else the field itself."""
-    parent = field.parentWidget()
-    while parent is not None and not isinstance(parent, WholeText):
-        parent = parent.parentWidget()
-    return parent or field
+    return _ancestor(field, WholeText) or field
 
 
 def _length(field: TextField) -> int:
@@ -299,7 +300,6 @@ def _length(field: TextField) -> int:
 
 
 def _select(field: TextField, anchor: int, position: int) -> None:
-    """Select a part of a field without scrolling it."""
     cursor = field.textCursor()
     if (cursor.anchor(), cursor.position()) == (anchor, position):
         return
@@ -313,7 +313,6 @@ def _select(field: TextField, anchor: int, position: int) -> None:
 
 
 def _place_at(fields: list[TextField], point: QPoint) -> tuple[TextField, int]:
-    """The field and position nearest to a point on the screen."""
     found = fields[0]
     for field in fields:
         if field.viewport().mapToGlobal(QPoint(0, 0)).y() <= point.y():

@@ -1,4 +1,4 @@
-"""Replies of a given form: chosen in the composer, shown as data, copied as JSON."""
+"""Structured replies: chosen in the composer, requested, stored, shown as data, copied as JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ from desktop.chat.data.data_view import DataView
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
+from desktop.store.folders import Folders
 from desktop.window.tab_order import tab_stops
-from tests.desktop.conftest import OpenApp, until
+from desktop.window.window_parts import WindowParts
+from tests.desktop.chat.test_chat import ask
+from tests.desktop.chat.test_chat import ended as reply_ended
+from tests.desktop.conftest import Loop, OpenApp, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import ended, find, press, reply_of, send, settle, words
 from tests.formats.test_check import chain
 
 JSON = ReplyFormat(kind="json")
 SCHEMA = ReplyFormat(kind="json_schema", text='{"type": "array"}')
+ENDLESS = ReplyFormat(kind="json_schema", text=json.dumps(chain(40, "anyOf")))
 SHAPES = '[{"shape": "star", "count": 2}, {"shape": "disc", "red": null}]'
 
 
@@ -37,19 +42,23 @@ async def ready(open_app: OpenApp) -> App:
     return app
 
 
+async def chosen(parts: WindowParts, form: ReplyFormat | None) -> None:
+    parts.chat.ask_for(form)
+    await until(lambda: parts.chat.format == form)
+
+
 async def replied(app: App, engine: FakeEngine, text: str, form: ReplyFormat = JSON) -> ReplyRow:
-    """A finished reply of a form, once it has been read."""
-    app.parts.chat.ask_for(form)
-    await until(lambda: app.parts.chat.format == form)
+    """A finished structured reply, once it has been read."""
+    await chosen(app.parts, form)
     (await send(app, engine, "List them")).finish(text)
     row = await ended(app)
-    await until(lambda: label(row, "replyValidity").text())
+    await until(lambda: validity(row).text())
     await settle()
     return row
 
 
-def label(row: ReplyRow, name: str) -> QLabel:
-    found = row.findChild(QLabel, name)
+def validity(row: ReplyRow) -> QLabel:
+    found = row.findChild(QLabel, "replyValidity")
     assert isinstance(found, QLabel)
     return found
 
@@ -104,64 +113,76 @@ async def verdict(dialog: SchemaDialog, words_: str) -> None:
     await until(lambda: re.search(words_, dialog.verdict.text()), f"{words_} of the schema")
 
 
-async def test_the_menu_turns_a_form_on_and_the_chip_shows_it_and_turns_it_off(
+async def test_a_format_is_chosen_used_and_turned_off(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await ready(open_app)
-    assert marked(app) == ["actionFormatFree"]
-    assert words(app, "formatChip") == ""
-    trigger(app, "actionFormatJson")
-    assert words(app, "formatChip") == "Replies: JSON"
-    assert marked(app) == ["actionFormatJson"]
+    assert marked(app) == ["actionFormatFree"] and words(app, "formatChip") == ""
+    await a_schema_is_used_only_if_it_can_be(app)
+    assert words(app, "formatChip") == "Replies: JSON with a schema"
     asked = await send(app, engine, "List them")
-    assert asked.command.format == JSON
-    asked.finish("[]")
+    assert asked.command.format == SCHEMA
+    asked.finish("[1]")
     await ended(app)
-    assert words(app, "formatChip") == "Replies: JSON"
+    await the_last_schema_is_offered_again(app)
     press(app, "formatOff")
     await until(lambda: not words(app, "formatChip"))
-    assert (await send(app, engine, "And now?")).command.format is None
+    trigger(app, "actionFormatJson")
+    await until(lambda: words(app, "formatChip") == "Replies: JSON")
+    assert marked(app) == ["actionFormatJson"]
+    asked = await send(app, engine, "And now?")
+    assert asked.command.format == JSON
+    await only_its_source_is_shown_while_it_grows(app, engine)
+    press(app, "formatOff")
+    await until(lambda: not words(app, "formatChip"))
+    assert (await send(app, engine, "In words?")).command.format is None
 
 
-async def test_a_schema_is_checked_as_it_is_typed_and_applied_only_when_it_can_be_used(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def a_schema_is_used_only_if_it_can_be(app: App) -> None:
     dialog = await opened_dialog(app)
     use = button(dialog, "schemaUse")
     assert not use.isEnabled()
-    QTest.keyClicks(dialog.text, '{"type": "arr')
-    await verdict(dialog, "isn't JSON")
-    assert not use.isEnabled()
-    dialog.text.setPlainText('{"type": "banana"}')
-    await verdict(dialog, "banana")
-    assert not use.isEnabled()
+    for typed, said in (
+        ('{"type": "arr', "isn't JSON"),
+        ('{"type": "banana"}', "banana"),
+        (" " * (LONGEST_TEXT + 1), "longer than"),
+    ):
+        dialog.text.setPlainText(typed)
+        await verdict(dialog, said)
+        assert not use.isEnabled()
     dialog.text.setPlainText(SCHEMA.text)
     await verdict(dialog, "can be used")
     use.click()
     await until(lambda: app.parts.chat.format == SCHEMA)
-    assert words(app, "formatChip") == "Replies: JSON with a schema"
-    assert (await send(app, engine, "List them")).command.format == SCHEMA
 
 
-async def test_the_dialog_offers_an_example_and_then_the_schema_in_force(
-    open_app: OpenApp,
-) -> None:
-    app = await ready(open_app)
+async def the_last_schema_is_offered_again(app: App) -> None:
     dialog = await opened_dialog(app)
+    assert dialog.schema() == SCHEMA.text
     press(app, "schemaExample")
     await verdict(dialog, "can be used")
     assert dialog.schema() == EXAMPLE
     press(app, "schemaUse")
-    await until(lambda: app.parts.chat.format)
+    await until(lambda: app.parts.chat.format == ReplyFormat(kind="json_schema", text=EXAMPLE))
     press(app, "formatOff")
     await until(lambda: app.parts.chat.format is None)
     again = await opened_dialog(app)
     assert again.schema() == EXAMPLE
-    await verdict(again, "can be used")
     press(app, "schemaCancel")
     await until(lambda: not app.window.findChildren(SchemaDialog))
     assert app.parts.chat.format is None
+    await chosen(app.parts, SCHEMA)
+
+
+async def only_its_source_is_shown_while_it_grows(app: App, engine: FakeEngine) -> None:
+    engine.asked[-1].say("[1, 2]")
+    await until(lambda: app.parts.transcript.rows[-1].text == "[1, 2]")
+    row = app.window.page.transcript.row_widgets[-1]
+    assert isinstance(row, ReplyRow)
+    assert source_of(row).code() == "[1, 2]" and source_of(row).isVisible()
+    assert row.findChild(DataView) is None and not button(row, "showData").isVisible()
+    engine.asked[-1].finish()
+    await ended(app)
 
 
 async def test_the_latest_schema_is_the_one_that_is_judged(
@@ -185,25 +206,23 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
     assert judged[-1] == "3"
 
 
-async def test_a_schema_that_is_too_long_is_refused_in_words(open_app: OpenApp) -> None:
+async def test_replies_are_shown_as_tables_and_trees(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await ready(open_app)
-    dialog = await opened_dialog(app)
-    dialog.text.setPlainText(" " * (LONGEST_TEXT + 1))
-    await verdict(dialog, "longer than")
-    assert not button(dialog, "schemaUse").isEnabled()
+    await flat_objects_are_a_table_beside_their_source(app, engine)
+    await other_json_is_a_tree(app, engine)
+    await a_reply_that_breaks_its_format_says_so(app, engine)
+    await words_of_a_reply_that_is_copied(app, engine)
+    await free_replies_stay_free_and_old_ones_data(app, engine)
 
 
-async def test_a_list_of_flat_objects_is_a_table_beside_its_source(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def flat_objects_are_a_table_beside_their_source(app: App, engine: FakeEngine) -> None:
     row = await replied(app, engine, SHAPES, SCHEMA)
     assert table(view_of(row)) == [
         ["shape", "count", "red"],
         ["star", "2", ""],
         ["disc", "", "null"],
     ]
-    assert label(row, "replyValidity").text() == "Valid against the schema."
+    assert validity(row).text() == "Valid against the schema."
     assert button(row, "showData").text() == "Table"
     assert view_of(row).isVisible() and not source_of(row).isVisible()
     press(app, "showSource")
@@ -234,10 +253,10 @@ async def found_in_the_source(app: App, row: ReplyRow) -> None:
     field = source_of(row).findChild(QPlainTextEdit)
     assert field is not None and field.isVisible()
     assert [each.cursor.selectedText() for each in field.extraSelections()] == ["disc"]
+    app.window.page.find_bar.leave()
 
 
-async def test_other_json_is_a_tree(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await ready(open_app)
+async def other_json_is_a_tree(app: App, engine: FakeEngine) -> None:
     row = await replied(app, engine, '{"shapes": [{"name": "star"}], "sum": 1.50}')
     view = view_of(row)
     assert table(view) == [["Name", "Value"], ["shapes", "1 item"], ["sum", "1.50"]]
@@ -246,53 +265,19 @@ async def test_other_json_is_a_tree(open_app: OpenApp, engine: FakeEngine) -> No
     assert (star.data(), star.siblingAtColumn(1).data()) == ("name", '"star"')
     assert view.isExpanded(model.index(0, 0))
     assert button(row, "showData").text() == "Tree"
-    assert label(row, "replyValidity").text() == "Valid JSON."
+    assert validity(row).text() == "Valid JSON."
 
 
-async def test_while_it_comes_in_there_is_only_the_source(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
-    app.parts.chat.ask_for(JSON)
-    asked = await send(app, engine, "List them")
-    asked.say("[1, 2]")
-    await until(lambda: app.parts.transcript.rows[-1].text == "[1, 2]")
-    row = app.window.page.transcript.row_widgets[-1]
-    assert isinstance(row, ReplyRow)
-    assert source_of(row).code() == "[1, 2]" and source_of(row).isVisible()
-    assert row.findChild(DataView) is None
-    assert not button(row, "showData").isVisible()
-
-
-async def test_a_reply_that_is_not_of_its_form_says_so(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def a_reply_that_breaks_its_format_says_so(app: App, engine: FakeEngine) -> None:
     row = await replied(app, engine, '{"a": 1}', SCHEMA)
-    assert label(row, "replyValidity").text().startswith("Not valid: ")
-    assert view_of(row).isVisible()
+    assert validity(row).text().startswith("Not valid: ") and view_of(row).isVisible()
     cut = await replied(app, engine, '[{"a": 1', SCHEMA)
-    assert label(cut, "replyValidity").text().startswith("Not valid: It isn't JSON")
+    assert validity(cut).text().startswith("Not valid: It isn't JSON")
     assert cut.findChild(DataView) is None and source_of(cut).isVisible()
     assert not button(cut, "copyJson").isVisible()
 
 
-async def test_a_reply_that_takes_too_long_to_check_says_that_it_was_not_checked(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(check, "CHECK_S", 0.3)
-    app = await ready(open_app)
-    endless = ReplyFormat(kind="json_schema", text=json.dumps(chain(40, "anyOf")))
-    row = await replied(app, engine, "[1, 2]", endless)
-    assert label(row, "replyValidity").text() == "Not checked: It couldn't be checked in 2 s."
-    assert label(row, "replyValidity").property("class") == "warning small"
-    assert view_of(row).isVisible()
-
-
-async def test_copy_as_json_is_indented_and_keeps_every_number(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def words_of_a_reply_that_is_copied(app: App, engine: FakeEngine) -> None:
     await replied(app, engine, '{"a":[1.50,1e999,12345678901234567890123],"b":"\\u00e4 {,}"}')
     press(app, "copyJson")
     await until(lambda: "\n" in QGuiApplication.clipboard().text())
@@ -302,24 +287,28 @@ async def test_copy_as_json_is_indented_and_keeps_every_number(
         '{\n  "a": [\n    1.50,\n    1e999,\n    12345678901234567890123\n  ],\n'
         '  "b": "\\u00e4 {,}"\n}'
     )
-    assert json.loads(copied)["b"] == "\u00e4 {,}"
 
 
-async def test_an_old_reply_is_shown_as_it_was_asked_for(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
-    await replied(app, engine, SHAPES)
+async def free_replies_stay_free_and_old_ones_data(app: App, engine: FakeEngine) -> None:
     press(app, "formatOff")
     await until(lambda: app.parts.chat.format is None)
     (await send(app, engine, "And in words?")).finish("[1, 2]")
-    free = await ended(app)
-    assert free.findChild(DataView) is None
+    assert (await ended(app)).findChild(DataView) is None
     chat = app.parts.transcript.chat
     app.parts.chat.open(None)
     app.parts.chat.open(chat)
     await until(lambda: app.window.page.transcript.findChildren(DataView))
-    assert len(find(app, DataView, "replyData").window().findChildren(DataView)) == 1
+
+
+async def test_a_reply_that_takes_too_long_to_check_says_that_it_was_not_checked(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "CHECK_S", 0.3)
+    app = await ready(open_app)
+    row = await replied(app, engine, "[1, 2]", ENDLESS)
+    assert validity(row).text() == "Not checked: It couldn't be checked in 2 s."
+    assert validity(row).property("class") == "warning small"
+    assert view_of(row).isVisible()
 
 
 async def test_H1_words_of_a_reply_are_text_in_its_data(
@@ -330,3 +319,65 @@ async def test_H1_words_of_a_reply_are_text_in_its_data(
     row = await replied(app, engine, json.dumps([{markup: markup}]))
     shown = "<b>a</b>&amp;<U+202E>"
     assert table(view_of(row)) == [[shown], [shown]]
+
+
+async def test_a_continued_reply_keeps_its_format_and_another_has_the_chats(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await ready(open_app)
+    await chosen(app.parts, SCHEMA)
+    (await send(app, engine, "List them")).finish("[1, 2", reason="length")
+    assert reply_of(await ended(app)).format == SCHEMA
+    await chosen(app.parts, JSON)
+    press(app, "continueReply")
+    await until(lambda: len(engine.asked) == 2)
+    assert engine.asked[-1].command.format == SCHEMA
+    engine.asked[-1].finish("[1, 2]")
+    assert reply_of(await ended(app)).format == SCHEMA
+    press(app, "regenerate")
+    await until(lambda: len(engine.asked) == 3)
+    assert engine.asked[-1].command.format == JSON
+
+
+def test_each_chats_format_and_last_schema_survive_a_restart(qloop: Loop, folders: Folders) -> None:
+    newer = ReplyFormat(kind="json_schema", text='{"type": "object"}')
+
+    async def first_life() -> None:
+        engine = FakeEngine()
+        parts = WindowParts(folders, engine)
+        parts.begin()
+        await until(lambda: parts.engine.status.phase is Phase.READY)
+        await chosen(parts, SCHEMA)
+        (await ask(parts, engine, "List them")).finish("[1]")
+        await reply_ended(parts)
+        await chosen(parts, JSON)
+        parts.chat.open(None)
+        assert (parts.chat.format, parts.chat.last_schema) == (None, SCHEMA.text)
+        await chosen(parts, newer)
+        await parts.close()
+
+    async def second_life() -> None:
+        parts = WindowParts(folders, FakeEngine())
+        parts.begin()
+        assert (parts.chat.format, parts.chat.last_schema) == (newer, newer.text)
+        await until(lambda: parts.chat_list.chats)
+        parts.chat.open(parts.chat_list.chats[0].id)
+        await until(lambda: parts.transcript.rows)
+        assert (parts.chat.format, parts.chat.last_schema) == (JSON, SCHEMA.text)
+        await parts.close()
+
+    qloop.run(first_life())
+    qloop.run(second_life())
+
+
+async def test_closing_does_not_wait_for_a_check_that_runs(
+    open_parts: OpenParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "CHECK_S", 600.0)
+    check._checks.close()
+    parts = await open_parts()
+    parts.formats.read(1, "1", ENDLESS)
+    await until(lambda: check._checks.pid is not None)
+    await parts.close()
+    # Its thread is told, and not waited for.
+    await until(lambda: check._checks.pid is None)

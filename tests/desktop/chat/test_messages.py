@@ -1,11 +1,11 @@
-"""A message's buttons and numbers: one row, seen where the reader is, in little room."""
+"""A message's buttons, menu, width and text."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QPixmap
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractScrollArea,
@@ -31,13 +31,11 @@ from tests.desktop.hands import ended, find, press, send, settle, user_rows
 from tests.desktop.window.test_window import STATS
 
 
-async def talk(open_app: OpenApp, engine: FakeEngine, count: int = 2) -> App:
-    app = await open_app()
-    for number in range(count):
-        (await send(app, engine, f"Question {number}")).finish(f"Answer {number}", stats=STATS)
-        await ended(app)
+async def say(app: App, engine: FakeEngine, question: str, answer: str = "Yes.") -> MessageRow:
+    (await send(app, engine, question)).finish(answer, stats=STATS)
+    row = await ended(app)
     await settle()
-    return app
+    return row
 
 
 def drawn(button: QWidget) -> bool:
@@ -46,7 +44,7 @@ def drawn(button: QWidget) -> bool:
     while not isinstance(row, MessageRow):
         assert row is not None
         row = row.parentWidget()
-    picture: QPixmap = row.grab()
+    picture = row.grab()
     image = picture.toImage()
     corner = button.mapTo(row, button.rect().topLeft())
     ratio = picture.devicePixelRatio()
@@ -64,15 +62,16 @@ def copy_of(row: MessageRow) -> CopyButton:
     return button
 
 
-def point_at(row: MessageRow) -> None:
-    at = QPointF(5, 5)
-    QApplication.sendEvent(row, QEnterEvent(at, at, at))
+def says(button: CopyButton, words: str) -> bool:
+    return button.accessibleName() == words
 
 
-async def test_buttons_are_seen_for_the_last_reply_and_where_the_pointer_is(
+async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard_are(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
-    app = await talk(open_app, engine)
+    app = await open_app()
+    for number in range(2):
+        await say(app, engine, f"Question {number}", f"Answer {number}")
     rows = app.window.page.transcript.row_widgets
     assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
     assert rows[2].y() - rows[0].y() < 150
@@ -85,20 +84,20 @@ async def test_buttons_are_seen_for_the_last_reply_and_where_the_pointer_is(
     heights = [row.height() for row in rows]
     for row in rows[:3]:
         row.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
-        point_at(row)
+        at = QPointF(5, 5)
+        QApplication.sendEvent(row, QEnterEvent(at, at, at))
         assert drawn(copy_of(row))
         row.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
         QApplication.sendEvent(row, QEvent(QEvent.Type.Leave))
         assert not drawn(copy_of(row))
     assert [row.height() for row in rows] == heights
+    await a_hidden_button_is_seen_while_it_has_the_focus(app, copy_of(rows[0]))
+    for row in rows[-2:]:
+        await copying_is_confirmed(copy_of(row))
 
 
-async def test_a_button_that_is_not_seen_is_reached_by_tab_and_seen_then(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await talk(open_app, engine)
+async def a_hidden_button_is_seen_while_it_has_the_focus(app: App, button: CopyButton) -> None:
     app.window.activateWindow()
-    button = copy_of(app.window.page.transcript.row_widgets[0])
     assert button.focusPolicy() & Qt.FocusPolicy.TabFocus and button.isVisible()
     button.setFocus(Qt.FocusReason.TabFocusReason)
     await until(button.hasFocus)
@@ -108,27 +107,20 @@ async def test_a_button_that_is_not_seen_is_reached_by_tab_and_seen_then(
     assert not drawn(button)
 
 
-def says(button: CopyButton, words: str) -> bool:
-    return button.accessibleName() == words
-
-
-async def test_copying_is_confirmed_with_a_tick(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await talk(open_app, engine, 1)
-    for row in app.window.page.transcript.row_widgets:
-        button = copy_of(row)
-        button._copied.setInterval(50)
-        before = (button.accessibleName(), button.icon().cacheKey())
-        button.click()
-        assert button.accessibleName() == "Copied"
-        assert button.icon().cacheKey() != before[1]
-        await until(partial(says, button, before[0]))
+async def copying_is_confirmed(button: CopyButton) -> None:
+    button._copied.setInterval(50)
+    name, icon = button.accessibleName(), button.icon().cacheKey()
+    button.click()
+    assert button.accessibleName() == "Copied" and button.icon().cacheKey() != icon
+    await until(partial(says, button, name))
 
 
 async def test_for_a_message_longer_than_the_context_only_what_helps_is_offered(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     engine.model_to_load = model_info(context_length=1_000)
-    app = await talk(open_app, engine, 1)
+    app = await open_app()
+    await say(app, engine, "Hello")
     asked = await send(app, engine, "a book")
     asked.fail(PromptTooLongError("3,000 of 1,000.", 3_000).info())
     await ended(app)
@@ -151,13 +143,11 @@ def shown_of(row: MessageRow) -> list[str]:
     return [field.createMimeDataFromSelection().text() for field in seen if not field.selectAll()]
 
 
-async def test_a_message_of_yours_is_formatted_and_copied_as_typed(
+async def test_a_users_message_is_formatted_or_shown_as_typed_and_copied_as_typed(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
-    (await send(app, engine, OWN)).finish("Yes.")
-    await ended(app)
-    await settle()
+    reply = await say(app, engine, OWN, "**Yes.**")
     row = user_rows(app)[0]
     assert shown_of(row) == ["Is this right?\nA line, code", "https://example.org", "x = 1"]
     assert row.findChildren(CodeBlock)[0].language() == "py"
@@ -168,33 +158,20 @@ async def test_a_message_of_yours_is_formatted_and_copied_as_typed(
     app.window.page.transcript.messages.link_asked.connect(asked.append)
     row.findChildren(BlockText)[1].web_link.emit("https://example.org")
     assert asked == ["https://example.org"]
-
-
-async def test_messages_of_yours_are_shown_as_typed_where_that_is_set(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    (await send(app, engine, OWN)).finish("**Yes.**")
-    await ended(app)
-    settings = app.parts.settings
     assert WINDOW_ROWS[-1].key == "window.format_messages"
     for formatted, shown in ((False, OWN), (True, "x = 1")):
-        settings.set_value(WINDOW_ROWS[-1], formatted)
+        app.parts.settings.set_value(WINDOW_ROWS[-1], formatted)
         await settle()
-        assert shown_of(user_rows(app)[0])[-1] == shown
+        assert shown_of(row)[-1] == shown
     # A reply is formatted all the same.
-    assert shown_of(app.window.page.transcript.row_widgets[1]) == ["Yes."]
+    assert shown_of(reply) == ["Yes."]
+    await the_bubble_is_as_wide_as_its_content(app, engine)
 
 
-async def test_the_bubble_is_as_wide_as_what_is_in_it(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def the_bubble_is_as_wide_as_its_content(app: App, engine: FakeEngine) -> None:
     widths = []
     for text in ("Hi", "# Hi there you", "```\n" + "x" * 60 + "\n```", "word " * 200):
-        (await send(app, engine, text)).finish("Yes.")
-        await ended(app)
-        await settle()
+        await say(app, engine, text)
         bubble = user_rows(app)[-1].findChild(QFrame, "userBubble")
         assert isinstance(bubble, QFrame)
         widths.append(bubble.width())
@@ -204,8 +181,8 @@ async def test_the_bubble_is_as_wide_as_what_is_in_it(
     assert widths[0] < 80
 
 
-def right_click(app: App, widget: QWidget) -> list[str]:
-    """What the menu offers that opens there; '' is a line between two parts."""
+def right_click(widget: QWidget) -> list[str]:
+    """What the menu offers that opens there; '' is a separator."""
     target = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
     place = QPoint(3, 3)
     mouse = QContextMenuEvent.Reason.Mouse
@@ -218,6 +195,13 @@ def right_click(app: App, widget: QWidget) -> list[str]:
     return said
 
 
+QUESTION_MENU = ["Copy the message", "Edit the message and send it again", "Fork into a new chat"]
+REPLY_MENU = [
+    *("Copy the reply", "Write another reply", "Fork into a new chat"),
+    "Continue the reply from where it stopped",
+]
+
+
 async def test_a_messages_menu_offers_what_can_be_done_with_it(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -225,32 +209,14 @@ async def test_a_messages_menu_offers_what_can_be_done_with_it(
     (await send(app, engine, "Hello")).finish("An answer", reason="cancelled")
     reply = await ended(app)
     await settle()
-    question = user_rows(app)[0]
-    for row, expected in (
-        (
-            question,
-            ["Copy the message", "Edit the message and send it again", "Fork into a new chat"],
-        ),
-        (
-            reply,
-            [
-                "Copy the reply",
-                "Write another reply",
-                "Fork into a new chat",
-                "Continue the reply from where it ends",
-            ],
-        ),
-    ):
+    for row, expected in ((user_rows(app)[0], QUESTION_MENU), (reply, REPLY_MENU)):
         # Over a gap, and over the text.
-        assert right_click(app, row) == expected
+        assert right_click(row) == expected
         text = row.findChild(BlockText)
         assert text is not None
-        over_text = right_click(app, text)
+        over_text = right_click(text)
         assert over_text[-len(expected) - 1 :] == ["", *expected]
         assert "Copy" in over_text and "Select all" in over_text
-    asked = await send(app, engine, "More")
-    # There is nothing to be done yet with a reply that is being written.
-    running = app.window.page.transcript.row_widgets[-1]
-    assert right_click(app, running) == []
-    asked.finish("Yes.")
-    await ended(app)
+    await send(app, engine, "More")
+    # There is nothing to be done yet with a reply in progress.
+    assert right_click(app.window.page.transcript.row_widgets[-1]) == []

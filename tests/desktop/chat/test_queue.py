@@ -1,4 +1,4 @@
-"""Enter while a reply is on its way: the message waits, is seen, and can be taken back."""
+"""Enter while a reply is in progress: the message waits, is seen, and can be taken back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from desktop.chat.drafts import Drafts
 from desktop.store.tables import drafts
 from desktop.widgets.plain import ElidedLabel
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.fake_engine import Asked, FakeEngine, png
 from tests.desktop.hands import (
     drop,
     ended,
@@ -31,7 +31,6 @@ from tests.desktop.hands import (
 
 
 def queued(app: App) -> list[str]:
-    """The lines that say what waits."""
     found = app.window.page.composer.findChildren(ElidedLabel, "queuedWords")
     return [each.text() for each in found if each.isVisible()]
 
@@ -45,12 +44,22 @@ def enter(app: App, text: str) -> None:
     press_key(app, Qt.Key.Key_Return)
 
 
-async def test_messages_wait_and_are_sent_one_after_another(
-    open_app: OpenApp, engine: FakeEngine
+def red(folder: Path) -> Path:
+    path = folder / "red.png"
+    path.write_bytes(png())
+    return path
+
+
+async def next_asked(engine: FakeEngine, count: int) -> Asked:
+    await until(lambda: len(engine.asked) == count, f"{count} requests")
+    return engine.asked[-1]
+
+
+async def test_messages_wait_are_sent_and_taken_back(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await open_app()
     button = find(app, QAbstractButton, "queueButton")
-    assert not button.isVisible()
     asked = await send(app, engine, "first")
     assert not button.isVisible()
     enter(app, "second")
@@ -60,57 +69,44 @@ async def test_messages_wait_and_are_sent_one_after_another(
     await settle()
     assert queued(app) == ["Queued: second", "Queued: third"]
     assert typed(app) == "" and len(engine.asked) == 1
-    assert find(app, QAbstractButton, "sendButton").text() == "Stop"
     asked.finish("one")
-    await until(lambda: len(engine.asked) == 2)
+    asked = await next_asked(engine, 2)
     assert queued(app) == ["Queued: third"]
     type_in(app, "half a")
-    engine.asked[1].finish("two")
-    await until(lambda: len(engine.asked) == 3)
-    engine.asked[2].finish("three")
-    await ended(app)
+    asked.finish("two")
+    asked = await next_asked(engine, 3)
     assert [row.row.text for row in user_rows(app)] == ["first", "second", "third"]
     assert queued(app) == [] and typed(app) == "half a"
+    await one_is_taken_back_before_what_is_typed(app, asked)
+    await a_stopped_reply_gives_back_what_waits(app, engine)
+    await pictures_wait_with_their_message(app, engine, red(tmp_path))
+    await another_chat_is_continued_in_the_background(app, engine)
 
 
-async def test_a_queued_message_is_taken_back_before_what_was_typed(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "first")
-    enter(app, "second")
+async def one_is_taken_back_before_what_is_typed(app: App, asked: Asked) -> None:
+    enter(app, "fourth")
     type_in(app, "more")
     await settle()
     press(app, "queuedTakeBack")
     await until(lambda: queued(app) == [])
-    assert typed(app) == "second\n\nmore"
-    asked.finish("one")
+    assert typed(app) == "fourth\n\nmore"
+    asked.finish("three")
     await ended(app)
-    await settle()
-    assert len(engine.asked) == 1
 
 
-async def test_a_reply_that_was_stopped_gives_back_what_waited_for_it(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "first")
-    asked.say("Half")
-    enter(app, "second")
-    enter(app, "third")
+async def a_stopped_reply_gives_back_what_waits(app: App, engine: FakeEngine) -> None:
+    (await send(app, engine, "fifth")).say("Half")
+    enter(app, "sixth")
+    enter(app, "seventh")
     press(app, "sendButton")
     await ended(app)
     await until(lambda: queued(app) == [])
-    assert typed(app) == "second\n\nthird"
-    assert len(engine.asked) == 1
+    assert typed(app) == "sixth\n\nseventh"
+    # Neither is what was taken back before among the requests.
+    assert len(engine.asked) == 4
 
 
-async def test_pictures_wait_with_their_message(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    path = tmp_path / "red.png"
-    path.write_bytes(png())
+async def pictures_wait_with_their_message(app: App, engine: FakeEngine, path: Path) -> None:
     asked = await send(app, engine, "first")
     drop(app, files([path]))
     await until(lambda: app.parts.chat.draft.complete and thumbnails(app))
@@ -118,88 +114,67 @@ async def test_pictures_wait_with_their_message(
     await settle()
     assert queued(app) == ["Queued: look, 1 image"] and thumbnails(app) == []
     asked.finish("one")
-    await until(lambda: len(engine.asked) == 2)
-    message = engine.asked[1].conversation.messages[-1]
+    asked = await next_asked(engine, 6)
+    message = asked.conversation.messages[-1]
     assert isinstance(message, UserMessage)
     assert [part.type for part in message.content] == ["image", "text"]
-    engine.asked[1].finish("two")
+    asked.finish("two")
     await ended(app)
 
 
-async def test_what_waits_is_in_the_store_for_the_next_start(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "first")
-    enter(app, "second")
-    type_in(app, "and typed")
-    app.window.page.composer.keep()
-
-    def stored() -> list[str]:
-        return [row.text for row in app.parts.database.run_now(drafts.stored)]
-
-    await until(lambda: stored() == ["second\n\nand typed"])
-    asked.finish("one")
-    await until(lambda: len(engine.asked) == 2)
-    await until(lambda: stored() == ["and typed"])
-    engine.asked[1].finish("two")
-    await ended(app)
-
-
-async def test_what_waits_stays_stored_with_the_message_that_is_sent(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "first")
-    enter(app, "second")
-    enter(app, "third")
-    await settle()
-    # From now on the app may be killed before a draft is stored again.
-    monkeypatch.setattr(Drafts, "save", lambda _self, _draft: None)
-    app.parts.chat.draft.text = "half a"
-    asked.finish("one")
-    await until(lambda: len(engine.asked) == 2)
-    (stored,) = await app.parts.database.run(drafts.stored)
-    assert (stored.chat, stored.text) == (app.parts.transcript.chat, "third\n\nhalf a")
-
-
-async def test_another_chat_is_sent_on_in_the_background(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def another_chat_is_continued_in_the_background(app: App, engine: FakeEngine) -> None:
     asked = await send(app, engine, "first")
     enter(app, "second")
     press(app, "newChat")
     await until(lambda: app.parts.transcript.rows == [])
     assert queued(app) == []
     asked.finish("one")
-    await until(lambda: len(engine.asked) == 2)
+    asked = await next_asked(engine, 8)
     assert app.parts.transcript.rows == []
-    engine.asked[1].finish("two")
+    asked.finish("two")
     await until(lambda: not app.parts.replies.live)
+
+
+async def test_what_waits_is_stored_until_its_message_is(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+
+    def stored() -> list[tuple[int | None, str]]:
+        return [(row.chat, row.text) for row in app.parts.database.run_now(drafts.stored)]
+
+    asked = await send(app, engine, "first")
+    chat = app.parts.transcript.chat
+    enter(app, "second")
+    enter(app, "third")
+    type_in(app, "half a")
+    app.window.page.composer.keep()
+    await until(lambda: stored() == [(chat, "second\n\nthird\n\nhalf a")])
+    # From now on the app may be killed before a draft is stored again.
+    monkeypatch.setattr(Drafts, "save", lambda _self, _draft: None)
+    asked.finish("one")
+    await next_asked(engine, 2)
+    assert stored() == [(chat, "third\n\nhalf a")]
 
 
 async def test_a_message_of_one_chat_does_not_wait_for_the_sending_of_another(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await open_app()
-    path = tmp_path / "red.png"
-    path.write_bytes(png())
     (await send(app, engine, "first")).finish("one")
     await ended(app)
     engine.may_describe.clear()
-    drop(app, files([path]))
+    drop(app, files([red(tmp_path)]))
     await until(lambda: app.parts.chat.draft.pictures)
     enter(app, "look")
     await settle()
     press(app, "newChat")
     await until(lambda: app.parts.transcript.rows == [])
     enter(app, "elsewhere")
-    await until(lambda: len(engine.asked) == 2)
+    asked = await next_asked(engine, 2)
     assert queued(app) == [] and user_rows(app)[0].row.text == "elsewhere"
-    engine.asked[1].finish("two")
+    asked.finish("two")
     await ended(app)
     engine.may_describe.set()
-    await until(lambda: len(engine.asked) == 3)
-    engine.asked[2].finish("three")
+    (await next_asked(engine, 3)).finish("three")
     await until(lambda: not app.parts.replies.live)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
@@ -47,7 +48,7 @@ def row(number: int, text: str = "") -> Row:
 
 @pytest.fixture
 def make_view(qtbot: QtBot) -> MakeView:
-    def make(count: int, *last: str) -> TranscriptView:
+    def make(count: int, *last: str, rests: bool = True) -> TranscriptView:
         transcript = Transcript()
         view = TranscriptView(transcript, no_drafts(), no_formats())
         qtbot.addWidget(view)
@@ -58,21 +59,18 @@ def make_view(qtbot: QtBot) -> MakeView:
         rows = [row(number) for number in range(count)]
         rows += [row(count + more, text) for more, text in enumerate(last)]
         transcript.show(1, rows)
+        if rests:
+            rest()
         return view
 
     return make
 
 
-@pytest.fixture
-def at_rest(qtbot: QtBot) -> Callable[[], None]:
-    """Waits until nothing is built or laid out any more."""
-
-    def wait() -> None:
-        for _ in range(3):
-            qtbot.waitUntil(lambda: not pace().is_busy())
-            qtbot.wait(5)
-
-    return wait
+def rest() -> None:
+    """Wait until nothing is built or laid out any more."""
+    for _ in range(3):
+        assert QTest.qWaitFor(lambda: not pace().is_busy(), 60_000)
+        QTest.qWait(5)
 
 
 def places(view: TranscriptView) -> list[int]:
@@ -94,12 +92,10 @@ def gaps(view: TranscriptView) -> set[int]:
     }
 
 
-def test_a_long_chat_is_built_from_its_end(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
-    view = make_view(2_000)
+def test_a_long_chat_is_built_from_its_end(make_view: MakeView) -> None:
+    view = make_view(2_000, rests=False)
     assert places(view) == list(range(2_000 - BUILT_AT_ONCE, 2_000))
-    at_rest()
+    rest()
     assert places(view)[-1] == 1_999
     assert len(view.row_widgets) < 40
     bar = view.verticalScrollBar()
@@ -108,14 +104,11 @@ def test_a_long_chat_is_built_from_its_end(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.31, 0.97])
-def test_wherever_one_scrolls_messages_are_there(
-    make_view: MakeView, at_rest: Callable[[], None], share: float
-) -> None:
+def test_wherever_one_scrolls_messages_are_there(make_view: MakeView, share: float) -> None:
     view = make_view(2_000)
-    at_rest()
     bar = view.verticalScrollBar()
     bar.setValue(int(share * bar.maximum()))
-    at_rest()
+    rest()
     shown = seen(view)
     assert shown[0].y() <= 16 and shown[-1].geometry().bottom() >= view.viewport().height() - 1
     assert places(view) == list(range(places(view)[0], places(view)[-1] + 1))
@@ -123,45 +116,33 @@ def test_wherever_one_scrolls_messages_are_there(
     assert len(view.row_widgets) < 60
 
 
-def test_what_is_looked_at_stays_while_others_are_built(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
+def test_what_is_looked_at_stays_while_others_are_built(make_view: MakeView) -> None:
     view = make_view(400)
-    at_rest()
     bar = view.verticalScrollBar()
     for _ in range(30):
         bar.setValue(bar.value() - 150)
         first = seen(view)[0]
         before = first.y()
-        at_rest()
+        rest()
         assert first.y() == before
     assert not view.follows
 
 
-def test_a_reply_that_grows_above_moves_nothing(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
+def test_a_reply_that_grows_above_moves_nothing(make_view: MakeView) -> None:
     view = make_view(40)
-    at_rest()
     bar = view.verticalScrollBar()
     bar.setValue(bar.maximum() - 900)
-    at_rest()
+    rest()
     first = seen(view)[0]
     above = next(widget for widget in view.row_widgets if widget.row.id == first.row.id - 1)
     before = first.y()
-    if isinstance(above, ReplyRow):
-        above.show_row(row(above.row.id - 1, "longer words\n\n" * 50))
-    else:
-        above.show_row(row(above.row.id - 1, "longer words\n" * 50))
-    at_rest()
+    above.show_row(row(above.row.id - 1, "longer words\n\n" * 50))
+    rest()
     assert first.y() == before
 
 
-def test_the_end_is_followed_only_by_who_is_there(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
+def test_the_end_is_followed_only_by_who_is_there(make_view: MakeView) -> None:
     view = make_view(20)
-    at_rest()
     bar = view.verticalScrollBar()
     transcript = view._transcript
     live = LiveReply(message=20, chat=1, text="words")
@@ -171,66 +152,58 @@ def test_the_end_is_followed_only_by_who_is_there(
             bar.setValue(bar.maximum() - 400)
         before = (bar.value(), bar.maximum())
         arrive(live, "words\n\n" * 40)
-        at_rest()
+        rest()
         assert bar.maximum() > before[1]
         assert bar.value() == (bar.maximum() if follows else before[0])
 
 
-def test_what_was_unfolded_is_so_again(make_view: MakeView, at_rest: Callable[[], None]) -> None:
+def test_what_was_unfolded_is_so_again(make_view: MakeView) -> None:
     view = make_view(200)
-    at_rest()
     last = view.row_widgets[-1]
     assert isinstance(last, ReplyRow)
     last._reasoning.set_open(True)
     last._numbers.set_open(True)
-    at_rest()
+    rest()
     view.verticalScrollBar().setValue(0)
-    at_rest()
+    rest()
     assert places(view)[0] == 0 and places(view)[-1] < 100
     view.scroll_to_end()
-    at_rest()
+    rest()
     again = view.row_widgets[-1]
     assert isinstance(again, ReplyRow) and again is not last
     assert again._reasoning.is_open() and again._numbers.is_open()
 
 
-def test_a_part_that_was_asked_for_is_drawn_again(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
+def test_a_part_that_was_asked_for_is_drawn_again(make_view: MakeView) -> None:
     view = make_view(1, "words of a very long reply\n\n" * (2 * PAGE // 28))
-    at_rest()
     (reply,) = (each for each in view.row_widgets if isinstance(each, ReplyRow))
     assert reply.unfolded() is None
     reply._body.show_pages(2)
-    at_rest()
+    rest()
     reply.unfold((False, False, 3))
     assert reply.unfolded() == (False, False, 3)
 
 
-def test_a_message_being_edited_stays(make_view: MakeView, at_rest: Callable[[], None]) -> None:
+def test_a_message_being_edited_stays(make_view: MakeView) -> None:
     view = make_view(200)
-    at_rest()
     question = view.row_widgets[-2]
     assert isinstance(question, UserRow)
     question.edit()
     view.verticalScrollBar().setValue(0)
-    at_rest()
+    rest()
     assert question in view.row_widgets
     assert question.is_busy()
 
 
-def test_a_message_with_selected_text_stays(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
+def test_a_message_with_selected_text_stays(make_view: MakeView) -> None:
     view = make_view(200, "question", "First.\n\nSecond.")
-    at_rest()
     body = view.row_widgets[-1].findChild(MarkdownBody)
     assert isinstance(body, MarkdownBody)
     block = body.blocks()[0]
     assert isinstance(block, BlockText)
     text_selection().select_all(block)
     view.verticalScrollBar().setValue(0)
-    at_rest()
+    rest()
     assert view.row_widgets[-1].isAncestorOf(body)
     assert text_selection().text() == "First.\n\nSecond."
     # A click between the messages.
@@ -240,21 +213,18 @@ def test_a_message_with_selected_text_stays(
         QApplication.sendEvent(view.viewport(), QMouseEvent(kind, at, at, button, button, key))
         assert text_selection().text() == left
     view.verticalScrollBar().setValue(1_000)
-    at_rest()
+    rest()
     assert places(view)[-1] < 100
 
 
-def test_another_width_lays_out_what_is_there(
-    make_view: MakeView, at_rest: Callable[[], None]
-) -> None:
+def test_another_width_lays_out_what_is_there(make_view: MakeView) -> None:
     view = make_view(100)
-    at_rest()
     bar = view.verticalScrollBar()
     bar.setValue(bar.maximum() // 2)
-    at_rest()
+    rest()
     first = seen(view)[0]
     view.resize(480, 600)
-    at_rest()
+    rest()
     assert {widget.width() for widget in view.row_widgets} == {view.width() - 2 * 24}
     assert gaps(view) == {4}
     assert first in seen(view)
@@ -263,35 +233,30 @@ def test_another_width_lays_out_what_is_there(
             assert widget.height() == widget.heightForWidth(widget.width())
 
 
-def test_a_few_messages_stand_at_the_top(make_view: MakeView, at_rest: Callable[[], None]) -> None:
+def test_a_few_messages_stand_at_the_top(make_view: MakeView) -> None:
     view = make_view(1, "Yes.")
-    at_rest()
     assert view.row_widgets[0].mapTo(view, QPoint(0, 0)).y() == 16
     assert view.verticalScrollBar().maximum() == 0
 
 
-def test_messages_replaced_are_built_anew(make_view: MakeView, at_rest: Callable[[], None]) -> None:
+def test_messages_replaced_are_built_anew(make_view: MakeView) -> None:
     view = make_view(50)
-    at_rest()
     kept = view.row_widgets[0]
     rows = [row(number) for number in range(48)] + [row(60, "other"), row(61, "words")]
     view._transcript.show(1, rows)
     assert [widget.row.text for widget in view.row_widgets[-2:]] == ["other", "words"]
-    at_rest()
+    rest()
     assert kept in view.row_widgets
     view._transcript.show(2, [])
     assert view.row_widgets == []
     assert view.verticalScrollBar().maximum() == 0
 
 
-def test_messages_are_in_their_order_for_tab_and_for_screen_readers(
-    make_view: MakeView, qtbot: QtBot
-) -> None:
+def test_messages_are_in_their_order_for_tab_and_for_screen_readers(make_view: MakeView) -> None:
     view = make_view(200)
-    qtbot.waitUntil(lambda: not pace().is_busy())
     view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
     view.activateWindow()
-    qtbot.waitUntil(lambda: not pace().is_busy())
+    rest()
     places = {id(widget): place for place, widget in enumerate(view.row_widgets)}
     children = [places[id(each)] for each in view.viewport().children() if id(each) in places]
     assert children == sorted(children)
@@ -311,26 +276,18 @@ def test_messages_are_in_their_order_for_tab_and_for_screen_readers(
     assert len(set(reached)) > 3 and reached == sorted(reached)
 
 
-@pytest.fixture
-def row_places() -> RowPlaces:
-    made = RowPlaces(gap=4)
-    made.replace_from(0, [10, 20, 30])
-    return made
-
-
-def test_rows_are_one_below_the_other(row_places: RowPlaces) -> None:
-    assert [row_places.top(place) for place in range(3)] == [0, 14, 38]
-    assert (len(row_places), row_places.total()) == (3, 68)
-    at = {-5: 0, 0: 0, 13: 0, 14: 1, 37: 1, 38: 2, 68: 2, 900: 2}
-    assert {y: row_places.at(y) for y in at} == at
-    assert (row_places.between(12, 15), row_places.between(-50, 500)) == (range(2), range(3))
+def test_rows_are_one_below_the_other() -> None:
     assert RowPlaces(4).between(0, 500) == range(0)
-
-
-def test_rows_change(row_places: RowPlaces) -> None:
-    row_places.set_height(1, 100)
-    assert (row_places.height(1), row_places.top(2), row_places.total()) == (100, 118, 148)
-    row_places.replace_from(1, [5])
-    assert (len(row_places), row_places.top(1), row_places.total()) == (2, 14, 19)
-    row_places.replace_from(0, [])
-    assert (len(row_places), row_places.total()) == (0, 0)
+    rows = RowPlaces(gap=4)
+    rows.replace_from(0, [10, 20, 30])
+    assert [rows.top(place) for place in range(3)] == [0, 14, 38]
+    assert (len(rows), rows.total()) == (3, 68)
+    at = {-5: 0, 0: 0, 13: 0, 14: 1, 37: 1, 38: 2, 68: 2, 900: 2}
+    assert {y: rows.at(y) for y in at} == at
+    assert (rows.between(12, 15), rows.between(-50, 500)) == (range(2), range(3))
+    rows.set_height(1, 100)
+    assert (rows.height(1), rows.top(2), rows.total()) == (100, 118, 148)
+    rows.replace_from(1, [5])
+    assert (len(rows), rows.top(1), rows.total()) == (2, 14, 19)
+    rows.replace_from(0, [])
+    assert (len(rows), rows.total()) == (0, 0)

@@ -1,4 +1,4 @@
-"""What is typed is kept: drafts and instructions, within half a second, with nothing to press."""
+"""What is typed is stored within half a second, with nothing to press; its tokens are counted."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPlainTextEdit
 
 from core.api.chat import SystemMessage
+from core.api.stats import RequestStats
 from desktop.app import App
 from desktop.chat import drafts
+from desktop.chat.context_fill import GLUE_TOKENS, DraftTokens
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.hands import ended, find, press, send, settle
+from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
+from tests.desktop.hands import drop, ended, files, find, press, send, settle, type_in, words
 
 
 def stored(folders: Folders, query: str) -> list[str]:
-    """What another program reads in the file of chats at this moment."""
+    """What another program reads in the database at this moment."""
     with closing(sqlite3.connect(folders.database)) as connection:
         return [str(text) for (text,) in connection.execute(query)]
 
@@ -32,6 +35,15 @@ def instructions(app: App) -> QPlainTextEdit:
     if not field.isVisible():
         press(app, "toggleInstructions")
     return field
+
+
+def system_of(asked: Asked) -> object:
+    return asked.conversation.messages[0]
+
+
+async def answered(app: App, asked: Asked) -> None:
+    asked.finish("Hi")
+    await ended(app)
 
 
 async def type_until(field: QPlainTextEdit, done: Callable[[], object]) -> None:
@@ -44,27 +56,17 @@ async def type_until(field: QPlainTextEdit, done: Callable[[], object]) -> None:
     raise AssertionError("steady typing is never stored")
 
 
-def test_no_more_than_half_a_second_of_typing_can_be_lost() -> None:
-    assert drafts.STORED_AFTER_MS <= 500
-
-
 async def test_steady_typing_is_stored_while_it_goes_on(
-    open_app: OpenApp, folders: Folders
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
 ) -> None:
+    assert drafts.STORED_AFTER_MS <= 500
     app = await open_app()
     field = app.window.page.composer.text
     await type_until(field, lambda: any(stored(folders, "SELECT text FROM drafts")))
     assert stored(folders, "SELECT text FROM drafts")[0].startswith("on and")
-
-
-async def test_instructions_are_stored_while_they_are_typed(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
-) -> None:
-    app = await open_app()
     query = "SELECT system FROM drafts WHERE system != ''"
     await type_until(instructions(app), lambda: stored(folders, query))
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
+    await answered(app, await send(app, engine, "Hello"))
     instructions(app).clear()
     query = "SELECT system FROM chats WHERE system LIKE 'on and%'"
     assert stored(folders, query)
@@ -72,61 +74,45 @@ async def test_instructions_are_stored_while_they_are_typed(
     await type_until(instructions(app), lambda: stored(folders, query))
 
 
-async def test_typed_instructions_are_used_with_the_next_message(
+async def test_instructions_are_used_from_the_next_message_on_in_their_chat(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
-    QTest.keyClicks(instructions(app), "Be brief.")
+    await header_and_composer_show_that_there_are_any(app)
+    QTest.keyClicks(instructions(app), "e brief.")
     first = await send(app, engine, "Hello")
-    assert first.conversation.messages[0] == SystemMessage(text="Be brief.")
-    first.finish("Hi")
-    await ended(app)
-    instructions(app).selectAll()
-    QTest.keyClicks(instructions(app), "Be long.")
-    second = await send(app, engine, "More")
-    assert second.conversation.messages[0] == SystemMessage(text="Be long.")
-    second.finish("Hi")
-    await ended(app)
-    # Not only what is sent uses them.
-    QTest.keyClicks(instructions(app), " And kind.")
+    assert system_of(first) == SystemMessage(text="Be brief.")
+    await answered(app, first)
+    # Not only sending uses them.
+    QTest.keyClicks(instructions(app), " Be kind.")
     press(app, "regenerate")
-    await until(lambda: len(engine.asked) == 3)
-    assert engine.asked[2].conversation.messages[0] == SystemMessage(text="Be long. And kind.")
-    engine.asked[2].finish("Hi")
-    await ended(app)
-
-
-async def test_typed_instructions_stay_in_their_chat(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
+    await until(lambda: len(engine.asked) == 2)
+    assert system_of(engine.asked[1]) == SystemMessage(text="Be brief. Be kind.")
+    await answered(app, engine.asked[1])
+    await a_blank_at_the_end_stays_while_it_is_typed(app)
     chat = app.parts.transcript.chat
-    QTest.keyClicks(instructions(app), "Be brief.")
     app.parts.chat.open(None)
     assert instructions(app).toPlainText() == ""
     QTest.keyClicks(instructions(app), "Be long.")
     app.parts.chat.open(chat)
-    await until(lambda: instructions(app).toPlainText() == "Be brief.")
-    app.parts.chat.open(None)
-    assert instructions(app).toPlainText() == "Be long."
+    await until(lambda: instructions(app).toPlainText() == "Be brief")
     app.leave()
     await app.gone.wait()
     again = await open_app(FakeEngine())
     assert instructions(again).toPlainText() == "Be long."
     again.parts.chat.open(chat)
-    await until(lambda: instructions(again).toPlainText() == "Be brief.")
+    await until(lambda: instructions(again).toPlainText() == "Be brief")
 
 
-async def test_header_and_composer_show_that_there_are_instructions(open_app: OpenApp) -> None:
-    app = await open_app()
+async def header_and_composer_show_that_there_are_any(app: App) -> None:
     mark = find(app, QAbstractButton, "composerInstructions")
-    button = find(app, QAbstractButton, "toggleInstructions")
-    assert not mark.isVisible() and not button.isChecked()
+    toggle = find(app, QAbstractButton, "toggleInstructions")
+    assert not mark.isVisible() and not toggle.isChecked()
     field = instructions(app)
     QTest.keyClicks(field, "B")
-    assert button.isChecked()
+    assert toggle.isChecked()
     QTest.keyClick(field, Qt.Key.Key_Backspace)
-    assert not button.isChecked()
+    assert not toggle.isChecked()
     QTest.keyClicks(field, "B")
     press(app, "instructionsSave")
     await settle()
@@ -135,12 +121,10 @@ async def test_header_and_composer_show_that_there_are_instructions(open_app: Op
     assert field.isVisible()
 
 
-async def test_what_is_typed_stays_as_it_is_typed(open_app: OpenApp, engine: FakeEngine) -> None:
-    """A blank at the end is no part of the instructions, and no reason to touch the field."""
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
+async def a_blank_at_the_end_stays_while_it_is_typed(app: App) -> None:
+    """It is no part of the instructions, and no reason to touch the field."""
     field = instructions(app)
+    field.selectAll()
     QTest.keyClicks(field, " Be ")
     await app.parts.chats.refresh()
     await app.parts.chat.show_again(app.parts.chat_list.chats[0].id)
@@ -149,9 +133,32 @@ async def test_what_is_typed_stays_as_it_is_typed(open_app: OpenApp, engine: Fak
     assert field.toPlainText() == " Be brief"
 
 
-async def test_the_field_grows_with_its_lines_and_shows_all_of_them(open_app: OpenApp) -> None:
+async def test_tokens_and_what_is_left_follow_what_is_typed(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
     app = await open_app()
-    field = app.window.page.composer.text
+    await the_field_grows_with_its_lines(app.window.page.composer.text)
+    type_in(app, "")
+    await until(lambda: words(app, "composerTokens") == "4,096 tokens left")
+    type_in(app, "five words are typed here")
+    left = 4096 - 5 - GLUE_TOKENS
+    await until(lambda: words(app, "composerTokens") == f"5 tokens · {left:,} left")
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: words(app, "composerTokens") == f"9 tokens · {left - 4:,} left")
+    stats = RequestStats(prompt_tokens=1000, reply_tokens=96, message_starts=(10, 500))
+    (await send(app, engine, "one")).finish("Yes.", stats=stats)
+    await ended(app)
+    # The chat has what the engine counted of it, and the field is empty.
+    await until(lambda: words(app, "composerTokens") == "3,000 tokens left")
+    type_in(app, "word " * 3500)
+    over = 3500 + GLUE_TOKENS - 3000
+    said = f"3,500 tokens, {over} more than the context has left"
+    await until(lambda: words(app, "composerTokens") == said)
+    assert find(app, QLabel, "composerTokens").property("class") == "warning small"
+
+
+async def the_field_grows_with_its_lines(field: QPlainTextEdit) -> None:
     for text in ("one", "two", "three"):
         QTest.keyClicks(field, text)
         QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
@@ -167,3 +174,23 @@ async def test_the_field_grows_with_its_lines_and_shows_all_of_them(open_app: Op
     await settle()
     assert field.verticalScrollBar().maximum() > 0
     assert field.viewport().rect().contains(field.cursorRect().center())
+
+
+async def test_one_text_is_counted_at_a_time_then_the_last_and_again_for_another_model(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model is not None)
+    size = app.parts.draft_size
+    engine.may_count.clear()
+    for number in range(1, 50):
+        size.count("word " * number)
+        await until(lambda: engine.counted)
+    assert engine.counted == ["word "] and size.size is None
+    engine.may_count.set()
+    await until(lambda: size.size is not None)
+    assert engine.counted == ["word ", "word " * 49]
+    assert size.size == DraftTokens(49, 4096 - 49 - GLUE_TOKENS)
+    engine.model_to_load = model_info(name="other", tokenizer="u" * 64)
+    app.parts.settings.load()
+    await until(lambda: len(engine.counted) == 3 and size.size)

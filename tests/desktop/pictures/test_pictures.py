@@ -199,7 +199,7 @@ async def test_an_edit_waits_in_its_chat_and_for_its_pictures(
     assert not find(app, QPushButton, "editSend").isEnabled()
     assert "a.txt is not a picture" in words(app, "editNotice")
     QTest.keyClick(editor(app).text, Qt.Key.Key_Return)
-    assert "once its picture is ready" in words(app, "editNotice") and len(engine.asked) == 1
+    assert "is ready" in words(app, "editNotice") and len(engine.asked) == 1
     engine.may_describe.set()
     await until(find(app, QPushButton, "editSend").isEnabled)
     press(app, "editCancel")

@@ -130,15 +130,6 @@ def test_a_long_line_is_shown_whole_once_its_listing_ends(
     assert text.toPlainText() == ONE_LINE[:length]
 
 
-def test_the_language_is_named(block: CodeBlock) -> None:
-    label = block.findChild(QLabel, "codeLanguage")
-    assert isinstance(label, QLabel)
-    block.set_code("x", "python")
-    assert label.text() == "python"
-    block.set_code("x", "")
-    assert label.text() == "text"
-
-
 def test_words_are_coloured_once_the_listing_has_ended(
     block: CodeBlock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,13 +163,6 @@ def test_colours_follow_the_theme(block: CodeBlock, qtbot: QtBot, dressed: QAppl
     assert colour_at(block, 0, 0) == theme.colours().syntax_keyword != light
 
 
-def test_an_unknown_language_is_plain(block: CodeBlock, qtbot: QtBot) -> None:
-    block.set_code(CODE, "no such language")
-    block.grab()
-    qtbot.waitUntil(block.is_coloured)
-    assert colour_at(block, 0, 0) == ""
-
-
 def test_growing_code_is_added_to(block: CodeBlock) -> None:
     cleared = []
     block.set_code("a", closed=False)
@@ -203,25 +187,16 @@ def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbo
     assert bar.value() == 100
 
 
-def test_a_long_listing_that_is_whole_is_seen_from_its_beginning(
-    block: CodeBlock, qtbot: QtBot
-) -> None:
+def test_a_listing_that_is_whole_is_seen_from_its_beginning(block: CodeBlock, qtbot: QtBot) -> None:
+    label = block.findChild(QLabel, "codeLanguage")
+    assert isinstance(label, QLabel)
     block.show()
-    for count in (300, 500, 900):
-        block.set_code("a line of code\n" * count)
+    bar = words(block).verticalScrollBar()
+    for count, language in ((40, ""), (300, "python"), (500, "no such language"), (900, "c")):
+        block.set_code("a line of code\n" * count, language)
+        assert label.text() == (language or "text")
         qtbot.waitUntil(words(block).is_complete)
-        assert words(block).verticalScrollBar().value() == 0
-
-
-def test_the_height_holds_all_lines(block: CodeBlock) -> None:
-    block.show()
-    block.set_code("\n".join(["line"] * 40))
-    assert words(block).verticalScrollBar().maximum() == 0
-
-
-def test_the_background_is_the_themes(block: CodeBlock) -> None:
-    block.set_code("x")
-    block.show()
+        assert bar.value() == 0 and (bar.maximum() == 0) == (count < 400)
     image = block.grab().toImage()
     assert image.pixelColor(image.width() // 2, 6) == QColor(theme.colours().code_background)
 
@@ -238,19 +213,26 @@ def test_the_same_listing_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert highlight("x = 'cached'", "python") is first
 
 
-def test_a_listing_that_takes_too_long_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highlighting, "PATIENCE_S", 0.0)
-    assert highlight("x = 'slow'", "python") == []
+PLAIN = {
+    "a line too long": "x" * 1_001,
+    "too many lines": "x\n" * 401,
+    "too long": ("x" * 900 + "\n") * 30,
+    "too many colours": ("1 " * 400 + "\n") * 11,
+}
 
 
-def test_very_many_words_of_other_colours_stay_plain() -> None:
-    assert highlight("1 " * 400, "python") != []
-    assert highlight(("1 " * 400 + "\n") * 11, "python") == []
-
-
-@pytest.mark.parametrize("code", ["x" * 1_001, "x\n" * 401, ("x" * 900 + "\n") * 30])
+@pytest.mark.parametrize("code", PLAIN.values(), ids=PLAIN)
 def test_what_is_too_large_stays_plain(code: str) -> None:
     assert highlight(code, "python") == []
+    assert highlight("1 " * 400, "python") != []
+
+
+def test_a_listing_that_takes_too_long_or_is_unknown_stays_plain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert highlight("x = 'slow'", "no such language") == []
+    monkeypatch.setattr(highlighting, "PATIENCE_S", 0.0)
+    assert highlight("x = 'slow'", "python") == []
 
 
 def test_every_language_of_the_list_is_known() -> None:

@@ -18,7 +18,6 @@ from desktop.chat.markdown.stream import (
     MOST_LINES,
     MOST_STACKED,
     BlockStream,
-    split_blocks,
 )
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -75,6 +74,10 @@ def streamed(pieces: Sequence[str]) -> list[Block]:
     return stream.closed
 
 
+def split_blocks(text: str) -> list[Block]:
+    return streamed([text])
+
+
 @pytest.fixture
 def small_limits() -> Iterator[None]:
     """Blocks that are too long after a few words, for texts that a test can write."""
@@ -97,17 +100,20 @@ def test_a_text_is_split_into_its_top_level_blocks() -> None:
     ]
 
 
+def assert_arrives_the_same(text: str, data: st.DataObject | None) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text))))) if data else range(len(text))
+    edges = [0, *cuts, len(text)]
+    arriving = [text[start:end] for start, end in pairwise(edges)]
+    assert streamed(arriving) == split_blocks(text)
+
+
 @given(st.lists(PIECES, max_size=40), st.data())
 # A line that opens a listing, and that the next line would make the head of a table.
 @example(["```  |-|\n", "-|-|\n", "x"], None)
 def test_how_a_text_arrives_makes_no_difference(
     pieces: list[str], data: st.DataObject | None
 ) -> None:
-    text = "".join(pieces)
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(text))))) if data else range(len(text))
-    edges = [0, *cuts, len(text)]
-    arriving = [text[start:end] for start, end in pairwise(edges)]
-    assert streamed(arriving) == split_blocks(text)
+    assert_arrives_the_same("".join(pieces), data)
 
 
 @given(st.lists(PIECES, max_size=80), st.data())
@@ -115,20 +121,22 @@ def test_how_a_text_arrives_makes_no_difference(
 def test_how_a_long_text_arrives_makes_no_difference(
     small_limits: None, pieces: list[str], data: st.DataObject
 ) -> None:
-    text = "".join(pieces)
-    edges = [0, *sorted(data.draw(st.sets(st.integers(0, len(text))))), len(text)]
-    arriving = [text[start:end] for start, end in pairwise(edges)]
-    assert streamed(arriving) == split_blocks(text)
+    assert_arrives_the_same("".join(pieces), data)
 
 
 @given(st.lists(PIECES, max_size=40))
-def test_a_closed_block_never_changes(pieces: list[str]) -> None:
+def test_a_closed_block_never_changes_and_open_code_only_grows(pieces: list[str]) -> None:
     stream = BlockStream()
     closed: list[Block] = []
+    shown: list[Block] = []
     for piece in pieces:
         stream.append(piece)
         assert stream.closed[: len(closed)] == closed
-        closed = list(stream.closed)
+        closed, before = list(stream.closed), shown
+        shown = closed + stream.open
+        for block, old in zip(shown, before, strict=False):
+            if block.extends(old) and len(block.source) >= len(old.source):
+                assert block.source.startswith(old.source)
 
 
 def test_a_listing_is_open_until_its_fence_is_closed() -> None:
@@ -148,23 +156,26 @@ def test_a_last_line_without_an_end_may_close_a_listing(last: str, code: str) ->
     assert split_blocks(f"````py\na\n{last}") == [Block("code", code, "py")]
 
 
-def test_a_longer_fence_holds_a_shorter_one() -> None:
-    (block,) = split_blocks("````md\n```\ninner\n```\n````\n")
-    assert block == Block("code", "```\ninner\n```", "md")
-
-
-def test_an_indented_listing_loses_the_fences_indentation_only() -> None:
-    (block,) = split_blocks("  ```\n  a\n    b\n c\n  ```\n")
-    assert block.source == "a\n  b\nc"
-
-
-def test_line_feeds_of_any_kind_are_one_kind() -> None:
-    assert streamed(["```\r", "\na\r", "b\r\n", "```\r"]) == [Block("code", "a\nb")]
-
-
-def test_what_qt_keeps_for_itself_is_replaced() -> None:
-    (block,) = split_blocks("a\x00b\ufdd0c\ud800d\u2029e")
-    assert block.source == "a\ufffdb\ufffdc\ufffdd\ufffde"
+@pytest.mark.parametrize(
+    ("pieces", "block"),
+    [
+        # A longer fence holds a shorter one.
+        (["````md\n```\ninner\n```\n````\n"], Block("code", "```\ninner\n```", "md")),
+        # Only the fence's indentation is removed.
+        (["  ```\n  a\n    b\n c\n  ```\n"], Block("code", "a\n  b\nc")),
+        # All ends of lines are one.
+        (["```\r", "\na\r", "b\r\n", "```\r"], Block("code", "a\nb")),
+        # Characters that Qt reserves are replaced.
+        (["a\x00b\ufdd0c\ud800d\u2029e"], Block("prose", "a\ufffdb\ufffdc\ufffdd\ufffde")),
+        # A table of many cells is a table still.
+        (
+            ["|a|b|\n|-|-|\n" + "|c|d|\n" * (MOST_CELLS // 2 - 1)],
+            Block("prose", "|a|b|\n|-|-|" + "\n|c|d|" * (MOST_CELLS // 2 - 1)),
+        ),
+    ],
+)
+def test_a_text_becomes_one_block(pieces: list[str], block: Block) -> None:
+    assert streamed(pieces) == [block]
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -224,11 +235,6 @@ def test_a_table_too_large_is_a_listing_up_to_the_next_empty_line(after: str) ->
     first, *rest = split_blocks("before\n\n" + table + after)[1:]
     assert first == Block("code", table.removesuffix("\n"), "table")
     assert [block.source for block in rest] == ([after.strip()] if after else [])
-
-
-def test_a_table_of_many_cells_is_a_table_still() -> None:
-    (block,) = split_blocks("|a|b|\n|-|-|\n" + "|c|d|\n" * (MOST_CELLS // 2 - 1))
-    assert block.kind == "prose"
 
 
 @pytest.mark.parametrize("line", ["x" * 99 + "\n", "\n", "x" * LONGEST_CODE, "```x", " ", "  x\n"])

@@ -75,6 +75,7 @@ class Page:
         self.window.resize(600, 500)
         self.window.show()
         qtbot.waitExposed(self.window)
+        self.show(REPLY)
 
     def show(self, first: str, second: str = "Another message.") -> None:
         self.first.set_text(first)
@@ -113,9 +114,7 @@ def move(field: TextField, at: QPoint) -> None:
     """A move with the button pressed, which the field gets in which it was pressed."""
     place = QPointF(at)
     everywhere = QPointF(field.viewport().mapToGlobal(at))
-    event = QMouseEvent(
-        QEvent.Type.MouseMove, place, everywhere, NONE, LEFT, Qt.KeyboardModifier.NoModifier
-    )
+    event = QMouseEvent(QEvent.Type.MouseMove, place, everywhere, NONE, LEFT, NO_KEY)
     QApplication.sendEvent(field.viewport(), event)
 
 
@@ -136,7 +135,6 @@ def copied(field: TextField) -> str:
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_dragging_goes_on_in_the_next_block(page: Page, step: int) -> None:
-    page.show(REPLY)
     fields = page.fields
     ends = [(fields[1], 6), (fields[3], 3)][::step]
     drag(*ends)
@@ -144,7 +142,6 @@ def test_dragging_goes_on_in_the_next_block(page: Page, step: int) -> None:
 
 
 def test_dragging_back_gives_up_what_was_selected(page: Page) -> None:
-    page.show(REPLY)
     fields = page.fields
     QTest.mousePress(fields[1].viewport(), LEFT, pos=point(fields[1], 6))
     move(fields[1], QPoint(5, 150))
@@ -154,47 +151,42 @@ def test_dragging_back_gives_up_what_was_selected(page: Page) -> None:
     assert not fields[2].textCursor().hasSelection()
 
 
-@pytest.mark.parametrize("number", range(len(PARTS)))
-def test_select_all_takes_the_whole_message(page: Page, number: int) -> None:
-    page.show(REPLY)
-    field = page.fields[number]
-    field.setFocus()
-    QTest.keyClick(field, Qt.Key.Key_A, CONTROL)
-    assert copied(field) == "\n\n".join(PARTS)
+def test_select_all_takes_the_whole_message(page: Page) -> None:
+    QGuiApplication.clipboard().setText("before")
+    # Nothing is copied if nothing is selected.
+    QTest.keyClick(page.fields[0], Qt.Key.Key_C, CONTROL)
+    assert QGuiApplication.clipboard().text() == "before"
+    for field in page.fields:
+        QTest.keyClick(field, Qt.Key.Key_A, CONTROL)
+        assert copied(field) == "\n\n".join(PARTS)
+        text_selection().clear()
 
 
 def test_dragging_ends_with_the_message(page: Page) -> None:
-    page.show(REPLY)
     drag((page.fields[5], 4), (fields_of(page.second)[0], 7))
     assert copied(page.fields[5]) == PARTS[5][4:]
 
 
 def test_shift_and_a_click_extend_the_selection(page: Page) -> None:
-    page.show(REPLY)
     fields = page.fields
     QTest.mouseClick(fields[0].viewport(), LEFT, pos=point(fields[0], 2))
     QTest.mouseClick(fields[1].viewport(), LEFT, SHIFT, pos=point(fields[1], 5))
     assert copied(fields[1]) == "heading\n\nFirst"
 
 
-@pytest.mark.parametrize("where", ["block", "message", "other field"])
-def test_a_click_elsewhere_selects_nothing(page: Page, where: str) -> None:
-    page.show(REPLY)
+def test_a_click_elsewhere_selects_nothing(page: Page) -> None:
     fields = page.fields
     page.window.activateWindow()
-    drag((fields[0], 2), (fields[2], 3))
-    assert text_selection().text()
-    places: dict[str, QWidget] = {
-        "block": fields[3].viewport(),
-        "message": fields_of(page.second)[0].viewport(),
-        "other field": page.other,
-    }
-    QTest.mouseClick(places[where], LEFT, pos=QPoint(3, 5))
-    assert text_selection().text() == ""
-    assert not any(field.textCursor().hasSelection() for field in fields)
+    for place in (fields[3].viewport(), fields_of(page.second)[0].viewport(), page.other):
+        drag((fields[0], 2), (fields[2], 3))
+        assert text_selection().text()
+        QTest.mouseClick(place, LEFT, pos=QPoint(3, 5))
+        assert text_selection().text() == ""
+        assert not any(field.textCursor().hasSelection() for field in fields)
 
 
 def test_a_selection_survives_what_is_streamed_after_it(page: Page) -> None:
+    page.show("")
     page.first.append("First paragraph.\n\nSecond")
     QApplication.processEvents()
     fields = page.fields
@@ -246,6 +238,10 @@ def test_the_page_scrolls_while_the_mouse_is_below_it(page: Page, qtbot: QtBot) 
 
 
 def test_selecting_code_leaves_it_scrolled_as_it_was(page: Page) -> None:
+    # An item that is nothing but code leaves no gap in what is copied.
+    page.show("Before\n\n- ```\n  x\n  ```\n\nAfter")
+    text_selection().select_all(page.fields[0])
+    assert copied(page.fields[0]) == "Before\n\nx\n\nAfter"
     page.show("Before.\n\n```\n" + "wide " * 300 + "\n```\n\nAfter.")
     code = page.fields[1]
     assert isinstance(code, QPlainTextEdit)
@@ -255,23 +251,7 @@ def test_selecting_code_leaves_it_scrolled_as_it_was(page: Page) -> None:
     assert code.horizontalScrollBar().value() == 100
 
 
-def test_an_item_that_is_nothing_but_code_leaves_no_gap(page: Page) -> None:
-    page.show("Before\n\n- ```\n  x\n  ```\n\nAfter")
-    text_selection().select_all(page.fields[0])
-    assert copied(page.fields[0]) == "Before\n\nx\n\nAfter"
-
-
-def test_nothing_is_copied_where_nothing_is_selected(page: Page) -> None:
-    page.show(REPLY)
-    QGuiApplication.clipboard().setText("before")
-    field = page.fields[0]
-    field.setFocus()
-    QTest.keyClick(field, Qt.Key.Key_C, CONTROL)
-    assert QGuiApplication.clipboard().text() == "before"
-
-
 def test_a_message_that_is_gone_is_forgotten(page: Page) -> None:
-    page.show(REPLY)
     text_selection().select_all(page.fields[0])
     page.first.deleteLater()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
