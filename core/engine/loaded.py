@@ -86,14 +86,13 @@ def load(
     free, plan = available_bytes(device), ModelPlan(folder, looking)
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
-    # Before the weights are read: a faulty kernel should fail first.
     recall = partial(recalled, blobs)
+    # Before the weights are read: a faulty kernel should fail first.
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
     store = QuantisedStore.open(settings, blobs)
-    held = plan.held(dtype, kernels)
     # Floats would be a plain copy of the weights.
     kept = store if precision.integers is not None else None
-    read = read_model(held, device, progress, check, store=kept)
+    read = read_model(plan.held(dtype, kernels), device, progress, check, store=kept)
     model = read.model
     processor = open_processor(path, folder, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
@@ -109,17 +108,17 @@ def load(
     )
     cache = open_cache(blobs, model, context, root)
     info = describe(settings, folder, model, precision, text, processor, cache, root)
-    slowed_by = what_slows(kernels, device, dtype, precision.integers)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
         from_disk=read.from_disk,
         kept_bytes=store.num_bytes if store is not None else 0,
         kept_budget=store.cap if store is not None else 0,
-        slowed_by=slowed_by,
+        slowed_by=what_slows(kernels, device, dtype, precision.integers),
         kernels=kernels.name,
         processor=processor_level(),
     )
+    extra = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
     return LoadedModel(
         settings=settings,
         model=model,
@@ -129,9 +128,7 @@ def load(
         cache=cache,
         steps=StepCapture(kernels.capture),
         weight_bytes=chosen.num_bytes,
-        info=info.model_copy(
-            update={"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
-        ),
+        info=info.model_copy(update=extra),
     )
 
 
