@@ -77,8 +77,7 @@ def load(
 ) -> LoadedModel:
     """Open a model folder; `blobs` is the store in the settings' folder. Raises a WaymarkError."""
     began = time.monotonic()
-    path = Path(settings.path)
-    device = resolve_device(settings)
+    path, device = Path(settings.path), resolve_device(settings)
     looking = LookingTime(check)
     # Small files first: a broken template should fail before the weights are read.
     with looking:
@@ -86,9 +85,9 @@ def load(
     free, plan = available_bytes(device), ModelPlan(folder, looking)
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
-    recall = partial(recalled, blobs)
     # Before the weights are read: a faulty kernel should fail first.
-    kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
+    recall, shapes = partial(recalled, blobs), plan.shapes(dtype)
+    kernels = validated(chosen.kernels, shapes, device, dtype, recall, check)
     store = QuantisedStore.open(settings, blobs)
     # Floats would be a plain copy of the weights.
     kept = store if precision.integers is not None else None
@@ -107,7 +106,6 @@ def load(
         kernels.name,
     )
     cache = open_cache(blobs, model, context, root)
-    info = describe(settings, folder, model, precision, text, processor, cache, root)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
@@ -118,6 +116,7 @@ def load(
         kernels=kernels.name,
         processor=processor_level(),
     )
+    info = describe(settings, folder, model, precision, text, processor, cache, root)
     extra = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
     return LoadedModel(
         settings=settings,
