@@ -79,7 +79,7 @@ def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
 def causal_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `attention.reference.causal_attention`; more tokens than one are torch's."""
+    """Like `attention.reference.causal_attention`; more tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:

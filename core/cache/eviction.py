@@ -65,7 +65,7 @@ class Evictor:
     ) -> bool:
         """Make room at any cost while the bytes are `needed`; False if there is none."""
         if self._ledger.on_device(held):
-            # What could go lies in host memory: dropping it would not help.
+            # Evictable items are in host memory: dropping them would not help.
             return self._ledger.room(held) >= num_bytes
         if self._ledger.most_room() < num_bytes:
             return False
@@ -111,7 +111,7 @@ class Evictor:
             self._tree.drop_checkpoint(chosen)
 
     def _nodes(self, ranks: dict[Node, int]) -> Iterator[Candidate]:
-        """What can go alone: any checkpoint; without recurrent states, a branch's last run."""
+        """Evictable on its own: any checkpoint; without recurrent states, a branch's last run."""
         pin = self._tree.pinned
         pinned = set(pin.upwards()) if pin is not None else set()
         for node in self._tree:

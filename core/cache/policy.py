@@ -35,7 +35,7 @@ def _named(runs: Sequence[Run], interval: int) -> Iterable[Run]:
             yield run
 
 
-# What must stay longest, the most precious first. Under any budget the last named goes first.
+# Kept longest, the most precious first. Under any budget the last named is evicted first.
 PRECIOUS = (
     "the live path's newest message end",
     "its last user-message end",
@@ -48,7 +48,7 @@ PRECIOUS = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What an eviction costs and frees. `rank` is the place in PRECIOUS; `age` counts uses of the
+    """Cost and gain of an eviction. `rank` is the place in PRECIOUS; `age` counts uses of the
     cache since the last own use."""
 
     rank: int | None
@@ -61,7 +61,7 @@ Thing = TypeVar("Thing")
 
 
 def victim(candidates: Iterable[tuple[Thing, Worth]], by_bytes: bool) -> Thing | None:
-    """What to evict: the cheapest to rebuild (per byte, if bytes are short), weighted by age;
+    """The item to evict: the cheapest to rebuild (per byte, if bytes are short), weighted by age;
     precious things last."""
     return min(candidates, key=lambda pair: _order(pair[1], by_bytes), default=(None, None))[0]
 

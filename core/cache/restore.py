@@ -28,9 +28,11 @@ FROM_KV_BUFFER, FROM_MEMORY, FROM_DISK = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where a request resumes, after `num_runs` runs; with `last_hidden`, a prompt that ends there
-    needs no forward. `failed`: a better place could not be restored; `faster`: one on disk was
-    passed because prefilling is quicker."""
+    """The place where a request resumes, after `num_runs` runs.
+
+    With `last_hidden`, a prompt that ends there needs no forward. `failed`: a better place could
+    not be restored; `faster`: one on disk was passed because prefilling is quicker.
+    """
 
     node: Node
     num_runs: int
@@ -244,7 +246,7 @@ class LivePath:
             rows = node.rows if node.rows is not None else self._fetch(node)
             if rows is None or not rows.matches(self._specs, node.num_tokens):
                 raise ValueError("the run's rows are gone or of another kind")
-            # What came from disk is a copy of its own until it lies in the KV buffer.
+            # Rows read from disk are a copy until they are in the KV buffer.
             passing = rows.num_bytes if node.rows is None else 0
             with self._ledger.passing(Held.IN_FLIGHT, passing):
                 self._kv_buffer.copy_in(node.run.start.token.value, rows)

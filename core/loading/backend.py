@@ -149,7 +149,7 @@ def remembered(
 
 
 def recalled(notes: DiskStore | None, key: str, find: Callable[[], str]) -> str:
-    """As `remembered`, for the results of self-tests (`kernels.self_test.validation.Recall`)."""
+    """Like `remembered`, for the results of self-tests (`kernels.self_test.validation.Recall`)."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 

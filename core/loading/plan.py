@@ -263,7 +263,7 @@ class HeldPlan:
         return self.model.build(weights, device, self.has_mtp)
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
-        """Whether scales may migrate into a matrix: published integers stay as they are."""
+        """True if scales may migrate into a matrix: published integers stay as they are."""
         return name not in self.packed and self.formats.usual.quantises
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:

@@ -31,7 +31,7 @@ from kernels.common.memory import octets
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 FORMAT = "waymark-matrices-2"
-# What identifies weights files without reading them.
+# Facts that identify weights files without reading them.
 Facts = list[list[str | int]]
 DIGEST_BYTES = hashlib.sha256().digest_size
 _PIECE_BYTES = 4 * 2**20  # between two calls of `advance`

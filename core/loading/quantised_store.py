@@ -197,7 +197,7 @@ def facts_of(files: tuple[WeightsFile, ...]) -> Facts:
 
 
 def _are_settled(facts: Facts, now: int) -> bool:
-    """Whether a write after `now`, in nanoseconds since the epoch, would change these facts."""
+    """True if a write after `now`, in nanoseconds since the epoch, would change these facts."""
     return bool(facts) and now - max(int(each[2]) for each in facts) >= SETTLED_NS
 
 

@@ -129,7 +129,7 @@ class Gemma3Config(Settings):
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the top level wins over `text_config`."""
+        """True if the head is the embedding table; the top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool((inner is None or inner) if here is None else here)
 

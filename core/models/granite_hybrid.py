@@ -170,7 +170,7 @@ def build(config: GraniteHybridConfig, weights: Weights, device: torch.device) -
 
 # ------------------------------------------------------------------ names
 
-# What releases call the tensors that other families spell alike.
+# Published names of the tensors that other families spell alike.
 _SPELLINGS = {
     "block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
     "block_sparse_moe.experts.down_proj": "block_sparse_moe.output_linear.weight",

@@ -151,7 +151,7 @@ def build(config: Lfm2Config, weights: Weights, device: torch.device) -> Decoder
 
 # ------------------------------------------------------------------ names
 
-# What the shared layers ask for, and what this family calls it.
+# Names that the shared layers ask for, and this family's names for them.
 _NAMES = {
     "feed_forward.gate_proj": "feed_forward.w1",
     "feed_forward.up_proj": "feed_forward.w3",

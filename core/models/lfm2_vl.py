@@ -57,7 +57,7 @@ class Lfm2VlConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the older key wins, as in transformers."""
+        """True if the head is the embedding table; the older key wins, as in transformers."""
         return self.tie_word_embeddings if self.tie_embedding is None else self.tie_embedding
 
 

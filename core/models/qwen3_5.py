@@ -70,7 +70,7 @@ class TextConfig(TextSettings):
     rope_parameters: RopeConfig = RopeConfig()
     tie_word_embeddings: bool | None = None
 
-    # Whether the file groups the delta nets' projections by key head (Qwen3-Next).
+    # True if the file groups the delta nets' projections by key head (Qwen3-Next).
     by_key_head: ClassVar[bool] = False
 
     @classmethod
@@ -142,7 +142,7 @@ class Qwen3_5Config(Settings):  # noqa: N801
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the top level wins over `text_config`."""
+        """True if the head is the embedding table; the top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool(inner if here is None else here)
 

@@ -275,7 +275,7 @@ def _is_valid(finished: Finished, form: ReplyFormat) -> bool | None:
 
 
 def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:
-    """What idle work adds to its line; `totals` are those after writing to disk."""
+    """Fields that idle work adds to its line; `totals` are those after writing to disk."""
     key = "settled_tokens" if op == "settle" else "read_ahead_tokens"
     return {
         key: prepared.tokens,

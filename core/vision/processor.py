@@ -21,7 +21,7 @@ MAX_ASPECT = 200
 
 @dataclass(frozen=True, slots=True)
 class ResizePlan:
-    """What a picture becomes: `width` x `height` pixels, `rows` x `columns` = `tokens` tokens."""
+    """Size of a processed picture: `width` x `height` pixels, `rows` x `columns` tokens."""
 
     width: int
     height: int

@@ -47,7 +47,7 @@ class TileImageProcessor(PictureProcessor):
         return self.config.most_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """As the base says, with the tiles of a picture in a line."""
+        """Like the base, with the tiles of a picture in a line."""
         layout, unit = self._layout(width, height), self.config.token_size
         if not layout.rows:
             rows, columns = layout.height // unit, layout.width // unit
@@ -126,7 +126,7 @@ class TileImageProcessor(PictureProcessor):
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """As the reference, which exceeds the limit for narrow pictures, because no side is shorter
+    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
     than a token's edge, or with `keeps_most` within it."""
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
@@ -139,7 +139,7 @@ def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
 
 
 def _is_large(height: int, width: int, config: TileConfig) -> bool:
-    """Whether a picture has too many pixels to be seen at once."""
+    """True if a picture has too many pixels to be seen at once."""
     unit, least = config.token_size, config.patch_size
     rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
     return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance

@@ -85,12 +85,12 @@ class Weights:
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a row has the same bits however many rows share a call."""
+        """True if a row has the same bits however many rows share a call."""
         return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
     def batch_invariant_steps(self) -> bool:
-        """Whether a step of a few rows has the same bits as that many steps of one row."""
+        """True if a step of a few rows has the same bits as that many steps of one row."""
         if self._formats is None or self.dtype != torch.bfloat16:
             return False
         return self._formats.batch_invariant != "never"
@@ -155,7 +155,7 @@ class Weights:
         return matrix
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether the folder has the matrices (outputs, inputs) of a layer with inputs first, which
+        """True if the folder has the matrices (outputs, inputs) of a layer with inputs first, which
         those that aren't square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape

@@ -110,7 +110,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """Where a dialog starts: beside the last model, or in the hub cache; '' without both."""
+    """The folder of a dialog: next to the last model, or in the hub cache; '' without both."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)

@@ -27,7 +27,7 @@ def causal_attention(
 def step_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `causal_attention` of each query for itself."""
+    """Like `causal_attention` of each query separately."""
     return each_alone(causal_attention, queries, keys, values, scale, window)
 
 

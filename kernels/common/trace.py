@@ -53,7 +53,7 @@ class NotCapturableError(Exception):
 
 
 class Tracer(Protocol):
-    """What a step announces while it is captured, apart from calling operations."""
+    """Events of a step while it is captured, apart from calls of operations."""
 
     def store(self, new: Tensor, rows: Tensor) -> None:
         """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.

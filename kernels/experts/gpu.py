@@ -44,7 +44,7 @@ class _Tiles(NamedTuple):
 def route(
     logits: Tensor, routing: Routing, correction: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.route`, which also serves experts in groups."""
+    """Like `reference.route`, which also serves experts in groups."""
     (rows, count), k = logits.shape, routing.k
     fits = logits.stride(1) == 1 and 0 < k <= count <= _MOST_EXPERTS and routing.groups == 1
     if not fits:
@@ -172,7 +172,7 @@ def _weighted_sum(
 
 
 class GpuExperts(ExpertBank):
-    """As `LoopedExperts`, in one launch a product."""
+    """Like `LoopedExperts`, in one launch a product."""
 
     def __init__(
         self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
@@ -280,7 +280,7 @@ def _held(matrix: Matrix) -> _Held | None:
 
 
 def experts(up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation) -> ExpertBank:
-    """As `LoopedExperts`, on the kernels if they read such matrices."""
+    """Like `LoopedExperts`, on the kernels if they read such matrices."""
     for matrices in (up, down):
         held = [_held(each) for each in matrices]
         kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}

@@ -81,7 +81,7 @@ class _Bank:
         self._library.wait_idle()
 
     def takes(self, dtype: torch.dtype) -> bool:
-        """Whether rows of this type go through the kernels."""
+        """True if rows of this type go through the kernels."""
         return dtype in TYPES and (self._scales is not None or dtype == torch.bfloat16)
 
     def of_steps(self, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
@@ -123,7 +123,7 @@ def make_bank(
     down: Sequence[Matrix],
     activation: Activation,
 ) -> ExpertBank:
-    """As `MakeBank`: compiled if all matrices are `alike`."""
+    """Like `MakeBank`: compiled if all matrices are `alike`."""
 
     def native(matrix: Matrix) -> Matrix:
         """Let the kernels read a plain bfloat16 matrix."""

@@ -38,7 +38,7 @@ def unit_rows(
     KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """As `_whole_rows`, scaled to length 1."""
+    """Like `_whole_rows`, scaled to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return rows * tl.rsqrt(tl.sum(rows * rows, 1, keep_dims=True) + epsilon)
 

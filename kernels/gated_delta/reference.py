@@ -27,7 +27,7 @@ from kernels.common.scans import DeltaInputs
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
 _EPSILON = 1e-6  # under the root of a key's squared length
-# What decayed to e^-40 is 4e-18 of what it was: lost beside anything in float32. Smaller factors
+# A value decayed to e^-40 is 4e-18 of itself: lost next to anything in float32. Smaller factors
 # end in numbers below 1e-38, with which a processor computes ten times slower and more.
 _FORGOTTEN = -40.0
 

@@ -20,7 +20,7 @@ _MANY = 1024  # patches of a picture of 512 by 512
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """Whether oneDNN multiplies in `dtype` here."""
+    """True if oneDNN multiplies in `dtype` here."""
     if not torch.backends.mkldnn.is_available():
         return False
     return dtype == torch.float32 or (
@@ -80,12 +80,12 @@ Clock = Callable[[], float]
 
 
 def keeps_up(product: Product, plain: Product, clock: Clock = time.perf_counter) -> bool:
-    """Whether `product` takes at most MARGIN times as long as `plain`, by the best round.
+    """True if `product` takes at most MARGIN times as long as `plain`, by the best round.
 
     Stops at the first round that shows it, about a millisecond; else after three rounds for each
     number of rows, and more within GIVEN_UP_S.
     """
-    # What is made once, at the first call, is no part of a product.
+    # Work done once, at the first call, is not part of a product.
     product(1), plain(1)
     return all(_keeps_up(product, plain, rows, clock) for rows in ROWS)
 

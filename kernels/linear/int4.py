@@ -49,7 +49,7 @@ def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
-    """What `quantise_groups` gave -> float32 [outputs, inputs]."""
+    """Result of `quantise_groups` -> float32 [outputs, inputs]."""
     groups = values.float().unflatten(1, (-1, GROUP)) - _ZERO_POINT
     scale, offset = scales.float().unsqueeze(2).unbind(3)
     floats: Tensor = groups * scale + offset
@@ -178,7 +178,7 @@ def unhalve(halves: Tensor) -> Tensor:
 
 
 def multiplies_int4() -> bool:
-    """Whether torch has an int4 product here of known layout that is no slower than floats."""
+    """True if torch has an int4 product here of known layout that is no slower than floats."""
     return lanes() is not None and _is_fast()
 
 

@@ -123,7 +123,7 @@ class Int8Format:
 
 @cache
 def multiplies_integers() -> bool:
-    """Whether oneDNN multiplies all 8-bit numbers here exactly, and no slower than plain torch."""
+    """True if oneDNN multiplies all 8-bit numbers here exactly, and no slower than plain torch."""
     return torch.backends.mkldnn.is_available() and _is_exact() and keeps_up(*_products())
 
 

@@ -79,7 +79,7 @@ class NativeMatrix(Matrix):
             result.copy_(self._otherwise(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """As `Matrix`: weights are stored output by output."""
+        """Like `Matrix`: weights are stored output by output."""
         found = copy(self)
         found.shape = min(num_outputs, self.shape[0]), self.shape[1]
         found.weight = self.weight[:num_outputs]
@@ -88,7 +88,7 @@ class NativeMatrix(Matrix):
         return found
 
     def _takes(self, inputs: Tensor) -> bool:
-        """Whether the rows have the right width and one type that kernels read."""
+        """True if the rows have the right width and one type that kernels read."""
         filled = 0 <= self.shape[1] - inputs.shape[1] < self._filled_up_to
         alike = self.bias is None or self.bias.dtype == inputs.dtype
         return filled and inputs.numel() > 0 and alike and inputs.dtype in TYPES

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 Integers = Literal["int8", "int4"]
 QuantisedTensors = tuple[Tensor, ...]
-"""What is held of a weight until it is packed; every tensor has the weight's outputs in front."""
+"""The tensors of a weight until it is packed; every tensor has the weight's outputs in front."""
 
 
 class Matrix(Protocol):
@@ -28,7 +28,7 @@ class Matrix(Protocol):
         ...
 
     def step(self, inputs: Tensor) -> Tensor:
-        """As a call, for a generated token."""
+        """The product as a call, for a generated token."""
         return self(inputs)
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:

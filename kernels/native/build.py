@@ -32,7 +32,7 @@ _COMPILERS = ("cc", "gcc", "clang")
 # For all of a build; it takes three seconds here.
 _LONGEST_S = 60.0
 _SCRATCH = "building-"
-# What a build that was killed has left behind is older than any build can be.
+# Files of a killed build are older than any build can be.
 _LEFT_BEHIND_S = 600.0
 _DIGEST_CHARACTERS = 32
 # Warnings are for us: before an error they would be all that the user gets to see of it.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """As `reference.rms_norm`; only the last axis has to be contiguous."""
+    """Like `reference.rms_norm`; only the last axis has to be contiguous."""
     outputs = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs)
     return outputs

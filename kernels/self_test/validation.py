@@ -69,7 +69,7 @@ _REFERENCE = replace(
 
 
 Recall = Callable[[str, Callable[[], str]], str]
-"""What was found before under a name, in the same conditions; else what is found now."""
+"""Returns a result found earlier under a name in the same conditions, else computes it."""
 
 
 @cache
@@ -179,7 +179,7 @@ def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
 
 
 def _fault(case: Case, ops: Ops) -> str | None:
-    """What is wrong with a kernel's numbers, for a person to read; None if nothing is."""
+    """The fault in a kernel's numbers, for a person to read; None if there is none."""
     first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
     expected = case.call(_REFERENCE, torch.float32)
     for found, again, reference in zip(first, second, expected, strict=True):

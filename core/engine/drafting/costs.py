@@ -88,7 +88,7 @@ class _Readings:
         self._update()
 
     def note_unused(self) -> None:
-        """What made a reading slow may be over, so the oldest expires."""
+        """The oldest reading expires, because the cause of a slow one may be over."""
         self._unused += 1
         if self._unused % FORGOTTEN_AFTER == 0 and self._seconds:
             self._seconds.popleft()

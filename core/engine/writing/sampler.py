@@ -13,7 +13,7 @@ from torch import Tensor
 from core.api.errors import InternalError
 from core.api.params import SamplingParams
 
-# What a setting means when neither the user nor the model says anything: no change to the logits.
+# Values of settings that neither the user nor the model sets: no change to the logits.
 NEUTRAL = SamplingParams(
     temperature=1.0,
     top_k=0,
