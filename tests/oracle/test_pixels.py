@@ -100,9 +100,10 @@ def test_sizes_equal_the_reference(
 ) -> None:
     assume(max(width, height) <= 200 * min(width, height))
     config = pair_of("qwen3_5")[0].config
-    other = replace(config, patch_size=unit, merge_size=2, min_pixels=low, max_pixels=low + extra)
+    most = low + extra
+    other = replace(config, patch_size=unit, merge_size=2, min_pixels=low, max_pixels=most)
     plan = ImageProcessor(other).measure(width, height)
-    assert (plan.height, plan.width) == smart_resize(height, width, 2 * unit, low, low + extra)
+    assert (plan.height, plan.width) == smart_resize(height, width, 2 * unit, low, most)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK"])
