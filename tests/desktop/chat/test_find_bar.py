@@ -75,22 +75,8 @@ async def test_it_goes_from_match_to_match_and_round(open_app: OpenApp, engine: 
     assert places == [[(0, 1)], [(3, 2)], [(3, 2)], [(5, 1)], [(0, 1)]]
     assert tops[0] < tops[1] < tops[2] < tops[3] and tops[4] == tops[0]
     assert await step(app, field, SHIFT) == "4 of 4"
-    await the_match_is_in_the_middle_of_the_view(app, field)
     await escape_closes_it_and_stops_no_reply(app, engine)
     await what_is_not_there_is_said_and_another_chat_forgets_what_is(app)
-
-
-async def the_match_is_in_the_middle_of_the_view(app: App, field: QLineEdit) -> None:
-    await step(app, field, SHIFT)
-    view = app.window.page.transcript
-    row = view.messages.at(3)
-    assert row is not None
-    text = [each for each in fields_in(row) if each.extraSelections()][-1]
-    # Without this the selections' list goes with its cursor.
-    marks = text.extraSelections()
-    rect = text.cursorRect(marks[0].cursor)
-    middle = text.viewport().mapTo(view.viewport(), rect.center()).y()
-    assert abs(middle - view.viewport().height() // 2) <= rect.height()
 
 
 async def escape_closes_it_and_stops_no_reply(app: App, engine: FakeEngine) -> None:
@@ -115,6 +101,22 @@ async def what_is_not_there_is_said_and_another_chat_forgets_what_is(app: App) -
     app.window.side_bar.open_asked.emit(None)
     await until(lambda: app.parts.transcript.rows == [])
     assert words(app, "findCount") == ""
+
+
+async def test_the_match_is_in_the_middle_of_the_view(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await talk(open_app, engine, ("Hello", f"{FILLER}A heron.\n\n{FILLER}"))
+    await look(app, "heron")
+    view = app.window.page.transcript
+    row = view.messages.at(1)
+    assert row is not None
+    field = next(each for each in fields_in(row) if each.extraSelections())
+    # Without this the selections' list goes with its cursor.
+    marks = field.extraSelections()
+    rect = field.cursorRect(marks[0].cursor)
+    middle = field.viewport().mapTo(view.viewport(), rect.center()).y()
+    assert abs(middle - view.viewport().height() // 2) <= rect.height()
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -105,7 +105,7 @@ def test_lines_of_usual_length_are_shown_whole_while_they_grow(
 ) -> None:
     code = "a line of code as they are\n" * 2_000
     for end in range(10_000, len(code), 1_000):
-        block.set_code(code[:end], closed=False, grows=True)
+        block.set_code(code[:end], closed=False, grows=True, extends=True)
     qtbot.waitUntil(lambda: not pace().is_busy())
     assert words(block).toPlainText() == code[:end]
     assert words(block).num_laid_out == end
@@ -167,7 +167,7 @@ def test_growing_code_is_added_to(block: CodeBlock) -> None:
     cleared = []
     block.set_code("a", closed=False)
     words(block).document().contentsChange.connect(lambda *change: cleared.append(change))
-    block.set_code("a\nb", closed=False)
+    block.set_code("a\nb", closed=False, extends=True)
     assert [removed for _place, removed, _added in cleared] == [0]
     assert words(block).toPlainText() == "a\nb"
 
@@ -177,12 +177,12 @@ def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbo
     bar = words(block).verticalScrollBar()
     line = "a line of code\n"
     for count in (300, 500, 900):
-        block.set_code(line * count, closed=False, grows=True)
+        block.set_code(line * count, closed=False, grows=True, extends=True)
         qtbot.waitUntil(words(block).is_complete)
         assert bar.value() == bar.maximum()
         assert (bar.maximum() > 0) == (count > 400) == words(block).is_field()
     bar.setValue(100)
-    block.set_code(line * 1_000, closed=False, grows=True)
+    block.set_code(line * 1_000, closed=False, grows=True, extends=True)
     qtbot.waitUntil(words(block).is_complete)
     assert bar.value() == 100
 
