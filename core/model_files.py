@@ -1,7 +1,6 @@
 """Limits on the small files of a model folder: how large each may be, and how long all may take.
 
-The publisher of a model decides how long its files are and how hard they are to interpret. A sparse
-file of gigabytes, or a device behind a link, must not fill this process's memory.
+A sparse file of gigabytes, or a device behind a link, must not fill this process's memory.
 """
 
 from __future__ import annotations

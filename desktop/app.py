@@ -125,7 +125,6 @@ async def open_or_refuse(chosen: str | None) -> int:
 
 
 async def raised_elsewhere(chosen: str | None) -> bool:
-    """Ask the Waymark that has the data folder open to show its window."""
     return await starting.ask_to_raise(starting.chosen_folders(chosen).data)
 
 

@@ -54,7 +54,6 @@ REFERENCE = Backend("reference", PLAIN)
 
 
 def fastest(device: torch.device) -> BackendName:
-    """The default backend of a device."""
     if device.type == "cpu":
         return "cpu"
     return "gpu" if gpu_kernels_run() else "reference"
@@ -103,7 +102,6 @@ def backend(
 
 
 def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
-    """Whether compiled kernels serve a model of this type."""
     return integers is not None or dtype == torch.bfloat16
 
 

@@ -67,21 +67,19 @@ def step_capture() -> Capture | None:
 
 
 def _delta(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
-    """The kernel if it takes such keys, else plain torch."""
     return lambda given, state: (kernel if given.keys.shape[2] <= _WIDEST_KEY else plain)(
         given, state
     )
 
 
 def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
-    """The kernel if it takes such states, else plain torch."""
     return lambda given, state: (kernel if given.b.shape[-1] <= widest else plain)(given, state)
 
 
 def causal_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `attention.reference.causal_attention`; more tokens than one are torch's."""
+    """Like `attention.reference.causal_attention`; more tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:

@@ -23,7 +23,7 @@ CaptureLaunches = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], T
 
 MOST_TOKENS = 8  # of a step
 
-# What may be done to rows that were stored to, beside looking at a part of them.
+# Operations allowed on stored rows, apart from views of them.
 _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 
 
@@ -87,7 +87,7 @@ class Graph:
         to.copy_(numbers)
 
     def part(self) -> None:
-        """As `Tracer`: a graph is replayed whole, in milliseconds."""
+        """A graph is replayed whole, in milliseconds."""
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
         assert self._replay is not None
@@ -112,13 +112,13 @@ class Graph:
 def capture_step(
     device: torch.device, capture: CaptureLaunches, token: int, step: Callable[[Tracer], Tensor]
 ) -> tuple[Graph, Tensor]:
-    """As `Capture` (kernels.common.trace), for steps on `device`."""
+    """A `Capture` of steps on `device`."""
     graph = Graph(device, token)
     return graph, graph.note(capture, step)
 
 
 def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """As `CaptureLaunches`. Raises RuntimeError for a step that waits for the GPU."""
+    """Like `CaptureLaunches`. Raises RuntimeError for a step that waits for the GPU."""
     graph = torch.cuda.CUDAGraph()
     # Other threads may use the GPU meanwhile. Where ending a capture fails, torch leaves the thread
     # on the stream of the capture: the outer block brings it back.

@@ -29,11 +29,11 @@ from kernels.rms_norm.reference import (
 from kernels.rope.reference import norm_rotate, rotate
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
-"""As `kernels.attention.reference.causal_attention`."""
+"""Like `kernels.attention.reference.causal_attention`."""
 
 
 Route = Callable[..., tuple[Tensor, Tensor]]
-"""As `kernels.experts.reference.route`."""
+"""Like `kernels.experts.reference.route`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a user may set for a model, a request and the cache; None means the model's own value."""
+"""User settings of a model, a request and the cache; None means the model's own value."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DraftSettings(Settings):
 
 
 class Probe(Settings):
-    """What tests and `core.replay` ask of a request; the window sends none.
+    """Options of a request for tests and `core.replay`; the window sends none.
 
     A probed request gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply after that many
     sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after that
@@ -85,7 +85,7 @@ Bytes = Annotated[int, Field(ge=0)]
 
 
 class CacheSettings(Settings):
-    """What the context cache may keep; applies to the next request, without a reload.
+    """Limits of the context cache; applies to the next request, without a reload.
 
     `count` bounds the recurrent checkpoints in memory, of all chats; 0 turns them off. `interval`
     is in tokens, rounded up to a multiple of the grid. The byte budgets cover everything cached on

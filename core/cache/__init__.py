@@ -1,1 +1,1 @@
-"""What layers remember between forwards, and how it is found again."""
+"""Memory of layers between forwards, and how it is found again."""

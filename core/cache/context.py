@@ -1,5 +1,4 @@
-"""The context cache of one model: prefix tree, KV buffer, embeddings and disk. It never runs the
-model."""
+"""The context cache of one model. It never runs the model."""
 
 from __future__ import annotations
 
@@ -131,8 +130,7 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """The plan's runs and the prompt's end. Without recurrent states a checkpoint is a hidden
-        row, which no count bounds."""
+        """The plan's runs and the prompt's end."""
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
@@ -147,7 +145,7 @@ class ContextCache:
         return restored
 
     def holds(self, prompt: Prompt, usage: Usage) -> bool:
-        """True if memory can resume from the prompt's end; its owner is noted, nothing moves."""
+        """True if memory can resume from the prompt's end; only its owner is noted."""
         keys = self.tree.keys(prompt)
         nodes = self.tree.match(keys)
         if len(nodes) < len(keys) or nodes[-1].checkpoint is None:

@@ -25,10 +25,8 @@ class Picture:
 
 
 class EmbeddingCache:
-    """Keeps embeddings in memory, least recently used first to go once `max_bytes` is reached.
-
-    `fetch` reads one from disk; `admit` makes room in the budget.
-    """
+    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk;
+    `admit` makes room."""
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes
@@ -44,7 +42,7 @@ class EmbeddingCache:
         return self._ledger.used(Held.EMBEDDINGS)
 
     def get(self, key: bytes) -> Tensor | None:
-        """The embedding of an image from memory or disk; its use is the present owner's."""
+        """The embedding from memory or disk; its use is the present owner's."""
         picture = self._held.get(key)
         if picture is None:
             embedding = self.fetch(key)

@@ -18,9 +18,8 @@ Candidate = tuple[Node | bytes | Worth, Worth]
 
 
 class Evictor:
-    """Keeps states within `count` and bytes within the ledger's limits. `path` is the sequence
-    being worked on, which decides what is precious; `stored` says if a checkpoint is also on disk.
-    """
+    """Keeps states within `count` and bytes within the limits. `path` is the active sequence, which
+    decides what is precious; `stored` says if a checkpoint is on disk."""
 
     def __init__(
         self,
@@ -64,9 +63,9 @@ class Evictor:
     def make_room(
         self, held: Held, num_bytes: int, needed: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Make room for bytes at any cost while they are `needed`; False if there is none."""
+        """Make room at any cost while the bytes are `needed`; False if there is none."""
         if self._ledger.on_device(held):
-            # What could go lies in host memory: dropping it would not help.
+            # Evictable items are in host memory: dropping them would not help.
             return self._ledger.room(held) >= num_bytes
         if self._ledger.most_room() < num_bytes:
             return False
@@ -112,7 +111,7 @@ class Evictor:
             self._tree.drop_checkpoint(chosen)
 
     def _nodes(self, ranks: dict[Node, int]) -> Iterator[Candidate]:
-        """What can go alone: any checkpoint; without recurrent states, a branch's last run."""
+        """Evictable on its own: any checkpoint; without recurrent states, a branch's last run."""
         pin = self._tree.pinned
         pinned = set(pin.upwards()) if pin is not None else set()
         for node in self._tree:
@@ -145,7 +144,7 @@ class Evictor:
 
 
 def ranked(path: Sequence[Node], held: Sequence[Node], newcomer: Node | None) -> dict[Node, int]:
-    """The places in PRECIOUS of the checkpoints that have one, with `newcomer` counted as held."""
+    """The places in PRECIOUS of checkpoints, `newcomer` included."""
     on_path = [node for node in path if node.checkpoint is not None or node is newcomer]
     users = [node for node in on_path if node.role == "user"]
     stops = [node for node in (*held, *([newcomer] if newcomer else [])) if node.is_stop]

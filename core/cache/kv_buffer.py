@@ -1,4 +1,4 @@
-"""The KV buffer: contiguous keys and values of the one sequence being worked on."""
+"""The KV buffer: contiguous keys and values of the active sequence."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class KVRows:
 
 
 class KVBuffer:
-    """Rows 0..capacity of keys and values per full-attention layer, in one allocation of `limit`
-    rows. A CPU backs only written rows, and `capacity` counts those in steps; a GPU has all at
-    once. `make_room(num_bytes)` is called before it grows and may raise."""
+    """Rows per full-attention layer, in one allocation of `limit` rows. A CPU backs only written
+    rows, so `capacity` grows in steps; a GPU has all at once. `make_room(num_bytes)` is called
+    before it grows and may raise."""
 
     def __init__(
         self,

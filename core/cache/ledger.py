@@ -1,5 +1,4 @@
-"""Bytes held by the cache, by class, and their budgets. Everything is reserved here before it is
-allocated, so that no budget can be exceeded."""
+"""Bytes held by class, and budgets. Everything is reserved here before it is allocated."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class Ledger:
         return self._separate_device and held in ON_DEVICE
 
     def room(self, held: Held) -> int:
-        """Bytes that can still be reserved for a class; negative after a budget was lowered."""
+        """Bytes left for a class; negative after a budget was lowered."""
         there = self.on_device(held)
         limit = self.limits.device if there else self.limits.host
         return limit - self._sum(there)

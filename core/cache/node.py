@@ -19,8 +19,8 @@ REMEMBERED_KEYS = 65_536
 
 
 class Node:
-    """`rows` is KV outside the buffer. `role` says whose message ends with the run, or that a reply
-    paused there; `owners` are the chats that used it."""
+    """`rows` is KV outside the buffer, `role` whose message ends with the run, `owners` the chats
+    that used it."""
 
     __slots__ = (
         "checkpoint",
@@ -53,10 +53,8 @@ class Node:
 
     @property
     def is_stop(self) -> bool:
-        """True if the run ends at a prompt's end that is no cut of the text.
-
-        Only a prompt that continues the reply there has runs below it.
-        """
+        """True at a prompt's end that is no cut of the text; only a continued reply has runs below
+        it."""
         return self.run is not None and self.run.is_stop
 
     @property
@@ -104,8 +102,8 @@ class Past:
 
 
 class Remembered:
-    """The newest REMEMBERED_KEYS keys of prefilled runs, also evicted ones. A key could tell what a
-    chat said, so it goes with the last chat that read it."""
+    """The newest keys of prefilled runs, evicted ones too. A key could reveal what a chat said, so
+    it goes with the last chat that read it."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[bytes, Past] = OrderedDict()

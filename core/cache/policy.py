@@ -1,5 +1,4 @@
-"""Which cuts get a checkpoint, what is evicted first, and the speeds that decide it. Placement is
-prefix-stable; eviction changes costs and never outputs."""
+"""Which cuts get a checkpoint, what is evicted first, and the speeds that decide it."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ def rounded_interval(interval: int, grid: int) -> int:
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs of `prompt` whose ends get a checkpoint: all message ends, both edges of each image,
-    and grid cuts at least `interval` tokens apart."""
+    """The runs whose ends get a checkpoint: message ends, image edges, and grid cuts at least
+    `interval` tokens apart."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 
@@ -36,7 +35,7 @@ def _named(runs: Sequence[Run], interval: int) -> Iterable[Run]:
             yield run
 
 
-# What must stay longest, the most precious first. Under any budget the last named goes first.
+# Kept longest, the most precious first. Under any budget the last named is evicted first.
 PRECIOUS = (
     "the live path's newest message end",
     "its last user-message end",
@@ -49,10 +48,8 @@ PRECIOUS = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What an eviction would cost and free.
-
-    `rank` is the place in PRECIOUS, or None; `age` counts uses of the cache since the last own use.
-    """
+    """Cost and gain of an eviction. `rank` is the place in PRECIOUS; `age` counts uses of the
+    cache since the last own use."""
 
     rank: int | None
     rebuild_seconds: float
@@ -64,8 +61,8 @@ Thing = TypeVar("Thing")
 
 
 def victim(candidates: Iterable[tuple[Thing, Worth]], by_bytes: bool) -> Thing | None:
-    """What to evict: the cheapest to rebuild (per byte freed, if bytes are short), weighted by age;
-    precious things last, the least precious first."""
+    """The item to evict: the cheapest to rebuild (per byte, if bytes are short), weighted by age;
+    precious things last."""
     return min(candidates, key=lambda pair: _order(pair[1], by_bytes), default=(None, None))[0]
 
 
@@ -78,8 +75,7 @@ def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
 
 @dataclass
 class Throughput:
-    """Measured seconds per prefilled token, per encoded picture token, and per byte from disk.
-    Before that only ratios matter: a picture's token counts twice."""
+    """Measured seconds per prefilled token, encoded picture token, and byte from disk."""
 
     prefill: float = 1e-3
     encode: float = 1e-3

@@ -1,5 +1,5 @@
-"""Restoring a prompt: the deepest place to resume from, and which runs are in the KV buffer. A
-place that fails is dropped with what depends on it, and the next best is tried."""
+"""Restoring a prompt from the deepest place possible. A place that fails is dropped with what
+depends on it, and the next best is tried."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ FROM_KV_BUFFER, FROM_MEMORY, FROM_DISK = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where a request resumes, after `num_runs` runs. With `last_hidden`, a prompt that ends there
-    needs no forward. `failed` says that a better place could not be restored, `faster` that one on
-    disk was passed because prefilling is quicker."""
+    """The place where a request resumes, after `num_runs` runs.
+
+    With `last_hidden`, a prompt that ends there needs no forward. `failed`: a better place could
+    not be restored; `faster`: one on disk was passed because prefilling is quicker.
+    """
 
     node: Node
     num_runs: int
@@ -64,8 +66,8 @@ class Restorer:
         self._evictor = evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
-        """Restore the deepest place of `prompt`; `always` fetches from disk even if prefilling is
-        quicker. `mark` gets each node made for it."""
+        """Restore the deepest place; `always` fetches from disk even if prefilling is quicker.
+        `mark` gets each new node."""
         keys = self._tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
@@ -119,8 +121,7 @@ class Restorer:
     def _deeper(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes], always: bool
     ) -> tuple[int, bool]:
-        """How many runs the disk can restore beyond `depth`, and whether they were passed because
-        prefilling is quicker."""
+        """How many runs the disk restores beyond `depth`, and if prefilling them is quicker."""
         if self._evictor.is_off:
             return 0, False
         held = len(self._tree.match(keys))
@@ -158,13 +159,12 @@ class Restorer:
 
 
 class RestoreFailedError(Exception):
-    """A run's KV could not be restored; the tree has already dropped what depended on it."""
+    """The tree has already dropped what depended on the run."""
 
 
 class LivePath:
-    """The nodes whose KV is in the KV buffer, from the first token on without a gap.
-    `make_room(num_bytes, needed)` makes room for a copy outside it; `fetch` reads rows from disk.
-    """
+    """The nodes whose KV is in the KV buffer, without a gap. `make_room(num_bytes, needed)` makes
+    room for copies outside it; `fetch` reads rows from disk."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class LivePath:
         return self._nodes
 
     def leave_for(self, target: Node | None) -> int:
-        """Make the KV buffer hold exactly the runs down to `target`; returns the slowest tier used.
+        """Make the buffer hold exactly the runs down to `target`; returns the slowest tier used.
         Raises RestoreFailedError, with the path cut to its complete runs."""
         wanted = target.path() if target is not None else []
         shared = num_common(self._nodes, wanted)
@@ -246,7 +246,7 @@ class LivePath:
             rows = node.rows if node.rows is not None else self._fetch(node)
             if rows is None or not rows.matches(self._specs, node.num_tokens):
                 raise ValueError("the run's rows are gone or of another kind")
-            # What came from disk is a copy of its own until it lies in the KV buffer.
+            # Rows read from disk are a copy until they are in the KV buffer.
             passing = rows.num_bytes if node.rows is None else 0
             with self._ledger.passing(Held.IN_FLIGHT, passing):
                 self._kv_buffer.copy_in(node.run.start.token.value, rows)

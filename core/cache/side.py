@@ -1,5 +1,4 @@
-"""A side request (a title, a summary): it resumes from the tree in a KV buffer of its own, evicts
-nothing and keeps nothing."""
+"""A side request (a title, a summary): has its own KV buffer, evicts nothing, keeps nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Recurrent states, checkpoints of them, and their copies to the host. Prefill advances a copy and
-never writes into the state before it; decode steps, whose states nobody keeps, update one copy in
-place."""
+"""Recurrent states, checkpoints, and their copies to the host. Prefill advances a copy of a state;
+decode updates one copy in place."""
 
 from __future__ import annotations
 
@@ -75,8 +74,8 @@ class RecurrentState:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is needed next to the KV to resume at a place. With `last_hidden` [hidden], the last row
-    after the final norm, a prompt that ends there costs the output head alone."""
+    """Next to the KV, what is needed to resume at a place. With `last_hidden` [hidden], a prompt
+    that ends there costs only the output head."""
 
     state: RecurrentState
     last_hidden: Tensor
@@ -96,7 +95,7 @@ class Checkpoint:
 
 
 def own(tensor: Tensor) -> Tensor:
-    """The tensor in a storage of its own, so that keeping it keeps nothing larger alive."""
+    """The tensor in a storage of its own, so that no larger one stays alive."""
     if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
@@ -110,8 +109,7 @@ class SideStream:
         self._stream = torch.cuda.Stream(device)
 
     def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], torch.cuda.Event]:
-        """Start copying; the event says when all are complete. Raises RuntimeError without room for
-        pinned memory."""
+        """Start copying until the event is done. Raises RuntimeError without pinned memory."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         arrival = torch.cuda.Event()
         with torch.cuda.stream(self._stream):
@@ -123,8 +121,7 @@ class SideStream:
 
 
 class HostCopies:
-    """Copies checkpoints to the host while the GPU computes; at once without a `copier`. Whoever
-    reads a checkpoint must `wait` first."""
+    """Copies checkpoints to the host while the GPU computes. Call `wait` before reading one."""
 
     def __init__(self, copier: SideStream | None) -> None:
         self._copier = copier

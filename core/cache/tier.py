@@ -1,6 +1,5 @@
-"""The disk tier: which places of a path survive a restart. Written are the newest message end, the
-end of a stopped reply, the last picture's edge and the system prompt's end, with the runs above
-them."""
+"""The disk tier: the newest message end, a stopped reply's end, the last picture's edge and the
+system prompt's end survive a restart, with the runs above them."""
 
 from __future__ import annotations
 
@@ -66,8 +65,8 @@ class DiskTier:
         return self._has(SegmentKind.KV, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
-        """The most runs beyond `above` that can be resumed from with the disk, else 0. The first
-        `held` runs are in memory; places in `passed` are not tried."""
+        """The most runs, beyond `above`, that the disk can restore, else 0. The first `held` runs
+        are in memory; places in `passed` are skipped."""
         if self.store is None:
             return 0
         reach = held
@@ -80,8 +79,8 @@ class DiskTier:
         return 0
 
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
-        """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` of them
-        and the state."""
+        """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` and the
+        state."""
         if self._throughput.disk is None:
             return False
         fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
@@ -92,7 +91,6 @@ class DiskTier:
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
-        """The checkpoint at a node; None if there is none, or no room to read it."""
         tensors = self._get(SegmentKind.STATE, key)
         if tensors is None or "last_hidden" not in tensors:
             return None
@@ -120,7 +118,7 @@ class DiskTier:
         return tensors["embedding"] if tensors is not None else None
 
     def own(self, owner: str, keys: Sequence[bytes]) -> None:
-        """A chat resumes from a path, given from its end: what is on disk of it is also its own."""
+        """A chat resumes from a path, given from its end, and shares what is on disk of it."""
         if self.store is None:
             return
         # Whoever owns a segment owns the runs above it too.
@@ -139,8 +137,8 @@ class DiskTier:
             self.store.forget(owner)
 
     def want(self, path: Sequence[Node]) -> None:
-        """A request on `path` has ended: note the places to write, and drop a user message's end
-        that a prefilled reply has passed."""
+        """Note the places of a finished request to write; a prefilled reply replaces a user
+        message's end."""
         if self.store is None:
             return
         held = [node for node in path if node.checkpoint is not None]

@@ -1,6 +1,6 @@
-"""The prefix tree: every run that can be reused. Keys are chained digests from the engine's
-fingerprint on, so equal keys mean equal tokens, images and numerics from the start. A run is reused
-whole and stays while a checkpoint at or below its end needs it."""
+"""The prefix tree of reusable runs. Keys are chained digests from the engine's fingerprint on, so
+equal keys mean equal tokens, images and numerics. A run stays while a checkpoint at or below its
+end needs it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from core.cache.state import Checkpoint
 
 
 class PrefixTree:
-    """All cached runs of one loaded model, counted in `ledger`.
-
-    `recurrent` says that resuming from a run needs a state; without it every run can be resumed
-    from.
-    """
+    """All cached runs of one model. If `recurrent`, resuming from a run needs a state."""
 
     def __init__(self, fingerprint: bytes, recurrent: bool, ledger: Ledger) -> None:
         self.root = Node(fingerprint, None, None)
@@ -66,8 +62,8 @@ class PrefixTree:
         return nodes
 
     def restorable(self, nodes: Sequence[Node], num_runs: int) -> Node | None:
-        """The deepest matched node from which a prompt of `num_runs` runs can resume; at the
-        prompt's very end that takes a checkpoint's hidden row."""
+        """The deepest node from which a prompt of `num_runs` runs can resume; its very end needs a
+        hidden row."""
         for depth in range(len(nodes), 0, -1):
             node = nodes[depth - 1]
             if node.checkpoint is not None or (not self.recurrent and depth < num_runs):

@@ -1,4 +1,4 @@
-"""Where an error was raised, without its message, which may quote people."""
+"""The place where an error was raised, without its message, which may quote people."""
 
 from __future__ import annotations
 

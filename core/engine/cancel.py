@@ -1,5 +1,3 @@
-"""One flag per request: set from any thread, read by the thread that computes."""
-
 from __future__ import annotations
 
 import threading

@@ -31,7 +31,7 @@ def check(
 def check_restored(
     loaded: LoadedModel, prompt: Prompt, restored: Restored, kv_buffer: KVBuffer, pictures: Pictures
 ) -> None:
-    """Assert that KV and states equal, to the bit, those of a prefill of the same runs."""
+    """Assert that KV and states have the bits of a fresh prefill."""
     if not restored.num_runs:
         return
     scratch = Branch(kv_buffer.beside(prompt.num_tokens))
@@ -59,7 +59,7 @@ def check_restored(
 
 
 def check_positions(prompt: Prompt) -> None:
-    """Assert that every run has the positions that a walk over single tokens gives it."""
+    """Assert that positions equal those of a walk over single tokens."""
     expected = [list(axis) for axis in zip(*_walk(prompt), strict=True)]
     found: list[list[int]] = [[], [], []]
     for run in prompt.runs:
@@ -89,8 +89,7 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
 
 
 def check_generated(decode: Decode, kv_buffer: KVBuffer, start: Cut, num_fed: int) -> None:
-    """Assert that after a prompt that ends at `start` there are rows of the `num_fed` tokens that
-    were fed and kept, one each, and no others."""
+    """Assert that the rows from the prompt's end `start` on are the `num_fed` kept tokens'."""
     end = start.token.value + max(0, num_fed)
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"

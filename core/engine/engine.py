@@ -1,5 +1,5 @@
-"""The engine: at most one loaded model, and one thing at a time. A method does what was asked, or
-raises a WaymarkError and changes nothing."""
+"""The engine: at most one loaded model. A method does what was asked, or raises a WaymarkError and
+changes nothing."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Engine:
         self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Replace the present model, which stays if the load fails. If memory can't hold both, but
-        the new one alone, it is unloaded first."""
+        """Replace the model, which stays if the load fails. It is unloaded first if memory holds
+        only one."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -72,18 +72,16 @@ class Engine:
         loaded = self._load_beside(command.settings, progress, flag)
         if loaded is None:
             self.unload()
-            loaded = load(command.settings, progress, flag.check)
+            loaded = load(command.settings, progress, flag.check, self._store_of(command.settings))
         self._put(loaded)
         return Loaded(request=command.request, model=loaded.info)
 
     def _load_beside(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel | None:
-        """Load while the present model stays; None if there is room for one of them only."""
+        """Load while the present model stays; None if memory holds only one of them."""
         try:
-            # Both models share one store: two on one folder would not know of each other.
-            blobs = self._blobs_in(settings.cache_folder)
-            return load(settings, progress, flag.check, blobs)
+            return load(settings, progress, flag.check, self._store_of(settings))
         except NotEnoughMemoryError:
             if self.loaded is None or not fits_without(self.loaded, settings, flag.check):
                 raise
@@ -127,8 +125,8 @@ class Engine:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything, of all models on disk. Raises
-        NotDeletedError after deleting the rest."""
+        """Delete what only one chat used, or everything, for all models. Raises NotDeletedError
+        after deleting the rest."""
         try:
             if self.loaded is not None:
                 self.loaded.catalog.drop_described()
@@ -145,6 +143,14 @@ class Engine:
             if blobs is not None:
                 delete_quantised(blobs)
 
+    def _store_of(self, settings: ModelSettings) -> DiskStore | None:
+        """The store of a model to be loaded, which it may share with the present one: two stores on
+        one folder would not know of each other."""
+        blobs = self._blobs_in(settings.cache_folder)
+        if settings.cache_folder is not None and (blobs is None or blobs.closed):
+            return DiskStore(Path(settings.cache_folder))
+        return blobs
+
     @property
     def _blobs(self) -> DiskStore | None:
         store = self.loaded.cache.disk.store if self.loaded is not None else None
@@ -157,7 +163,7 @@ class Engine:
 
     @contextmanager
     def _stored(self, folder: str | None) -> Iterator[DiskStore | None]:
-        """The store in a folder, the loaded model's if it is the same; None for no folder."""
+        """The store in a folder, shared with the loaded model; None for no folder."""
         if (blobs := self._blobs_in(folder)) is not None:
             yield blobs
         elif folder is None or not _may_be_there(Path(folder)):

@@ -1,6 +1,5 @@
-"""Idle work. *Settling* prefills a reply as history shows it, and a stopped one first as *Continue*
-resumes it; *reading ahead* prefills a draft. Both follow the canonical cuts, so they leave the
-states that the request itself would have made."""
+"""Idle work: prefills a reply as history shows it, a stopped one first as *Continue* resumes it, or
+a draft. Splits are canonical, so the states are those that the request itself would make."""
 
 from __future__ import annotations
 
@@ -103,7 +102,7 @@ class IdlePrefill:
         return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses))
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
-        """Add a prompt's runs to the tree; returns the tokens that went through the model."""
+        """Add a prompt's runs to the tree; returns the number of evaluated tokens."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
         fits = prompt.num_tokens <= self._loaded.info.context_length
@@ -132,7 +131,7 @@ def reply_runs(render: Render, conversation: Conversation, images: list[Image]) 
 
 
 def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
-    """The runs of a draft up to the last picture's end, or a grid cut well before the caret."""
+    """The runs up to the last picture's end, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
     ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]
     caret = ends[-1].end.token.value if ends else runs[-1].end.token.value

@@ -1,5 +1,5 @@
-"""Pictures of a conversation: from file and digest to prompt segments and embeddings. Keys are
-remembered by digest, so a reused picture is neither read nor decoded again."""
+"""Pictures of a conversation, from file and digest to prompt segments and embeddings. A known
+digest is neither read nor decoded again."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
 from core.cache.embeddings import EmbeddingCache, SideEmbeddings
 from core.models.decoder import Decoder
-from core.vision.decode import Picture, PictureDecoder, read_picture
-from core.vision.kinds import PictureProcessor
-from core.vision.processor import ProcessedImage
+from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
+from core.vision.processor import PictureProcessor, ProcessedImage
 
 
 def image_parts(conversation: Conversation) -> list[ImagePart]:
@@ -59,7 +58,7 @@ class ImageCatalog:
         self._described: dict[str, ProcessedImage] = {}
         self._lock = threading.Lock()  # pictures are described on another thread
 
-    def learn(self, part: ImagePart, picture: Picture) -> None:
+    def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
         """Process a picture decoded to be described; may run next to a request. Raises
         ImageError."""
         if self._processor is None or part.digest in self._known:
@@ -118,8 +117,7 @@ class ImageCatalog:
 
 
 class Pictures:
-    """Embeddings for one request, whose prompt segments are `segments`; counts the tower's calls,
-    tokens and seconds."""
+    """Embeddings for one request; counts the tower's calls, tokens and seconds."""
 
     def __init__(
         self,

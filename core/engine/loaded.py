@@ -28,16 +28,16 @@ from core.engine.passes.captured import StepCapture
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.model import ReadModel, read_model
+from core.loading.model import read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
-from core.loading.quantised_store import kept_bytes, open_keeping, weights_budget
+from core.loading.quantised_store import QuantisedStore
 from core.model_files import LookingTime
 from core.models.decoder import Decoder
 from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
-from core.vision.kinds import PictureProcessor
+from core.vision.processor import PictureProcessor
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES, available_bytes
 from kernels.common.capability import processor_level
@@ -75,25 +75,23 @@ def load(
     check: Callable[[], None],
     blobs: DiskStore | None = None,
 ) -> LoadedModel:
-    """Open a model folder; `blobs` is the settings' store if it is open. Raises a WaymarkError."""
+    """Open a model folder; `blobs` is the store in the settings' folder. Raises a WaymarkError."""
     began = time.monotonic()
-    path = Path(settings.path)
-    device = resolve_device(settings)
+    path, device = Path(settings.path), resolve_device(settings)
     looking = LookingTime(check)
     # Small files first: a broken template should fail before the weights are read.
     with looking:
         folder, text = ModelFolder.open(path, looking), ChatText.open(path, looking)
     free, plan = available_bytes(device), ModelPlan(folder, looking)
-    if settings.cache_folder is not None and (blobs is None or blobs.closed):
-        blobs = DiskStore(Path(settings.cache_folder))
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
     # Before the weights are read: a faulty kernel should fail first.
-    recall = partial(recalled, blobs)
-    kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
-    keeping = open_keeping(settings, precision, blobs)
-    held = plan.held(dtype, kernels)
-    read = read_model(held, device, progress, check, keeping=keeping)
+    recall, shapes = partial(recalled, blobs), plan.shapes(dtype)
+    kernels = validated(chosen.kernels, shapes, device, dtype, recall, check)
+    store = QuantisedStore.open(settings, blobs)
+    # Floats would be a plain copy of the weights.
+    kept = store if precision.integers is not None else None
+    read = read_model(plan.held(dtype, kernels), device, progress, check, store=kept)
     model = read.model
     processor = open_processor(path, folder, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
@@ -108,9 +106,18 @@ def load(
         kernels.name,
     )
     cache = open_cache(blobs, model, context, root)
+    facts = LoadFacts(
+        seconds=time.monotonic() - began,
+        packing_s=read.packing_s,
+        from_disk=read.from_disk,
+        kept_bytes=store.num_bytes if store is not None else 0,
+        kept_budget=store.cap if store is not None else 0,
+        slowed_by=what_slows(kernels, device, dtype, precision.integers),
+        kernels=kernels.name,
+        processor=processor_level(),
+    )
     info = describe(settings, folder, model, precision, text, processor, cache, root)
-    slowed_by = what_slows(kernels, device, dtype, precision.integers)
-    facts = load_facts(began, read, settings, blobs, kernels.name, slowed_by)
+    extra = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
     return LoadedModel(
         settings=settings,
         model=model,
@@ -120,9 +127,7 @@ def load(
         cache=cache,
         steps=StepCapture(kernels.capture),
         weight_bytes=chosen.num_bytes,
-        info=info.model_copy(
-            update={"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
-        ),
+        info=info.model_copy(update=extra),
     )
 
 
@@ -132,26 +137,6 @@ def fix_threads() -> None:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
     torch.set_num_interop_threads(1)
-
-
-def load_facts(
-    began: float,
-    read: ReadModel,
-    settings: ModelSettings,
-    blobs: DiskStore | None,
-    kernels: str,
-    slowed_by: str,
-) -> LoadFacts:
-    return LoadFacts(
-        seconds=time.monotonic() - began,
-        packing_s=read.packing_s,
-        from_disk=read.from_disk,
-        kept_bytes=kept_bytes(blobs),
-        kept_budget=weights_budget(settings, blobs),
-        slowed_by=slowed_by,
-        kernels=kernels,
-        processor=processor_level(),
-    )
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
@@ -213,7 +198,6 @@ def open_processor(
 
 
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
-    """Tokens in the KV buffer: as set, else what the model supports and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
@@ -222,7 +206,6 @@ def context_length(settings: ModelSettings, model: Decoder, available: int) -> i
 
 
 def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
-    """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     kv_buffer = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)

@@ -1,5 +1,4 @@
-"""One request from top to bottom: render, restore, prefill, decode, count. However it ends, what it
-leaves in the tree is complete."""
+"""One request from top to bottom: render, restore, prefill, decode, count."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Answer; returns the last event. Raises a WaymarkError if it can't be answered at all."""
+        """Answer; returns the last event. Raises a WaymarkError if it can't be answered."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -131,7 +130,7 @@ class Session:
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
-        """Emit the numbers so far; at the token `stop` of a probe, stop as a user would."""
+        """Emit the numbers so far; at a probe's token `stop`, cancel."""
         self._emit(
             Prefilling(
                 request=self._command.request,
@@ -192,11 +191,8 @@ class Session:
     def _generate(
         self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
-        """Sample from `hidden` [1, hidden_size], then after step upon step.
-
-        A step's rows after a drafted token count if that token is sampled; else they are rolled
-        back.
-        """
+        """Sample from `hidden` [1, hidden_size], then step after step. Rows after a draft's first
+        wrong token are rolled back."""
         reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
         most = reply.most(room)

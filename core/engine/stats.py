@@ -1,5 +1,4 @@
-"""The counters of one request, and why tokens were prefilled again. prompt tokens = reused +
-evaluated, always."""
+"""The counters of one request, and why tokens were prefilled again. prompt = reused + evaluated."""
 
 from __future__ import annotations
 
@@ -147,7 +146,7 @@ class MessageMap:
         return index if index >= 0 else None
 
     def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
-        """The role of the message that ends at each message end, and where replies paused."""
+        """The role of each message end, and where replies paused."""
         ends = (run for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END)
         roles = {run.end.token: self._role_before(run.end.token) for run in ends}
         for pause in prompt.pauses:
@@ -161,7 +160,7 @@ class MessageMap:
         return "reply" if message in self.replies else "user"
 
     def replies_after(self, token: TokenIndex) -> list[int]:
-        """The non-empty replies that end after a token: its own and the later ones."""
+        """The non-empty replies that end after a token."""
         ends = (*self.starts[1:], None)
         return [
             index
@@ -173,8 +172,8 @@ class MessageMap:
 def explain(
     prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache, chat: str = ""
 ) -> Miss | None:
-    """Why tokens are prefilled again; None when every evaluated token is new. Call it before the
-    prefill, which makes all of them known."""
+    """Why tokens are prefilled again; None if every evaluated token is new. Call before the
+    prefill."""
     tree, runs, keys = cache.tree, prompt.runs, restored.keys
     # A prompt end is prefilled again with what follows it, unless it had a checkpoint.
     again = [

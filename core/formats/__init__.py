@@ -1,1 +1,1 @@
-"""What form a reply may be given: as a grammar for the engine, and as a check for everybody."""
+"""Formats of replies: as a grammar for the engine, and as a check of finished replies."""

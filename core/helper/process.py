@@ -40,7 +40,7 @@ PATIENCE = 4.0
 START_S = 10.0
 # Written at once: less than any system's pipe holds, so the write never waits for the helper.
 _SMALL_BYTES = 4_096
-# What a pipe holds on Linux: a picture's file is handed over in a few pieces.
+# A pipe's capacity on Linux: a picture's file is sent in a few pieces.
 _PIPE_BYTES = 2**20
 # Each thread of a pool would take address space.
 _ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}

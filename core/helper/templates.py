@@ -108,7 +108,7 @@ class GenerationBlock(Extension):
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
-    """What published templates expect. `created` (seconds, UTC) is their only clock."""
+    """Functions that published templates expect. `created` (seconds, UTC) is their only clock."""
 
     def __init__(self) -> None:
         super().__init__(

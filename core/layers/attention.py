@@ -62,7 +62,6 @@ class Attention:
         self.key_norm = norm(weights.scope("k_norm"), head_dim, epsilon) if norm else None
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """`hidden` [n, width], normalised -> [n, width]."""
         memory, shape = forward.memory, self.shape
         queries, keys, values = self.projections(hidden, memory.is_step)
         queries = queries.unflatten(1, (shape.heads, -1))

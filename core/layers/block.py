@@ -20,11 +20,11 @@ MakeFeedForward = Callable[[Weights, int, InputNorm], FeedForward]
 
 
 class Mixer(Protocol):
-    """What lets tokens see one another: attention or a recurrent layer."""
+    """A layer that mixes tokens: attention or a recurrent layer."""
 
     @property
     def specs(self) -> tuple[LayerSpec, ...]:
-        """What it remembers; most mixers have one spec."""
+        """Specs of its memory; most mixers have one."""
         ...
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
@@ -67,7 +67,6 @@ class HybridBlock:
         return self.mixer.specs if self.mixer is not None else ()
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """[n, width] -> [n, width]; `slot` as in `Mixer`."""
         norms = self.norms
         if self.mixer is None:
             normed = norms.feed_forward(hidden)

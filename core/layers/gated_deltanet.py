@@ -51,7 +51,6 @@ class GatedDeltaNet:
         self.output = Linear(weights, "out_proj", shape.widths[2], width)
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """`hidden` [n, width], normalised -> [n, width]."""
         if forward.memory.is_step:
             return self._step(hidden, forward.memory, slot)
         return in_runs(self._runs, hidden, forward.memory, slot)

@@ -68,7 +68,6 @@ class Mamba1:
         self.output = Linear(weights, "out_proj", channels, width, bias=bias)
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """`hidden` [n, width], normalised -> [n, width]."""
         if forward.memory.is_step:
             return self._step(hidden, forward.memory, slot)
         return in_runs(self._runs, hidden, forward.memory, slot)
@@ -153,7 +152,6 @@ class Mamba1:
         return self.b_norm(b), self.c_norm(c), self.steps(self.step_norm(steps), is_step)
 
     def _times(self, steps: Tensor) -> Tensor:
-        """The time steps [n, channels] float32."""
         return self._ops.time_steps(steps, self.step_bias, 1.0, *_NO_LIMITS)
 
     def _opened(self, read: Tensor, gate: Tensor) -> Tensor:

@@ -76,7 +76,6 @@ class Mamba2:
         self.output = Linear(weights, "out_proj", inner, width, bias=form.output_bias)
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """`hidden` [n, width], normalised -> [n, width]."""
         if forward.memory.is_step:
             return self._step(hidden, forward.memory, slot)
         return in_runs(self._runs, hidden, forward.memory, slot)
@@ -128,7 +127,6 @@ class Mamba2:
         return inputs.view(-1, shape.heads, shape.head_dim), b.view(by_group), c.view(by_group)
 
     def _times(self, steps: Tensor) -> Tensor:
-        """The time steps [n, heads] float32."""
         return self._ops.time_steps(steps, self.bias, self.form.multipliers[-1], *self.form.limits)
 
     def _opened(self, read: Tensor, gate: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What layers remember between forwards: declared by the model, allocated by the cache.
+"""Memory of layers between forwards: declared by the model, allocated by the cache.
 
 Layers don't know how their memory is stored. During a forward they use a `LayerMemory`: the KV
 buffer and the recurrent states of one sequence.
@@ -95,7 +95,7 @@ class LayerMemory(Protocol):
         ...
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
-        """What `advance` returns for all tokens of a step.
+        """The result of `advance` for all tokens of a step.
 
         If the last tokens are rejected, `advance` is called again with fewer tokens and the state
         from before the step, so nothing else that it reads may change.
@@ -109,7 +109,7 @@ class LayerMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What all layers of one forward share. `image`: the rows are one whole picture."""
+    """State shared by all layers of one forward. `image`: the rows are one whole picture."""
 
     rotations: Rotations
     memory: LayerMemory

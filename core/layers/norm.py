@@ -36,7 +36,6 @@ class RMSNorm:
         return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon, multiplier)
 
     def times(self, multiplier: float) -> Self:
-        """The same norm with multiplied results."""
         other = copy(self)
         other.scale = self.scale * multiplier
         return other

@@ -40,7 +40,6 @@ class ShortConv:
         self.output = Linear(weights, "out_proj", width, width, bias=bias)
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
-        """`hidden` [n, width], normalised -> [n, width]."""
         if not forward.memory.is_step:
             return in_runs(self._runs, hidden, forward.memory, slot)
         (projected,) = self.projection(hidden, True)

@@ -1,7 +1,7 @@
-"""Which kernels the engine loads a model with, and what it remembers of having measured.
+"""Chooses the kernels that a model is loaded with, and remembers measurements.
 
-A measured choice is kept beside the contexts, because it is part of their fingerprint: measured
-anew at every start, a busy moment would make all that was read before unusable.
+Measured choices are part of the fingerprint, so they are stored next to the contexts: measuring
+again at every start could invalidate all stored contexts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from kernels.linear.reference import Integers, WeightFormat
 from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"
-# Two kinds of notes, for what was measured is part of the contexts' fingerprint: no number of other
-# notes may push it out.
+# Two kinds of notes: measurements are part of the fingerprint, so self-test results must not push
+# them out.
 _MEASURED, _FOUND = "measured", "found"
 
 T = TypeVar("T", int, str)
@@ -53,9 +53,9 @@ def choose_backend(
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
     On a GPU that can't run `gpu` it is `reference`, and the log says why. Raises
-    UnsupportedDeviceError for a name that is none, and for `gpu` on a processor unless Triton's
-    interpreter plays one. `measure` and `multiply` are called where the settings ask for it and
-    nothing is remembered in `notes`, `library` where compiled kernels would be used.
+    UnsupportedDeviceError for an unknown name, and for `gpu` on a processor without Triton's
+    interpreter. `measure` and `multiply` are called if the settings ask for it and `notes` has no
+    answer, `library` if compiled kernels would be used.
     """
     name = _wished() or fastest(device)
     if name == "gpu":
@@ -76,8 +76,7 @@ def _product(
     multiply: Callable[[Library], Product],
     notes: DiskStore | None,
 ) -> Product:
-    """How many rows of bfloat16 are multiplied: unless it is measured, by what a processor has
-    instructions for."""
+    """How many bfloat16 rows are multiplied: measured, or else by the processor's instructions."""
     if not settings.measure_kernels:
         return "pairs" if library.has_pairs else "floats"
     choices: dict[str, Product] = {each: each for each in get_args(Product)}
@@ -92,7 +91,7 @@ def what_slows(
     integers: Integers | None,
     missing: Callable[[], str] = why_none,
 ) -> str:
-    """Why the chosen `kernels` are slower than they could be, for a person to read; else empty."""
+    """Why `kernels` are slower than they could be, for a person to read; empty if they aren't."""
     fast = kernels.shares_out or not uses_library(dtype, integers)
     return "" if fast or device.type != "cpu" or _wished() is not None else missing()
 
@@ -103,10 +102,10 @@ def faster_type(
     notes: DiskStore | None = None,
     library: Callable[[], Library | None] = compiled,
 ) -> torch.dtype | None:
-    """Whether this processor is faster in bfloat16 or in float32; None if it isn't measured.
+    """The faster of bfloat16 and float32 on this processor; None if it isn't measured.
 
-    `measure` is given the matrices that a model would have here. It is called where the settings
-    ask for it and nothing is remembered in `notes` of the same kernels.
+    `measure` gets the formats that a model would have here. It is called if the settings ask for it
+    and `notes` has no answer for the same kernels.
     """
     name = _wished() or "cpu"
     if not settings.measure_kernels or name == "gpu":  # Triton's interpreter is no processor
@@ -143,14 +142,14 @@ def _gpu_or_plain(device: torch.device) -> BackendName:
 def remembered(
     notes: DiskStore | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
-    """What was measured before under the same conditions; else measured now, and remembered."""
+    """The answer measured before under the same conditions, or measured and remembered now."""
     names = {str(choice): choice for choice in choices}
     key = f"{_conditions()}, {key}"
     return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
 
 
 def recalled(notes: DiskStore | None, key: str, find: Callable[[], str]) -> str:
-    """What was found before under the same conditions, as `kernels.self_test.Recall`."""
+    """Like `remembered`, for the results of self-tests (`kernels.self_test.validation.Recall`)."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from core.api.errors import BrokenWeightsError, MissingFileError
 from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedDamagedError, QuantisedFile, QuantisedLayout
-from core.loading.quantised_store import Keeping
+from core.loading.quantised_store import QuantisedStore
 from core.loading.read_plan import ReadWeights
 from core.loading.stream import Unquantised, stream_weights
 from core.models.decoder import Decoder
@@ -48,19 +48,18 @@ def read_model(
     check: Callable[[], None],
     *,
     available: Callable[[torch.device], int] = available_bytes,
-    keeping: Keeping | None = None,
+    store: QuantisedStore | None = None,
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
-    With `keeping`, quantised matrices are kept for the next load. Calls `progress(done, total)`, in
+    With a `store`, quantised matrices are kept for the next load. Calls `progress(done, total)`, in
     bytes read and then packed, and `check`, which may raise RequestCancelled, at least every 4 MiB
     read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
     MissingFileError; a load that fails or is cancelled leaves nothing behind.
     """
     check_memory(plan.num_bytes, available(device), device)
     reading = _Reading(plan, device, progress, check)
-    found = reading.from_disk(keeping) if keeping is not None else None
-    return found if found is not None else reading.from_weights(keeping)
+    return reading.from_disk(store) or reading.from_weights(store)
 
 
 class _Reading:
@@ -74,11 +73,10 @@ class _Reading:
         self._plan, self._files, self._device = plan, plan.model.folder.files, device
         self._progress, self._check = progress, check
 
-    def from_weights(self, keeping: Keeping | None) -> ReadModel:
-        plan, kept = self._plan, None
+    def from_weights(self, store: QuantisedStore | None) -> ReadModel:
+        plan = self._plan
         bar = self._bar(sum(file.num_bytes for file in self._files))
-        if keeping is not None:
-            kept = keeping.begin(self._files, self._meaning, self._layout())
+        writer = store.begin(self._files, self._layout()) if store is not None else None
         try:
             read, digest = stream_weights(
                 plan.tensors,
@@ -88,48 +86,50 @@ class _Reading:
                 self._check,
                 plan.packed,
                 plan.formats,
-                kept.keep if kept is not None else lambda name, tensors: None,
+                writer.keep if writer is not None else lambda name, tensors: None,
             )
         except BaseException:
-            if kept is not None:
-                kept.drop()
+            if writer is not None:
+                writer.drop()
             raise
-        if kept is not None:
-            kept.finish(digest)
+        if store is not None and writer is not None:
+            store.finish(writer, self._files, digest, self._meaning)
         began = time.monotonic()
         model = self._build(_Source(read, plan, bar, self._device), bar)
         return ReadModel(model, digest, plan.config, time.monotonic() - began)
 
-    def from_disk(self, keeping: Keeping) -> ReadModel | None:
+    def from_disk(self, store: QuantisedStore | None) -> ReadModel | None:
         """Build from matrices that an earlier load kept; None if that can't be done."""
+        if store is None:
+            return None
         plan, layout = self._plan, self._layout()
-        found = keeping.find(self._files, self._meaning, layout)
+        found = store.find(self._files, self._meaning, layout)
         if found is None:
             return None
+        file, digest = found
         names = frozenset(layout.matrices)
         rest = Unquantised(
             plan.tensors, self._files, self._device, plan.packed, plan.formats, names
         )
         bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
-        found.file.advance = bar.advance
+        file.advance = bar.advance
         try:
             read = rest.read(bar.advance)
             began = time.monotonic()
-            source = _Source(read, plan, bar, self._device, found.file, names)
-            model = self._build(source, bar)
-            packing = time.monotonic() - began - found.file.reading_s
-            if not found.unchanged():
+            model = self._build(_Source(read, plan, bar, self._device, file, names), bar)
+            packing = time.monotonic() - began - file.reading_s
+            if store.known_digest(self._files) != digest:
                 raise QuantisedDamagedError("the weights files changed")
-            return ReadModel(model, found.digest, plan.config, packing, from_disk=True)
+            return ReadModel(model, digest, plan.config, packing, from_disk=True)
         except QuantisedDamagedError as error:
-            found.discard(f"{error}")
+            store.discard(file, f"{error}")
             return None
         except (BrokenWeightsError, MissingFileError):
             # The weights files can't be read, perhaps because a disk was taken out. The other way
             # reports it, and the kept matrices stay for when they are back.
             return None
         finally:
-            found.file.close()
+            file.close()
 
     def _bar(self, to_read: int) -> _Bar:
         plan = self._plan
@@ -138,7 +138,6 @@ class _Reading:
 
     @property
     def _meaning(self) -> str:
-        """What quantised numbers depend on besides the weights."""
         plan = self._plan
         return f"{plan.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
 

@@ -1,7 +1,7 @@
 """The plan of a folder's model: every tensor by name, shape and use, before a byte is read.
 
-One plan serves a whole load. Precision and backend are chosen on it, kernels are validated for its
-sizes, and the weights are read by it. It has been checked against the headers of the weights files.
+It serves a whole load: precision and backend are chosen on it, kernels validated, weights read. It
+has been checked against the headers of the weights files.
 """
 
 from __future__ import annotations
@@ -50,9 +50,6 @@ MATRIX_BYTES = 12 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class _Skeleton:
-    """A model in one type: its tensors by published name, the packed ones among them, and the sizes
-    that it computes with."""
-
     specs: WeightPlan
     packed: PackedPlan
     shapes: frozenset[OpShape]
@@ -90,9 +87,8 @@ def check_plain(name: str, spec: TensorSpec, entry: StoredTensor | None) -> None
 class ModelPlan:
     """The model of a folder: its family, what config.json says, and its tensors.
 
-    The model is built once without data for each type, within the time for `looking` at the
-    folder. Raises SlowFolderError, UnknownArchitectureError, BrokenConfigError,
-    UnsupportedQuantisationError.
+    The model is built without data once for each type, in the time for `looking`. Raises
+    SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError.
     """
 
     def __init__(self, folder: ModelFolder, looking: LookingTime | None = None) -> None:
@@ -117,7 +113,7 @@ class ModelPlan:
 
     @property
     def config(self) -> str:
-        """What was read from config.json, by the family and about packed weights, written out."""
+        """All that was read from config.json."""
         model = f"{self._family.name} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
@@ -135,11 +131,11 @@ class ModelPlan:
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
-        """The plan for a model that computes in `dtype`, its matrices as `kernels` read them.
+        """The plan for a model that computes in `dtype` with `kernels`.
 
-        By default an MTP head is part of it where steps can take several tokens; nothing is drafted
-        elsewhere. Raises UnsupportedDeviceError, MissingTensorError, WrongShapeError,
-        UnsupportedQuantisationError, BrokenConfigError.
+        By default an MTP head is part of it where steps can take several tokens. Raises
+        UnsupportedDeviceError, MissingTensorError, WrongShapeError, UnsupportedQuantisationError,
+        BrokenConfigError.
         """
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
@@ -214,9 +210,8 @@ class ModelPlan:
 class HeldPlan:
     """The plan of a model in one type, for one set of kernels.
 
-    `tensors` are to be read, by published name. `smoothed` are the norms whose large scales migrate
-    into the matrices after them, by the family's names. `config` is all that was read from
-    config.json, and whether there is an MTP head.
+    `tensors` are by published name; `smoothed`, the norms whose large scales migrate, by the
+    family's names. `config` says what was read from config.json, and whether there is an MTP head.
     """
 
     def __init__(
@@ -236,8 +231,8 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that loading takes: the parameters in their formats, and the most that is needed in
-        addition while a packed layer is read or an unusually wide one computes."""
+        """Bytes of the parameters in their formats, and the most that is needed in addition while a
+        packed layer is read or a wide one computes."""
         working = (layer.working_bytes for layer in self.packed.values())
         on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
         # Needed only after loading; the headroom covers the usual sizes.
@@ -252,8 +247,8 @@ class HeldPlan:
 
     @property
     def activation_bytes(self) -> int:
-        """The most bytes of a block's activations for PREFILL_ROWS: three times the widest side of
-        a matrix. The head computes a few rows at a time."""
+        """The most bytes of a block's activations: three times the widest side of a matrix, but of
+        the head, which computes a few rows at a time."""
         widest = max(
             (
                 max(spec.shape[0] // (spec.stack or 1), spec.shape[1])
@@ -268,8 +263,7 @@ class HeldPlan:
         return self.model.build(weights, device, self.has_mtp)
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
-        """Whether scales may migrate into a matrix: it is read as floats, and others are quantised.
-        Published integers stay as they are; a matrix that stays exact loses nothing."""
+        """True if scales may migrate into a matrix: published integers stay as they are."""
         return name not in self.packed and self.formats.usual.quantises
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:

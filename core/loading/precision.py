@@ -109,5 +109,4 @@ def _with_room(chosen: Chosen) -> int:
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
-    """The automatic choices, best first; `fast` is the faster of the two exact types."""
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, INT8, INT4)

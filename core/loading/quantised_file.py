@@ -1,13 +1,14 @@
 """One safetensors file of quantised matrices, known to the byte before any weight is read.
 
-It holds, slice by slice, the tensors that `WeightFormat.quantise` gives for every matrix that may
-be quantised, and in its metadata a SHA-256 of each. All but these digests follow from the model, so
-the header is compared with the only one it may be. It is written last and nothing is synced: after
-a power cut a digest is wrong, and the weights are quantised again.
+It holds the tensors that `WeightFormat.quantise` gives for each slice of a matrix, and in its
+metadata a SHA-256 of each. All but these digests follow from the model, so the header is compared
+with the only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights
+are quantised again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import time
@@ -21,7 +22,8 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
 from core.loading.read_plan import allocate, fill
-from core.storage.files import Files
+from core.storage.rows import WEIGHTS
+from core.storage.store import DiskStore
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES, HeaderError, parse_header, write_header
 from core.weights.spec import TensorSpec, Use, WeightPlan, slice_rows
@@ -29,6 +31,8 @@ from kernels.common.memory import octets
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 FORMAT = "waymark-matrices-2"
+# Facts that identify weights files without reading them.
+Facts = list[list[str | int]]
 DIGEST_BYTES = hashlib.sha256().digest_size
 _PIECE_BYTES = 4 * 2**20  # between two calls of `advance`
 
@@ -111,17 +115,13 @@ class QuantisedLayout:
 
 
 class QuantisedWriter:
-    """Writes each matrix as it comes by, under a temporary name.
+    """Writes each matrix as it is quantised. Failures end only the writing; `trouble` says why."""
 
-    A disk that refuses, or a matrix of another shape, ends only the writing; `trouble` says why.
-    """
-
-    def __init__(
-        self, path: Path, layout: QuantisedLayout, excess: Callable[[int], int], disk: Files
-    ) -> None:
-        """`excess` gives the bytes by which writing so many would be too much for the disk."""
+    def __init__(self, blobs: DiskStore, layout: QuantisedLayout, facts: Facts) -> None:
+        """`facts` identify the weights files. Raises OSError."""
         self.trouble = ""
-        self.path, self.layout, self._excess, self._disk = path, layout, excess, disk
+        self.layout, self.facts, self._blobs = layout, facts, blobs
+        blobs.drop_part(WEIGHTS)
         self._next = dict.fromkeys(layout.matrices, 0)
         self._digests = [b""] * layout.num_parts
 
@@ -132,24 +132,26 @@ class QuantisedWriter:
         try:
             self._keep(name, kept)
         except OSError as error:
-            self._stop(f"{error.strerror}")
+            self.stop(f"{error.strerror}")
 
     def finish(self, key: str) -> bool:
         """Write the header if the file is complete; returns whether it is."""
         if not self.trouble and all(self._digests):
             try:
-                self._disk.write_at(self.path, 0, self.layout.header(key, self._digests))
+                self._blobs.write_part(WEIGHTS, 0, self.layout.header(key, self._digests))
                 return True
             except OSError as error:
-                self._stop(f"{error.strerror}")
+                self.stop(f"{error.strerror}")
         self.drop()
         return False
 
+    def stop(self, trouble: str) -> None:
+        self.trouble = trouble
+        self.drop()
+
     def drop(self) -> None:
-        try:
-            self._disk.delete(self.path)
-        except OSError:
-            return  # the next load deletes it
+        with contextlib.suppress(OSError):  # the next load deletes it
+            self._blobs.drop_part(WEIGHTS)
 
     def _keep(self, name: str, kept: QuantisedTensors) -> None:
         slices, place = self.layout.matrices[name], self._next[name]
@@ -157,19 +159,15 @@ class QuantisedWriter:
         parts = slices[place] if place < len(slices) else ()
         expected = [(part.dtype, part.shape) for part in parts]
         if [(tensor.dtype, tuple(tensor.shape)) for tensor in kept] != expected:
-            self._stop(f"{name} is held in another shape than was planned")
+            self.stop(f"{name} is held in another shape than was planned")
             return
-        if self._excess(sum(part.num_bytes for part in parts)) > 0:
-            self._stop("the disk is too full")
+        if self._blobs.excess(sum(part.num_bytes for part in parts)) > 0:
+            self.stop("the disk is too full")
             return
         for part, tensor in zip(parts, kept, strict=True):
             data = octets(tensor)
             self._digests[part.index] = hashlib.sha256(data).digest()
-            self._disk.write_at(self.path, self.layout.data_start + part.start, data)
-
-    def _stop(self, trouble: str) -> None:
-        self.trouble = trouble
-        self.drop()
+            self._blobs.write_part(WEIGHTS, self.layout.data_start + part.start, data)
 
 
 class QuantisedFile:

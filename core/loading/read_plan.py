@@ -1,9 +1,8 @@
 """From bytes of weights files to tensors: what to read, where it goes, and what is needed early.
 
-Two kinds of tensors are read out of turn. A norm whose scales migrate into a quantised matrix may
-come after it. A layer in a published format is several tensors, and files are sorted by type: when
-its values come by, its scales are looked up. When the turn of such a tensor comes, its bytes must
-be the same, because only those are digested.
+Two kinds of tensors are read out of turn: a norm whose scales migrate into an earlier matrix, and
+the scales of a layer in a published format. When the turn of such a tensor comes, its bytes must be
+the same, because only those are digested.
 """
 
 from __future__ import annotations
@@ -157,12 +156,10 @@ class ReadPlan:
         self._norms: dict[str, Tensor] = {}
 
     def small_parts(self, layer: PackedLayer) -> dict[str, Tensor]:
-        """All tensors of a layer but its values, read from wherever they are."""
         names = [name for name in layer.parts.values() if name in self.small]
         return {name: self._look_up(name) for name in names}
 
     def migrating_scales(self, norm: InputNorm) -> Tensor:
-        """The scales that move from a norm into the matrices after it (core.weights.smoothing)."""
         if norm.name not in self._norms:
             self._norms[norm.name] = self._look_up(norm.name)
         return migrating_scales(self._norms[norm.name].float() + norm.offset)

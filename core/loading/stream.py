@@ -1,8 +1,8 @@
 """Reading weights: each file once, front to back, straight into its tensors, digested meanwhile.
 
-Plain reads and not a memory map: mapped pages of a file that another program truncates end the
-process, and the digest needs every byte anyway. Besides the tensors in their formats, memory holds
-a few pieces of `PIECE_BYTES`, one matrix or slice before it is quantised, and one packed layer.
+Files are not mapped: mapped pages of a file that another program truncates end the process. Besides
+the tensors in their formats, memory holds a few pieces of `PIECE_BYTES`, one matrix or slice before
+it is quantised, and one packed layer.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def stream_weights(
     formats: WeightFormats = PLAIN,
     quantised: Callable[[str, QuantisedTensors], None] = lambda name, kept: None,
 ) -> tuple[ReadWeights, str]:
-    """Load every planned tensor onto `device`; the plan has been checked against the headers.
+    """Load every planned tensor onto `device`.
 
-    Calls `progress(done, total)` in bytes of the files and `check`, which may raise, for every
-    piece, and `quantised` with each slice of a matrix that may be quantised. Returns the tensors,
-    and the SHA-256, in hex, of the files' SHA-256 in the order of `files`. Raises
-    BrokenWeightsError when a file changed since its header was read, or has impossible numbers.
+    Calls `progress(done, total)` in bytes and `check`, which may raise, for every piece, and
+    `quantised` with each slice of a matrix that may be quantised. Returns the tensors, and the
+    SHA-256, in hex, of the SHA-256 of `files` in their order. Raises BrokenWeightsError when a file
+    changed since its header was read, or has impossible numbers.
     """
     weights = ReadWeights(quantised)
     total = sum(file.num_bytes for file in files)
@@ -81,11 +81,6 @@ def stream_weights(
 
 
 class Unquantised:
-    """The tensors that a model needs besides matrices that were quantised by an earlier load.
-
-    The files were digested then; this reads only what is needed and seeks over the rest.
-    """
-
     def __init__(
         self,
         plan: WeightPlan,

@@ -32,6 +32,26 @@ def _as_asked(config: Any, found: Collection[str]) -> Callable[[str], str]:
     return lambda name: name
 
 
+def with_prefixes(
+    found: Collection[str], *prefixes: tuple[str, str, Sequence[str]]
+) -> Callable[[str], str]:
+    """For families whose folders spell scopes in several ways.
+
+    Each of `prefixes` is the scope that the layers ask for, the name in it that tells the spellings
+    apart, and the spellings, the usual one first.
+    """
+    chosen = {
+        asked: next((each for each in spellings if each + telling in found), spellings[0])
+        for asked, telling, spellings in prefixes
+    }
+
+    def published(name: str) -> str:
+        prefix = next((each for each in chosen if name.startswith(each)), "")
+        return chosen.get(prefix, "") + name.removeprefix(prefix)
+
+    return published
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """How one family reads its config, names its weights and is built.
@@ -77,8 +97,6 @@ class MTPHead:
     """
 
     def __init__(self, weights: Weights, width: int, epsilon: float, block: HybridBlock) -> None:
-        """`weights` is the scope of the head."""
-
         def norm(name: str) -> ZeroCentredRMSNorm:
             return ZeroCentredRMSNorm(weights.scope(name), width, epsilon)
 
@@ -157,7 +175,7 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What is remembered: the specs of all mixers in the order of the forward, then the MTP
+        """The specs of all mixers in the order of the forward, then the MTP
         head's."""
         specs = tuple(spec for block in self.blocks for spec in block.specs)
         return specs if self.mtp is None else (*specs, *self.mtp.specs)

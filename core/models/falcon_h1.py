@@ -36,8 +36,6 @@ from core.weights.plan import Weights
 
 
 class FalconH1Config(Mamba2Settings, TextSettings):
-    """config.json, with the defaults of transformers."""
-
     vocab_size: Count
     intermediate_size: Count
     num_hidden_layers: Depth

@@ -19,7 +19,7 @@ from core.layers.block import HybridBlock, Norms
 from core.layers.feed_forward import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import RoPE
-from core.models.decoder import Decoder, Family
+from core.models.decoder import Decoder, Family, with_prefixes
 from core.models.settings import (
     Count,
     Depth,
@@ -125,12 +125,11 @@ class Gemma3Config(Settings):
 
     @property
     def side(self) -> int:
-        """Tokens on a side of a picture."""
         return math.isqrt(self.mm_tokens_per_image)
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the top level wins over `text_config`."""
+        """True if the head is the embedding table; the top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool((inner is None or inner) if here is None else here)
 
@@ -192,44 +191,19 @@ def build(config: Gemma3Config, weights: Weights, device: torch.device) -> Decod
 
 # ------------------------------------------------------------------ names
 
-# The scope that the model asks for, a name in it that tells the spellings apart, and the spellings:
-# of the hub, of transformers 4 and 5, and of text-only folders.
-_SPELLINGS = (
-    (
-        "language_model.model.",
-        "embed_tokens.weight",
-        ("language_model.model.", "model.language_model.", "model."),
-    ),
-    (
-        "vision_tower.vision_model.",
-        "post_layernorm.weight",
-        (
-            "vision_tower.vision_model.",
-            "vision_tower.",
-            "model.vision_tower.vision_model.",
-            "model.vision_tower.",
-        ),
-    ),
-    (
-        "multi_modal_projector.",
-        "mm_soft_emb_norm.weight",
-        ("multi_modal_projector.", "model.multi_modal_projector."),
-    ),
-    ("lm_head.", "weight", ("lm_head.", "language_model.lm_head.")),
-)
+_TOWERS = ("vision_tower.vision_model.", "vision_tower.")
 
 
 def published_names(config: Gemma3Config, found: Collection[str]) -> Callable[[str], str]:
-    chosen = {
-        asked: next((each for each in spellings if each + telling in found), spellings[0])
-        for asked, telling, spellings in _SPELLINGS
-    }
-
-    def published(name: str) -> str:
-        prefix = next(each for each in chosen if name.startswith(each))
-        return chosen[prefix] + name.removeprefix(prefix)
-
-    return published
+    """The spellings of the hub, of transformers 4 and 5, and of text-only folders."""
+    text, projector = "language_model.model.", "multi_modal_projector."
+    return with_prefixes(
+        found,
+        (text, "embed_tokens.weight", (text, "model.language_model.", "model.")),
+        (_TOWERS[0], "post_layernorm.weight", (*_TOWERS, *(f"model.{each}" for each in _TOWERS))),
+        (projector, "mm_soft_emb_norm.weight", (projector, f"model.{projector}")),
+        ("lm_head.", "weight", ("lm_head.", "language_model.lm_head.")),
+    )
 
 
 FAMILY = Family("Gemma3Model", Gemma3Config, build, published_names)

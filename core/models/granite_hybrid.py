@@ -44,8 +44,6 @@ _OLDER_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
 
 
 class GraniteHybridConfig(Mamba2Settings, TextSettings):
-    """config.json, with the defaults of transformers."""
-
     vocab_size: Count
     intermediate_size: Count = 11008  # of an expert
     shared_intermediate_size: Count = 1024
@@ -172,7 +170,7 @@ def build(config: GraniteHybridConfig, weights: Weights, device: torch.device) -
 
 # ------------------------------------------------------------------ names
 
-# What releases call the tensors that other families spell alike.
+# Published names of the tensors that other families spell alike.
 _SPELLINGS = {
     "block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
     "block_sparse_moe.experts.down_proj": "block_sparse_moe.output_linear.weight",
@@ -181,8 +179,6 @@ _SPELLINGS = {
 
 
 def published_names(config: GraniteHybridConfig, found: Collection[str]) -> Callable[[str], str]:
-    """A folder may have either spelling."""
-
     def published(name: str) -> str:
         for ours, theirs in _SPELLINGS.items():
             other = name.replace(ours, theirs)

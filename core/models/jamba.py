@@ -35,8 +35,6 @@ from kernels.common.shapes import ExpertShape, Mamba1Shape, Routing
 
 
 class JambaConfig(TextSettings):
-    """config.json, with the defaults of transformers."""
-
     vocab_size: Count = 65536
     hidden_size: Count = 4096
     intermediate_size: Count = 14336

@@ -39,8 +39,6 @@ _THETA = 1_000_000.0
 
 
 class Lfm2Config(TextSettings):
-    """config.json, or its `text_config`, with the defaults of transformers."""
-
     vocab_size: Count = 65_536
     intermediate_size: Count = 12_288
     num_hidden_layers: Depth = 32
@@ -153,7 +151,7 @@ def build(config: Lfm2Config, weights: Weights, device: torch.device) -> Decoder
 
 # ------------------------------------------------------------------ names
 
-# What the shared layers ask for, and what this family calls it.
+# Names that the shared layers ask for, and this family's names for them.
 _NAMES = {
     "feed_forward.gate_proj": "feed_forward.w1",
     "feed_forward.up_proj": "feed_forward.w3",

@@ -19,7 +19,7 @@ from core.layers.feed_forward import GeluMLP
 from core.layers.linear import Linear
 from core.layers.norm import LayerNorm
 from core.models import lfm2
-from core.models.decoder import Decoder, Family
+from core.models.decoder import Decoder, Family, with_prefixes
 from core.models.lfm2 import Lfm2Config
 from core.models.settings import Count, Settings
 from core.models.siglip import SiglipConfig, VisionBlock
@@ -44,8 +44,6 @@ class VisionConfig(SiglipConfig):
 
 
 class Lfm2VlConfig(Settings):
-    """config.json."""
-
     text_config: Lfm2Config
     vision_config: VisionConfig | None = None
     downsample_factor: Count = 2
@@ -59,7 +57,7 @@ class Lfm2VlConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the older key wins, as in transformers."""
+        """True if the head is the embedding table; the older key wins, as in transformers."""
         return self.tie_word_embeddings if self.tie_embedding is None else self.tie_embedding
 
 
@@ -135,14 +133,8 @@ _TOWER, _OLDER_TOWER = "model.vision_tower.", "model.vision_tower.vision_model."
 
 
 def published_names(config: Lfm2VlConfig, found: Collection[str]) -> Callable[[str], str]:
-    older = f"{_OLDER_TOWER}post_layernorm.weight" in found
-
-    def published(name: str) -> str:
-        if older and name.startswith(_TOWER):
-            return _OLDER_TOWER + name.removeprefix(_TOWER)
-        return lfm2.published_name(name)
-
-    return published
+    rename = with_prefixes(found, (_TOWER, "post_layernorm.weight", (_TOWER, _OLDER_TOWER)))
+    return lambda name: rename(lfm2.published_name(name))
 
 
 FAMILY = Family("Lfm2VlModel", Lfm2VlConfig, build, published_names)

@@ -13,7 +13,6 @@ from pydantic import model_validator
 
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, MakeFeedForward, Norms
-from core.layers.feed_forward import FeedForward, SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
@@ -25,18 +24,16 @@ from core.models.settings import (
     Positive,
     RopeSettings,
     TextSettings,
+    feed_forward_of,
     head_dim_of,
     rope_of,
 )
 from core.weights.plan import Weights
-from core.weights.smoothing import InputNorm
 
 # ------------------------------------------------------------------ config
 
 
 class LlamaConfig(TextSettings):
-    """config.json, with the defaults of transformers."""
-
     model_type: Literal["llama", "qwen3", "qwen3_moe"]
     vocab_size: Count
     intermediate_size: Count
@@ -69,8 +66,6 @@ class LlamaConfig(TextSettings):
 
 
 class Qwen3MoeConfig(LlamaConfig, ExpertSettings):
-    """config.json, with the defaults of transformers."""
-
     model_type: Literal["qwen3_moe"]
     intermediate_size: Count = 6144
     num_experts: Experts = 128
@@ -82,20 +77,8 @@ class Qwen3MoeConfig(LlamaConfig, ExpertSettings):
 # ------------------------------------------------------------------ model
 
 
-def feed_forward(config: LlamaConfig) -> MakeFeedForward:
-    """Dense layers, and sparse ones if the config has experts."""
-
-    def dense(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
-        width, inner = config.hidden_size, config.intermediate_size
-        return SwiGLU(weights, width, inner, bias=config.mlp_bias, input_norm=norm)
-
-    if isinstance(config, ExpertSettings):
-        return config.feed_forward(config.hidden_size, dense)
-    return dense
-
-
 def blocks(config: LlamaConfig, scope: Weights) -> list[HybridBlock]:
-    make = feed_forward(config)
+    make = feed_forward_of(config, bias=config.mlp_bias)
     layers = range(config.num_hidden_layers)
     return [_block(config, scope.scope(f"layers.{layer}"), layer, make) for layer in layers]
 

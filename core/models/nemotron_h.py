@@ -18,7 +18,7 @@ from core.layers.block import HybridBlock, Mixer, Norms
 from core.layers.feed_forward import FeedForward, SparseExperts, SquaredReluMLP, WithShared
 from core.layers.mamba2 import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
-from core.models.decoder import Decoder, Family
+from core.models.decoder import Decoder, Family, with_prefixes
 from core.models.settings import Count, Positive, Taps, TextSettings
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -40,8 +40,6 @@ _MOST_BLOCKS = 1024
 
 
 class NemotronHConfig(TextSettings):
-    """config.json, with the defaults of transformers."""
-
     vocab_size: Count = 131072
     hidden_size: Count = 4096
     intermediate_size: Count = 21504
@@ -197,20 +195,11 @@ def build(config: NemotronHConfig, weights: Weights, device: torch.device) -> De
 
 # ------------------------------------------------------------------ names
 
-_TABLE, _OTHER_TABLE = "model.embed_tokens.", "model.embeddings."
-_SPELLINGS = "backbone.", "model."
-
 
 def published_names(config: NemotronHConfig, found: Collection[str]) -> Callable[[str], str]:
     """Releases say backbone for model."""
-    present = [each for each in _SPELLINGS if f"{each}norm_f.weight" in found]
-    spelling = (present or _SPELLINGS)[0]
-
-    def published(name: str) -> str:
-        name = name.replace(_TABLE, _OTHER_TABLE, 1)
-        return spelling + name.removeprefix("model.") if name.startswith("model.") else name
-
-    return published
+    rename = with_prefixes(found, ("model.", "norm_f.weight", ("backbone.", "model.")))
+    return lambda name: rename(name.replace("model.embed_tokens.", "model.embeddings.", 1))
 
 
 FAMILY = Family("NemotronHModel", NemotronHConfig, build, published_names)

@@ -14,25 +14,23 @@ from pydantic import Field, model_validator
 
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, MakeFeedForward, Mixer, Norms
-from core.layers.feed_forward import FeedForward, SwiGLU
 from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE
-from core.models.decoder import MTP_MARK, MTP_SCOPE, Decoder, Family, MTPHead
+from core.models.decoder import MTP_MARK, MTP_SCOPE, Decoder, Family, MTPHead, with_prefixes
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import (
     Count,
     Depth,
-    ExpertSettings,
     Index,
     Positive,
     Settings,
     Taps,
     TextSettings,
+    feed_forward_of,
     rope_of,
 )
 from core.weights.plan import Weights
-from core.weights.smoothing import InputNorm
 from kernels.common.shapes import DeltaShape
 
 LayerType = Literal["linear_attention", "full_attention"]
@@ -72,7 +70,7 @@ class TextConfig(TextSettings):
     rope_parameters: RopeConfig = RopeConfig()
     tie_word_embeddings: bool | None = None
 
-    # Whether the file groups the delta nets' projections by key head (Qwen3-Next).
+    # True if the file groups the delta nets' projections by key head (Qwen3-Next).
     by_key_head: ClassVar[bool] = False
 
     @classmethod
@@ -144,23 +142,12 @@ class Qwen3_5Config(Settings):  # noqa: N801
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the top level wins over `text_config`."""
+        """True if the head is the embedding table; the top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool(inner if here is None else here)
 
 
 # ------------------------------------------------------------------ model
-
-
-def _feed_forward(config: TextConfig) -> MakeFeedForward:
-    """Dense layers, and sparse ones if the config has experts."""
-
-    def dense(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
-        return SwiGLU(weights, config.hidden_size, config.intermediate_size, input_norm=norm)
-
-    if isinstance(config, ExpertSettings):
-        return config.feed_forward(config.hidden_size, dense)
-    return dense
 
 
 def _block(
@@ -214,7 +201,7 @@ def build(config: Qwen3_5Config, weights: Weights, device: torch.device) -> Deco
     rotate = InterleavedMRoPE(
         rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
     )
-    make, tower = _feed_forward(text), weights.scope("model.visual", exact=True)
+    make, tower = feed_forward_of(text), weights.scope("model.visual", exact=True)
     return Decoder(
         weights,
         scope,
@@ -240,13 +227,7 @@ _FULL, _TEXT_ONLY = "model.language_model.", "model."
 def published_names(config: Qwen3_5Config, found: Collection[str]) -> Callable[[str], str]:
     """Text-only folders leave out a level."""
     spellings = (_FULL, _TEXT_ONLY) if config.vision else (_TEXT_ONLY, _FULL)
-    present = [each for each in spellings if f"{each}embed_tokens.weight" in found]
-    spelling = (present or spellings)[0]
-
-    def published(name: str) -> str:
-        return spelling + name.removeprefix(_FULL) if name.startswith(_FULL) else name
-
-    return published
+    return with_prefixes(found, (_FULL, "embed_tokens.weight", spellings))
 
 
 FAMILY = Family("Qwen3_5Model", Qwen3_5Config, build, published_names)

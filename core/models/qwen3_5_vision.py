@@ -25,14 +25,10 @@ _EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
 
 
 class VisionRope(Settings):
-    """`rope_parameters` of `vision_config`."""
-
     rope_theta: Positive = 10000.0
 
 
 class VisionConfig(Settings):
-    """`vision_config` of config.json."""
-
     depth: Depth
     hidden_size: Count
     num_heads: Count

@@ -33,8 +33,6 @@ from core.weights.plan import Weights
 
 
 class RopeConfig(RopeSettings):
-    """`rope_parameters`, in either spelling."""
-
     rope_type: Literal["default"] = "default"
     rope_theta: Positive = 500_000.0
     mrope_section: tuple[Index, Index, Index] = (24, 20, 20)
@@ -48,8 +46,6 @@ class TextConfig(llama.LlamaConfig):
 
 
 class MoeTextConfig(TextConfig, ExpertSettings):
-    """`text_config` of config.json, with the defaults of transformers."""
-
     intermediate_size: Count = 5632
     num_experts: Experts = 60
     num_experts_per_tok: Count = 4
@@ -70,8 +66,6 @@ class VisionConfig(qwen3_5_vision.VisionConfig):
 
 
 class Qwen3VLConfig(Settings):
-    """config.json."""
-
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     tie_word_embeddings: bool | None = None
@@ -106,7 +100,7 @@ class Qwen3VLConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """Whether the head is the embedding table; the top level wins over `text_config`."""
+        """True if the head is the embedding table; the top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return inner if here is None else here
 

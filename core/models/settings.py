@@ -20,7 +20,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenConfigError
 from core.layers.block import MakeFeedForward
-from core.layers.feed_forward import FeedForward, SparseExperts
+from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
 from core.layers.rope import inverse_frequencies, stretched_frequencies
 from core.weights.plan import Weights
 from core.weights.safetensors_file import shown
@@ -52,7 +52,8 @@ class Settings(BaseModel):
     """Base class of the parts of config.json: strict types, unknown keys ignored, null is absent.
 
     The fingerprint of saved contexts has the `repr` of a family's settings: names of classes and
-    fields, and their order, can't change without discarding what people have saved.
+    fields, and their order, can't change without discarding what people have saved. Defaults are
+    those of transformers.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -118,6 +119,7 @@ class TextSettings(Settings):
     if TYPE_CHECKING:  # every family has them, each at its own place in the order of its fields
         vocab_size: int
         max_position_embeddings: int
+        intermediate_size: int
 
     def check_heads(self, *, rotated: bool = True) -> None:
         """Raises ValueError if heads can't share keys, or if they can't be `rotated` whole."""
@@ -145,8 +147,6 @@ _KINDS = ("default", "linear", "llama3")
 
 
 class RopeSettings(Settings):
-    """One set of `rope_parameters`."""
-
     rope_type: Literal["default", "linear", "llama3"] = "default"
     rope_theta: Positive = 10000.0
     factor: float = Field(default=1.0, ge=1, allow_inf_nan=False)
@@ -293,3 +293,13 @@ class ExpertSettings(Settings):
             return SparseExperts(weights, width, shape, input_norm=norm, shared=shared)
 
         return make
+
+
+def feed_forward_of(config: TextSettings, *, bias: bool = False) -> MakeFeedForward:
+    """Makes dense layers, and sparse ones if the config has experts; `bias` is of dense ones."""
+    width, inner = config.hidden_size, config.intermediate_size
+
+    def dense(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        return SwiGLU(weights, width, inner, bias=bias, input_norm=norm)
+
+    return config.feed_forward(width, dense) if isinstance(config, ExpertSettings) else dense

@@ -70,8 +70,6 @@ class VisionBlock:
 
 
 class VisionConfig(SiglipConfig):
-    """`vision_config` of config.json; sizes in pixels."""
-
     model_type: Literal["siglip_vision_model"] = "siglip_vision_model"
     image_size: Count = 224
 
@@ -83,7 +81,6 @@ class VisionConfig(SiglipConfig):
 
     @property
     def side(self) -> int:
-        """Patches on a side of the square."""
         return self.image_size // self.patch_size
 
 

@@ -1,6 +1,5 @@
-"""`python -m core.replay SCRIPT.json --model DIR`: play a script, print one JSON line per step;
-docs/replay.md describes both. Exit code 1 if a step ended in an error, 2 if the script or an option
-is invalid."""
+"""`python -m core.replay SCRIPT.json --model DIR`, see docs/replay.md. Exit code 1 if a step
+failed, 2 if the script or an option is invalid."""
 
 from __future__ import annotations
 
@@ -104,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="waymark-replay-") as folder:
             return _replay(script, options, Path(folder))
     except WaymarkError as error:
-        print(f"{error.title}: {error.message}", file=sys.stderr)
+        print(f"{error.info().title}: {error.message}", file=sys.stderr)
     except OSError as error:
         print(f"A file can't be written: {error}", file=sys.stderr)
     return 1

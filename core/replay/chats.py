@@ -181,7 +181,7 @@ def read_script(path: Path) -> Script:
 
 
 def _rehearse(script: Script, path: Path) -> None:
-    """Apply all steps with empty replies: which messages exist depends on the steps alone."""
+    """Apply all steps with empty replies: they alone decide which messages exist."""
     chats = Chats()
     for index, step in enumerate(script.steps):
         if not isinstance(step, ChatStep):

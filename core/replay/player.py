@@ -199,7 +199,7 @@ class Replay:
         return finished
 
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
-        """Idle work, run to its end within the step; a settled reply is also written to disk."""
+        """Idle work, run to its end; a settled reply is also written to disk."""
         settles = isinstance(step, SettleStep)
         kind: type[PrefillReply] | type[PrefillDraft] = PrefillReply if settles else PrefillDraft
         command = kind(
@@ -275,7 +275,7 @@ def _is_valid(finished: Finished, form: ReplyFormat) -> bool | None:
 
 
 def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:
-    """What idle work adds to its line; `totals` are those after writing to disk."""
+    """Fields that idle work adds to its line; `totals` are those after writing to disk."""
     key = "settled_tokens" if op == "settle" else "read_ahead_tokens"
     return {
         key: prepared.tokens,

@@ -117,8 +117,6 @@ class DraftStep(_Step):
 
 
 class Fork(_Step):
-    """Begin chat `to` with the messages of this one up to and with `message`, as selected."""
-
     op: Literal["fork"]
     to: Annotated[str, Field(min_length=1)]
     message: Annotated[int, Field(ge=0)]
@@ -138,8 +136,7 @@ class Side(_Answering):
 
 
 class Restart(_Part):
-    """Quit, start again on the same data folder and load the same model; `kill` ends the
-    process."""
+    """Restart on the same data folder and model; `kill` ends the process."""
 
     op: Literal["restart"]
     kill: bool = False

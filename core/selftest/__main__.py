@@ -1,6 +1,6 @@
-"""`python -m core.selftest MODEL`: whether this machine computes rightly, operation by operation.
+"""`python -m core.selftest MODEL`: whether this machine computes each operation correctly.
 
-Prints what a load would find out, anew: nothing is read of what was remembered, and no weights.
+Prints the results that a load would get. Remembered results and weights are not read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RIGHT, PLAIN = "right", "plain torch"
 
 
 def run(settings: ModelSettings) -> int:
-    """Print the self-tests of one model's sizes and return how many failed. Raises WaymarkError."""
+    """Print the self-tests at one model's sizes; returns how many failed. Raises WaymarkError."""
     device = resolve_device(settings)
     plan = ModelPlan(ModelFolder.open(Path(settings.path)))
     chosen = choose_precision(settings, plan, device, available_bytes(device))

@@ -25,8 +25,8 @@ from core.system.private_files import (
 Bytes = bytes | bytearray | memoryview
 
 
-class FileTooLargeError(OSError):
-    """A file exceeds its limit; it was not read."""
+class WrongSizeError(OSError):
+    """A file has another size than it should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +69,19 @@ class Files:
         with os.scandir(folder) as found:
             return [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
 
-    def read(self, path: Path, max_bytes: int) -> bytearray:
-        """The whole file. Raises FileTooLargeError instead of reading more than `max_bytes`."""
+    def read(self, path: Path, num_bytes: int) -> bytearray:
+        """A file of `num_bytes`. Raises WrongSizeError without reading one of another size."""
         with path.open("rb", buffering=0) as file:
-            num_bytes = os.fstat(file.fileno()).st_size
-            if num_bytes > max_bytes:
-                raise FileTooLargeError(f"{num_bytes:,} bytes instead of {max_bytes:,}")
-            data = bytearray(num_bytes)
+            found = os.fstat(file.fileno()).st_size
+            data = bytearray(num_bytes if found == num_bytes else 0)
             at = 0
-            while at < num_bytes and (count := file.readinto(memoryview(data)[at:])):
+            while at < len(data) and (count := file.readinto(memoryview(data)[at:])):
                 at += count
-        return data[:at] if at < num_bytes else data
+        if not at == found == num_bytes:
+            raise WrongSizeError(f"it has {found:,} bytes instead of {num_bytes:,}")
+        return data
 
     def write(self, path: Path, parts: Iterable[Bytes]) -> None:
-        """Make a file with these bytes and sync it."""
         handle = self._create(path)
         try:
             for part in parts:

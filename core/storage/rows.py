@@ -1,8 +1,8 @@
 """The rows of an index: which blob needs which, who owns them, and which is deleted first.
 
-Each function works inside a transaction and touches no files. A blob is held only while the blob it
-needs is held. A lasting blob is held while it has an owner; another one while a blob needs it, or
-while it ends the chain that is being written. So only the end of a chain is ever deleted alone.
+Each function works inside a transaction. A blob is held only while the blob it needs is held; a
+lasting one while it has an owner, another one while a blob needs it or while it ends the chain that
+is being written. So only the end of a chain is ever deleted alone.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ _LEAVES = """SELECT id, lasting FROM blobs AS leaf WHERE pool = ?
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A row of the index; `needs` names another blob of the pool."""
-
     pool: str
     name: str
     num_bytes: int

@@ -1,9 +1,8 @@
 """The store on disk: blobs by name in pools, with owners and a limit of bytes, safe to kill.
 
-A file is in place before the index names it, and is deleted after the index forgets it. A process
-killed anywhere leaves at worst files without a name or names without a file, and the next opening
-removes both. Readers of blobs must verify them. One thread uses a store, and a lock elsewhere keeps
-other processes out of its folder.
+A file is in place before the index names it, and is deleted after the index forgets it; the next
+opening removes what a killed process left of either. Readers must verify blobs. One thread uses a
+store, and a lock elsewhere keeps other processes out of its folder.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ DEFAULT_FLOOR = 2**30
 FLOOR_SHARE = 20
 MOST_NOTES = 64  # of a kind
 _INDEX = "index.db"
+_PART = f"{UNFINISHED}blob"
 _POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}")
 # The last three are from versions without an index.
 _OURS = re.compile(
@@ -46,8 +46,8 @@ class DiskStore:
     """The blobs in `folder`, which has one folder for each pool.
 
     At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
-    used makes a `closed` store, which holds nothing; `failure` says why. Everything that changes
-    the disk may raise OSError, and leaves the store consistent.
+    used makes a `closed`, empty store; `failure` says why. Changes may raise OSError, and leave the
+    store consistent.
     """
 
     def __init__(
@@ -113,6 +113,10 @@ class DiskStore:
     def path(self, pool: str, name: str) -> Path:
         return self.folder / pool / name
 
+    def read(self, pool: str, name: str) -> bytearray:
+        """The bytes of a blob that is held, unverified. Raises OSError."""
+        return self.files.read(self.path(pool, name), self.size(pool, name) or 0)
+
     def touch(self, pool: str, name: str) -> None:
         with suppress(OSError), self._change() as index:
             index.ask(f"UPDATE blobs SET used = ? WHERE {NAMED}", self._now(), pool, name)
@@ -128,13 +132,13 @@ class DiskStore:
         """Write a blob durably; False if the pool's `cap` has no room."""
         if not self.make_room(blob, cap):
             return False
-        unfinished = self.unfinished(blob.pool)
+        self.drop_part(blob.pool)
         try:
-            self.files.write(unfinished, parts)
-            self.adopt(blob, unfinished, sync=True)
+            self.files.write(self.part(blob.pool), parts)
+            self.adopt(blob, sync=True)
         except OSError:
             with suppress(OSError):  # else the next sweep deletes it
-                self._unlink([(blob.pool, unfinished.name)])
+                self._unlink([(blob.pool, _PART)])
             raise
         return True
 
@@ -159,16 +163,20 @@ class DiskStore:
         space = self.files.free(self.folder)
         return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
 
-    def unfinished(self, pool: str) -> Path:
-        """The path at which a blob is written before `adopt`; nothing is there now."""
-        path = self.path(pool, f"{UNFINISHED}blob")
-        self.files.delete(path)
-        return path
+    def write_part(self, pool: str, at: int, data: Bytes) -> None:
+        """Write into the pool's unfinished blob, which `adopt` or `drop_part` ends."""
+        self.files.write_at(self.part(pool), at, data)
 
-    def adopt(self, blob: Blob, unfinished: Path, sync: bool = False) -> None:
-        """Move a written file to its place; with `sync` that survives a power cut."""
+    def drop_part(self, pool: str) -> None:
+        self.files.delete(self.part(pool))
+
+    def part(self, pool: str) -> Path:
+        return self.path(pool, _PART)
+
+    def adopt(self, blob: Blob, sync: bool = False) -> None:
+        """Move the unfinished blob to its place; with `sync` that survives a power cut."""
         path = self.path(blob.pool, blob.name)
-        self.files.replace(unfinished, path)
+        self.files.replace(self.part(blob.pool), path)
         try:
             if sync:
                 self.files.sync_folder(path.parent)
@@ -219,10 +227,8 @@ class DiskStore:
             self._unlink(gone)
 
     def forget(self, owner: str | None, pool: str | None = None) -> None:
-        """Delete what only `owner` has (None: all but the weights) in one pool or all of them.
-
-        Everything is gone from the disk on return. Raises OSError; another call continues.
-        """
+        """Delete what only `owner` has (None: all but the weights), from the disk too, in one pool
+        or all. Raises OSError; another call continues."""
         if self._index is None:
             if not self.folder.is_dir():
                 return
@@ -250,8 +256,7 @@ class DiskStore:
         index.leave_no_trace()
 
     def _evict(self, pool: str, num_bytes: int, keep: Iterable[Place]) -> bool:
-        """Free so many bytes, sparing `keep` and what those need. False, and nothing is deleted, if
-        that can't be done."""
+        """Free so many bytes, sparing `keep` and what those need; else False, and nothing goes."""
         with suppress(_NoRoomError):
             with self._change() as index:
                 kept = set[int]().union(*(rows.above(index, place) for place in keep))
@@ -263,8 +268,7 @@ class DiskStore:
         return False
 
     def _unlink(self, gone: Iterable[Place]) -> None:
-        """Delete files that the index no longer names. Raises OSError after trying all of them;
-        what is left is swept before the next write."""
+        """Delete files without a name. Raises OSError after trying all; the rest is swept later."""
         failed: OSError | None = None
         for place, name in gone:
             try:

@@ -39,7 +39,7 @@ from core.text.token_text import TokenText
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What probing found of a template.
+    """Traits of a template, found by probing.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
     history has before one.

@@ -1,4 +1,4 @@
-"""What a chat template does, found by rendering small conversations when a model is loaded.
+"""Traits of a chat template, found by rendering small conversations when a model is loaded.
 
 `probe_traits` finds what a template accepts and writes. `splicing_obstacle` renders conversations
 with spliced ids and plainly, as in training: where the ids differ, or a text is lost, replies can't

@@ -76,7 +76,7 @@ def _as_error(reason: str) -> TemplateError:
 
 @dataclass(frozen=True, slots=True)
 class PictureFrame:
-    """What a template writes for a picture (`begin`), and what must be there instead (`whole`).
+    """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
     Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
     image; LFM2-VL's the placeholder without the tokens around it.

@@ -1,4 +1,4 @@
-"""What token ids mean as text: decoded one at a time, and spelled out for grammars.
+"""Token ids as text: decoded one at a time, and spelled out for grammars.
 
 Byte-level tokenizers (Qwen, Llama 3) are decoded through bytes, which is exact for any ids, others
 by decoding a short window of ids.
@@ -25,7 +25,7 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")
 
 
 class TokenText:
-    """What each id means as text. Shared by all replies of a loaded model."""
+    """Text of each id. Shared by all replies of a loaded model."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer

@@ -27,7 +27,7 @@ BUILD_S = 30.0
 ASK_S = 5.0
 SECONDS_PER_CHARACTER = 1e-5
 
-# Those of published tokenizers have up to 256 bytes. A token is sent as soon as it is sampled.
+# Tokens of published tokenizers have up to 256 bytes. A token is sent as soon as it is sampled.
 LONGEST_TOKEN_BYTES = 64 * 2**10
 
 # Cached ids: encoding 39,000 tokens of a conversation took 130 ms each time. Two million tokens.

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from core.api.errors import (
     ImageEmptyError,
@@ -49,17 +49,6 @@ def read_picture(path: Path, digest: str, name: str = "") -> bytes:
     return data
 
 
-class Picture(Protocol):
-    """Upright RGB pixels; `size` is (width, height)."""
-
-    @property
-    def size(self) -> tuple[int, int]: ...
-
-    def resized(self, width: int, height: int, resample: int) -> bytes:
-        """RGB bytes [height, width, 3], by Pillow's filter of that number. Raises ImageError."""
-        ...
-
-
 class PictureDecoder:
     """Decodes one picture at a time in a process of its own. Thread-safe."""
 
@@ -94,7 +83,6 @@ class DecodedPicture:
         self.size = (0, 0)
 
     def open(self, data: bytes) -> None:
-        """Send the file to the helper; sets `size`."""
         fields, _ = self._ask("picture.open", {"name": self._name}, data)
         width, height = fields["size"]
         self.size = (int(width), int(height))

@@ -1,36 +1,39 @@
-"""The picture processor of a model folder."""
+"""The picture processor of a model folder, and those that see a picture at once.
+
+Bit-equal to transformers' `Qwen2VLImageProcessorPil` and `Gemma3ImageProcessorPil`, the latter
+without its crops of long pictures (pan and scan), which the published models disable.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from core.vision.decode import Picture
-from core.vision.processor import ImageProcessor, ProcessedImage, ResizePlan
-from core.vision.square import SquareImageProcessor
-from core.vision.tile_config import TokenId
+from torch import Tensor
+
+from core.api.prompt import Image
+from core.vision.configs import (
+    ProcessorConfig,
+    SquareConfig,
+    TokenId,
+    read_processor_config,
+    read_square_config,
+    read_tile_config,
+)
+from core.vision.decode import DecodedPicture
+from core.vision.processor import (
+    Grid,
+    PictureProcessor,
+    ProcessedImage,
+    ResizePlan,
+    check_size,
+    pixels_of,
+    smart_size,
+)
 from core.vision.tiles import TileImageProcessor
-
-
-class PictureProcessor(Protocol):
-    """From RGB pixels to a tower's patches; the repr of `config` has all that they depend on."""
-
-    @property
-    def config(self) -> object: ...
-
-    @property
-    def max_tokens(self) -> int:
-        """Tokens the largest picture may cost."""
-        ...
-
-    def measure(self, width: int, height: int) -> ResizePlan:
-        """Size and tokens of a picture of `width` x `height` pixels. Raises ImageError."""
-        ...
-
-    def process(self, picture: Picture) -> ProcessedImage:
-        """Resize a picture and compute its key. Raises ImageError."""
-        ...
 
 
 def open_processor(
@@ -45,7 +48,108 @@ def open_processor(
     tokens. Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
-        return SquareImageProcessor.open(folder, config)
+        return SquareImageProcessor(read_square_config(folder, config))
     if config.get("model_type") == "lfm2_vl":
-        return TileImageProcessor.open(folder, config, max_tokens, token_id)
-    return ImageProcessor.open(folder, config, max_tokens)
+        tiles = read_tile_config(folder, config, token_id)
+        return TileImageProcessor(tiles.with_max_tokens(max_tokens))
+    return ImageProcessor(read_processor_config(folder, config).with_max_tokens(max_tokens))
+
+
+class ImageProcessor(PictureProcessor):
+    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens."""
+
+    config: ProcessorConfig
+
+    @property
+    def max_tokens(self) -> int:
+        return self.config.max_pixels // self.config.token_size**2
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        check_size(width, height)
+        config, unit = self.config, self.config.token_size
+        limits = config.min_pixels, config.max_pixels
+        new_height, new_width = smart_size(height, width, unit, limits)
+        return ResizePlan(new_width, new_height, new_height // unit, new_width // unit)
+
+    def process(self, picture: DecodedPicture) -> ProcessedImage:
+        plan, merge = self.measure(*picture.size), self.config.merge_size
+        data = picture.resized(plan.width, plan.height, self.config.resample)
+        size = plan.width.to_bytes(8, "little") + plan.height.to_bytes(8, "little")
+        return ProcessedImage(
+            data=data,
+            grids=(Grid(plan.rows * merge, plan.columns * merge),),
+            image=Image(
+                key=self._key(size, data),
+                rows=plan.rows,
+                columns=plan.columns,
+                num_positions=max(plan.rows, plan.columns),
+            ),
+            to_patches=partial(self._patches, plan),
+        )
+
+    def _settings_of_key(self) -> str:
+        """Pixel limits only affect the size."""
+        config = self.config
+        shown = (
+            config.patch_size,
+            config.temporal_patch_size,
+            config.merge_size,
+            config.mean,
+            config.std,
+            config.rescale_factor if config.do_rescale else None,
+            config.do_normalize,
+        )
+        return repr(shown)
+
+    def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
+        """RGB bytes [height, width, 3] to patches [patches, 3 x time x patch x patch]."""
+        config = self.config
+        patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
+        floats = self._floats(pixels_of(data), 0)
+        pixels = floats.view(3, plan.rows, merge, patch, plan.columns, merge, patch)
+        # To (token row, token column, row in token, column in token, channel, y, x).
+        ordered = pixels.permute(1, 4, 2, 5, 0, 3, 6).unsqueeze(5)
+        repeated = ordered.expand(-1, -1, -1, -1, -1, time, -1, -1)
+        return repeated.reshape(plan.tokens * merge * merge, 3 * time * patch * patch)
+
+
+class SquareImageProcessor(PictureProcessor):
+    """Gemma 3: every picture is resized to the same square."""
+
+    config: SquareConfig
+
+    @property
+    def max_tokens(self) -> int:
+        return self.config.tokens_per_side**2
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        check_size(width, height, math.inf)
+        size, tokens = self.config.size, self.config.tokens_per_side
+        return ResizePlan(size, size, tokens, tokens)
+
+    def process(self, picture: DecodedPicture) -> ProcessedImage:
+        plan = self.measure(*picture.size)
+        data = picture.resized(plan.width, plan.height, self.config.resample)
+        side = plan.width // self.config.patch_size
+        return ProcessedImage(
+            data=data,
+            grids=(Grid(side, side),),
+            image=Image(
+                key=self._key(b"", data),
+                rows=plan.rows,
+                columns=plan.columns,
+                num_positions=plan.tokens,
+                in_line=True,
+            ),
+            to_patches=self._patches,
+        )
+
+    def _patches(self, data: bytes) -> Tensor:
+        """RGB bytes [size, size, 3] to patches [side * side, 3 x patch x patch], row by row."""
+        size, patch = self.config.size, self.config.patch_size
+        side = size // patch
+        # A tower that is no multiple of its patches leaves out the last rows and columns.
+        floats = self._floats(pixels_of(data), 0).view(3, size, size)
+        whole = floats[:, : side * patch, : side * patch]
+        pixels = whole.reshape(3, side, patch, side, patch)
+        return pixels.permute(1, 3, 0, 2, 4).reshape(side * side, 3 * patch * patch)

@@ -7,22 +7,26 @@ is. All of it is one image: it is encoded, cached and reused as one.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from core.api.errors import ImageAspectError, ImageEmptyError
 from core.api.prompt import Image
-from core.vision.decode import Picture
-from core.vision.processor import MAX_ASPECT, Grid, ProcessedImage, ResizePlan, levels
-from core.vision.tile_config import TileConfig, TokenId, read_tile_config
+from core.vision.configs import TileConfig
+from core.vision.decode import DecodedPicture
+from core.vision.processor import (
+    Grid,
+    PictureProcessor,
+    ProcessedImage,
+    ResizePlan,
+    check_size,
+    pixels_of,
+    shrunk,
+    smart_size,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +39,15 @@ class Layout:
     rows: int = 0
 
 
-class TileImageProcessor:
-    """The processor of LFM2-VL."""
-
-    def __init__(self, config: TileConfig) -> None:
-        self.config = config
-        self._levels = levels(config)
-        self._settings = hashlib.blake2b(repr(config).encode(), digest_size=32).digest()
-
-    @classmethod
-    def open(
-        cls, folder: Path, config: Mapping[str, Any], max_tokens: int | None, token_id: TokenId
-    ) -> TileImageProcessor:
-        """Read `folder`. `config` is config.json, whose parts must agree on the patches.
-
-        `max_tokens` lowers what an image may cost, never raises it. Raises MissingFileError,
-        BrokenConfigError.
-        """
-        settings = read_tile_config(folder, config, token_id)
-        return cls(settings.with_max_tokens(max_tokens))
+class TileImageProcessor(PictureProcessor):
+    config: TileConfig
 
     @property
     def max_tokens(self) -> int:
-        """Tokens the largest picture may cost."""
         return self.config.most_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Size and tokens of a picture of `width` x `height` pixels, with its tiles in a line.
-
-        Raises ImageAspectError, ImageEmptyError.
-        """
+        """Like the base, with the tiles of a picture in a line."""
         layout, unit = self._layout(width, height), self.config.token_size
         if not layout.rows:
             rows, columns = layout.height // unit, layout.width // unit
@@ -76,21 +59,17 @@ class TileImageProcessor:
         )
         return ResizePlan(tile * layout.columns, tile * layout.rows, 1, tokens)
 
-    def process(self, picture: Picture) -> ProcessedImage:
-        """Resize a picture and compute its key. Raises ImageError."""
+    def process(self, picture: DecodedPicture) -> ProcessedImage:
         layout, plan = self._layout(*picture.size), self.measure(*picture.size)
         resample = self.config.resample
         data = picture.resized(plan.width, plan.height, resample)
         if layout.rows and self.config.whole_mark is not None:
             data += picture.resized(layout.width, layout.height, resample)
-        digest = hashlib.blake2b(self._settings, digest_size=32, person=b"waymark image")
-        digest.update(repr(layout).encode())
-        digest.update(data)
         return ProcessedImage(
             data=data,
             grids=tuple(self._grids(layout)),
             image=Image(
-                key=digest.digest(),
+                key=self._key(repr(layout).encode(), data),
                 rows=plan.rows,
                 columns=plan.columns,
                 num_positions=plan.tokens,
@@ -100,13 +79,7 @@ class TileImageProcessor:
         )
 
     def _layout(self, width: int, height: int) -> Layout:
-        if min(width, height) < 1:
-            raise ImageEmptyError(f"The picture measures {width} x {height} pixels.")
-        if max(width, height) / min(width, height) > MAX_ASPECT:
-            raise ImageAspectError(
-                f"The picture measures {width} x {height} pixels; "
-                f"one side may be at most {MAX_ASPECT} times as long as the other."
-            )
+        check_size(width, height)
         config = self.config
         new_height, new_width = _smart_size(height, width, config)
         if not (config.max_tiles and _is_large(height, width, config)):
@@ -131,7 +104,7 @@ class TileImageProcessor:
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
         """RGB bytes of the tiles and of the whole to patches [patches, patch x patch x 3]."""
-        rgb = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3)
+        rgb = pixels_of(data)
         if not layout.rows:
             return self._cut(rgb.view(1, layout.height, layout.width, 3))
         tile = self.config.tile_size
@@ -146,45 +119,27 @@ class TileImageProcessor:
     def _cut(self, rgb: Tensor) -> Tensor:
         """[pictures, height, width, 3] uint8 -> their patches, picture by picture, row by row."""
         patch = self.config.patch_size
-        channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]
         pictures, height, width = rgb.shape[:3]
         split = (pictures, height // patch, patch, width // patch, patch, 3)
-        pixels = torch.stack(channels, -1).view(split).transpose(2, 3)
+        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
         return pixels.reshape(-1, 3 * patch * patch)
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """Height and width as multiples of a token's edge, near the original, within the limits.
-
-    Python's round (half to even) and the order of operations are those of the reference, which
-    exceeds the limit for narrow pictures, because no side is shorter than a token's edge.
-    """
+    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
+    than a token's edge, or with `keeps_most` within it."""
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
-    new_height = max(unit, round(height / unit) * unit)
-    new_width = max(unit, round(width / unit) * unit)
-    if new_height * new_width > high:
-        new_height, new_width = _shrunk(height, width, config)
-    elif new_height * new_width < low:
-        grow = math.sqrt(low / (height * width))
-        new_height = math.ceil(height * grow / unit) * unit
-        new_width = math.ceil(width * grow / unit) * unit
+    new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)
     if config.keeps_most and new_height * new_width > high:
-        new_height, new_width = _shrunk(height, width, config)
+        new_height, new_width = shrunk(height, width, unit, high)
         new_width = min(new_width, max(unit, high // new_height // unit * unit))
         new_height = min(new_height, high // new_width)
     return new_height, new_width
 
 
-def _shrunk(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    unit = config.token_size
-    shrink = math.sqrt((height * width) / (config.max_tokens * unit**2))
-    new_height = max(unit, math.floor(height / shrink / unit) * unit)
-    return new_height, max(unit, math.floor(width / shrink / unit) * unit)
-
-
 def _is_large(height: int, width: int, config: TileConfig) -> bool:
-    """Whether a picture has too many pixels to be seen at once."""
+    """True if a picture has too many pixels to be seen at once."""
     unit, least = config.token_size, config.patch_size
     rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
     return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance

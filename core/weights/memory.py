@@ -33,8 +33,6 @@ def release_to_system() -> None:
 
 
 class FreedBlocks:
-    """Counts freed bytes, and returns them to the system a few MiB at a time."""
-
     def __init__(self) -> None:
         self._bytes = 0
 

@@ -1,8 +1,7 @@
 """Which tensors a model is made of, found by building it once without data.
 
-A family builds its layers from a `Weights` scope. The first time every tensor it asks for is noted
-and answered by a stand-in; the notes are the `WeightPlan` that the reader fills. The second time
-the answers are the tensors just read. So names, shapes and types are written once.
+A family builds its layers from a `Weights` scope twice: first with stand-ins, to note every tensor
+it takes, then with the tensors that were read. So names, shapes and types are written once.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Source(Protocol):
     def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
     def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        """The slices of a matrix in its format, first row first; the caller owns them."""
+        """The slices of a matrix in its format, first row first."""
         ...
 
     def table(self, name: str, spec: TensorSpec) -> Table: ...
@@ -46,11 +45,10 @@ class Source(Protocol):
 class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
-    `formats` make matrices and are None while there is no data; `ops` are the other operations of
-    a layer; `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
-    `asked` notes every tensor taken in any scope, by full name; `shapes` the sizes that operations
-    are called with. `stored` gives the shape that the folder has for a full name: empty in a
-    published format, None if it has no such tensor. It chooses between several spellings.
+    `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
+    `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations.
+    `stored` gives the shape that the folder has for a full name: empty in a published format, None
+    if it has no such tensor.
     """
 
     def __init__(
@@ -79,22 +77,20 @@ class Weights:
         return inner
 
     def exact(self) -> Weights:
-        """The same tensors, never quantised, for rows of tokens, which must not affect each other.
-
-        In a tower rows may affect each other, because a picture is computed as a whole.
-        """
+        """The same tensors, never quantised, for rows of tokens, which must not affect each other
+        as the rows of a picture may."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a row has the same bits however many rows share a call."""
+        """True if a row has the same bits however many rows share a call."""
         return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
     def batch_invariant_steps(self) -> bool:
-        """Whether a step of a few rows has the same bits as that many steps of one row."""
+        """True if a step of a few rows has the same bits as that many steps of one row."""
         if self._formats is None or self.dtype != torch.bfloat16:
             return False
         return self._formats.batch_invariant != "never"
@@ -116,7 +112,6 @@ class Weights:
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
     def table(self, name: str, shape: Shape) -> Table:
-        """A tensor of which single rows are looked up."""
         spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
         return self._source.table(self._prefix + name, spec)
 
@@ -129,11 +124,10 @@ class Weights:
         input_norm: InputNorm | None = None,
         order: Callable[[], Tensor] | None = None,
     ) -> Matrix:
-        """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
+        """One matrix of the scopes `parts` (name, outputs), one below the other.
 
-        Joining maps of the same inputs saves calls. `input_norm` is the norm whose result the
-        inputs are, if nothing else reads that. With an `order`, which is called once there is data,
-        output i is that of row order()[i]; there is no bias then.
+        `input_norm` is the norm whose result the inputs are, if nothing else reads that. With an
+        `order`, called once there is data, output i is that of row order()[i], without bias.
         """
         slices: list[QuantisedTensors] = []
         biases = []
@@ -161,8 +155,8 @@ class Weights:
         return matrix
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether the folder has the matrices (outputs, inputs) of these tensors with inputs before
-        outputs. All of a layer are stored in one way, so those that aren't square decide."""
+        """True if the folder has the matrices (outputs, inputs) of a layer with inputs first, which
+        those that aren't square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
             for name, shape in stacks.items()
@@ -232,8 +226,7 @@ def plan_weights(
 ) -> WeightPlan:
     """Every tensor that `build` takes, in that order.
 
-    `check` is called with each before the stand-in is made, and may raise: layers compute with
-    stand-ins, so results of any size would be allocated.
+    `check` is called with each first, and may raise: layers compute with stand-ins of any size.
     """
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)

@@ -1,8 +1,8 @@
 """Reader and writer of safetensors headers: for weights, quantised weights and stored contexts.
 
-A file is an 8-byte little-endian length, a JSON header of that length, then the data. The header
-gives each tensor's type, shape and byte range (huggingface/safetensors, "Format"). It is checked
-completely before anything is allocated for a tensor.
+A file is an 8-byte little-endian length, a JSON header with each tensor's type, shape and byte
+range, then the data (huggingface/safetensors, "Format"). The header is checked completely before
+anything is allocated.
 """
 
 from __future__ import annotations

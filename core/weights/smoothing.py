@@ -1,9 +1,8 @@
 """Smoothing: large scales of a norm migrate into the columns of the matrices after it.
 
-A group of a quantised matrix has one scale. Where a norm multiplies a channel by thirty, weights
-thirty times smaller than their neighbours are lost in the group's steps, and their error is
-multiplied by thirty. So the norm gives up a power of two of such a channel and the matrices'
-columns take it: nothing is rounded, and the result is the same.
+A group of a quantised matrix has one scale. Where a norm multiplies a channel by thirty, the error
+of its small weights is multiplied too. So the norm gives up a power of two of such a channel and
+the matrices' columns take it, exactly.
 (The idea: Xiao et al. 2023, SmoothQuant, arXiv:2211.10438, and Wei et al. 2022, arXiv:2209.13325.)
 Channels that a norm makes small stay as they are: their inputs may be large, and rows with one
 outlier are quantised badly.

@@ -1,7 +1,4 @@
-"""The queue in front of the engine, with a cancel flag for each request.
-
-Any thread may put work in or cancel it; the main thread takes it out.
-"""
+"""The queue in front of the engine. Any thread may add or cancel work; the main thread takes it."""
 
 from __future__ import annotations
 
@@ -34,11 +31,8 @@ class Entry:
 
 
 class Inbox:
-    """Requests in order, then idle work.
-
-    A request interrupts idle work, which resumes afterwards from what it finished. Idle work for a
-    chat that is to be forgotten is stopped for good.
-    """
+    """Requests in order, then idle work, which a request interrupts and which then resumes.
+    Forgetting a chat stops its idle work for good."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -88,7 +82,7 @@ class Inbox:
             return self._running
 
     def done(self, last: Event) -> bool:
-        """The running work has ended with `last`; False if it was interrupted and queued again."""
+        """The running work ended with `last`; False if it was interrupted and queued again."""
         with self._changed:
             entry, self._running = self._running, None
             assert entry is not None

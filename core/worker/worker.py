@@ -1,6 +1,5 @@
-"""The engine's process: a reader thread parses commands and sets cancel flags; the main thread
-computes, one request at a time, and writes to disk when idle; a side thread describes pictures and
-counts tokens. Standard output carries frames only."""
+"""The engine's process: a reader thread parses commands, the main thread computes, a side thread
+describes pictures and counts tokens. Standard output carries frames only."""
 
 from __future__ import annotations
 
@@ -105,8 +104,8 @@ class Outbox:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. One that is too large raises ProtocolError; if it is a request's last, the
-        error is sent instead."""
+        """Send an event. If it is too large, raise ProtocolError, or send that error as a request's
+        last event."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -119,9 +118,8 @@ class Outbox:
 
 
 class IdleWriter:
-    """Writes contexts to disk when idle, one segment at a time. `wait_s` is how long to wait for
-    work before the next `step`, None for ever. With `checks`, the cache's invariants are asserted
-    once all is written."""
+    """Writes contexts to disk when idle, a segment at a time. `wait_s` is the wait before the next
+    `step`, None for ever. With `checks`, invariants are asserted at the end."""
 
     def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
         self._engine = engine
@@ -251,7 +249,7 @@ def log_line(command: Command, last: Event, clock: Callable[[], float] = time.ti
 
 
 def _alias(chat: str | None) -> str | None:
-    """A salted name that reveals no key, so that the log may outlive a deleted chat."""
+    """A salted name, so that the log may outlive a deleted chat."""
     if chat is None:
         return None
     return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()

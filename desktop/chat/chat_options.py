@@ -1,4 +1,4 @@
-"""What holds for all of a chat: its instructions, and the format of its replies."""
+"""Options of a chat: its instructions, and the format of its replies."""
 
 from __future__ import annotations
 

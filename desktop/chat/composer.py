@@ -1,4 +1,4 @@
-"""Where a message is written."""
+"""The field in which a message is written, with its buttons."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | No
 
 
 def fill_words(fill: ContextFill, model: ModelInfo) -> str:
-    """What the chat says of it; '' while there is enough room."""
+    """A note for the chat; '' while there is enough room."""
     if fill.alone:
         fits = longer_context(fill, model) is not None
         alone = fill.left_from(fill.turns[-1]) - fill.system

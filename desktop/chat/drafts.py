@@ -1,4 +1,4 @@
-"""What is typed and not sent: drafts, messages being edited, and instructions.
+"""Text typed and not sent: drafts, messages being edited, and instructions.
 
 Drafts and instructions are stored for the next start; edits are in memory alone.
 """
@@ -171,5 +171,5 @@ class Drafts:
 
 
 def _content(draft: Draft) -> Stored:
-    """What is stored of a draft; its queued messages are part of its text."""
+    """The stored form of a draft; its queued messages are part of its text."""
     return draft.all_text(), draft.system, draft.all_pictures(), draft.format

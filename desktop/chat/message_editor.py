@@ -108,7 +108,7 @@ class ComposerText(LongText):
 
 
 def has_files(data: QMimeData) -> bool:
-    """Whether this is a picture or files rather than text; a copied web address is text."""
+    """True if this is a picture or files rather than text; a copied web address is text."""
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())

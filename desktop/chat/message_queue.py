@@ -89,7 +89,7 @@ class MessageQueue(QObject):
         draft.text = "\n\n".join(text for text in (message.text, draft.text) if text.strip())
         draft.pictures[:0] = message.pictures
         if chat is None:
-            # Those of the chat that would have begun with it.
+            # Messages of the chat that would have begun with it.
             draft.key, draft.system, draft.format = message.key, message.system, message.format
         self._drafts.save(draft)
         self.given_back.emit(draft)

@@ -1,4 +1,4 @@
-"""What user messages and replies share in the transcript: the row, its buttons, its actions."""
+"""The base of user messages and replies in the transcript: the row, its buttons, its actions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHED_AT_ONCE = 16
 
 
 class RowActions(QObject):
-    """What the user asks of messages; an int is a message's id.
+    """User actions on messages; an int is a message's id.
 
     `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
     """

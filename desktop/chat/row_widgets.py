@@ -18,7 +18,7 @@ from desktop.widgets.pacing import pace
 
 
 class RowPlaces:
-    """Where rows of known or guessed heights are, one below the other with `gap` between."""
+    """Positions of rows of known or guessed heights, one below the other with `gap` between."""
 
     def __init__(self, gap: int) -> None:
         self._gap = gap
@@ -76,7 +76,7 @@ class RowWidgets(RowActions):
         self._viewport = viewport
         self._drafts = drafts
         self._by_place: dict[int, RowWidget] = {}
-        # What the user has opened in messages without widgets, by id.
+        # Parts that the user opened in messages without widgets, by id.
         self._unfolded: dict[int, object] = {}
         # Hidden, and deleted when there is time.
         self._leaving: list[RowWidget] = []

@@ -171,7 +171,7 @@ class Row:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether this is the last reply and was stopped or cut off."""
+        """True if this is the last reply and was stopped or cut off."""
         reply = self.message.reply
         if reply is None or self.live is not None or not self.last:
             return False

@@ -133,7 +133,7 @@ class TranscriptView(QAbstractScrollArea):
                 self._build(fresh)
             self._arrange(anchor if anchor[0] <= place else (place, 0))
             return
-        # What the user has just asked for is at the end.
+        # The user's newest request is at the end.
         self.follows, self._kept_range = True, 0
         for fresh in range(max(place, len(rows) - BUILT_AT_ONCE), len(rows)):
             self._build(fresh)

@@ -91,7 +91,7 @@ class UserRow(MessageRow):
         return bubble
 
     def _fit(self) -> None:
-        """As wide as the longest line, and no wider than the row."""
+        """The width of the longest line, at most that of the row."""
         words = self._text.wished_width() + 28
         pictures = sum(each.sizeHint().width() + 8 for each in self._strip.thumbnails()) + 34
         room = max(120, self.width() - 60)

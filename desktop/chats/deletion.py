@@ -107,7 +107,7 @@ class Deletion(QObject):
                 await self._database.leave_no_trace()
             finally:
                 await self._chats.refresh()
-        # What is deleted is in no backup: its transaction and the removal of backups came before.
+        # Deleted data is in no backup: its transaction and the removal of backups came before.
         await self._database.back_up_daily()
 
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:

@@ -94,8 +94,6 @@ class ByteBars(QWidget):
 
 
 class PlaceBytes(QWidget):
-    """One place: title and numbers, the bar, and a line for each class."""
-
     def __init__(self, place: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName(f"bytes{place.capitalize()}")

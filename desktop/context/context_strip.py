@@ -48,8 +48,6 @@ LEGEND_COLUMNS = 2
 
 
 class ContextStrip(QWidget):
-    """All of it; hidden while nothing is known of a context."""
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fill = FillBar(FILL_HEIGHT, self)

@@ -67,7 +67,6 @@ class EngineStatus:
                 return tr("Closing")
 
     def waiting_words(self) -> str:
-        """Shown in place of a reply that waits for a model."""
         if self.phase in (Phase.EMPTY, Phase.FAILED):
             return tr("Waiting for a model: choose one under Model & settings.")
         return tr("Waiting for the model. {state} …").format(state=self.words())

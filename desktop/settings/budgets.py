@@ -9,13 +9,7 @@ from itertools import pairwise
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
 from desktop.i18n import tr
-from desktop.number_format import (
-    NotANumberError,
-    UnclearNumberError,
-    number,
-    parse_number,
-    whole,
-)
+from desktop.number_format import NotANumberError, number, parse_number, whole
 from desktop.numbers import count_of, format_bytes
 
 MB = 1000**2
@@ -87,22 +81,16 @@ def too_large(key: str, value: object, most: int | None) -> str:
     )
 
 
-def parse_size(text: str) -> int | None:
-    """Bytes of '1.5 GB' or '700 mb', a bare number is GB; None for anything else.
-
-    Raises UnclearNumberError for separators out of place in this locale.
-    """
+def parse_size(text: str) -> int:
+    """Bytes of '1.5 GB' or '700 mb'; a bare number is GB. Raises NotANumberError."""
     found = re.fullmatch(r"([^a-zA-Z]*)([a-zA-Z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None:
-        return None
-    try:
-        size = parse_number(found[1])
-    except UnclearNumberError:
-        raise
-    except NotANumberError:
-        return None
-    return round(size * unit) if size >= 0 else None
+        raise NotANumberError(text)
+    size = parse_number(found[1])
+    if size < 0:
+        raise NotANumberError(text)
+    return round(size * unit)
 
 
 def exact_bytes(size: int) -> str:

@@ -89,14 +89,12 @@ class SizeBox(QAbstractSpinBox):
 
     Signals:
         size_asked(int): the user wants this many bytes.
-        not_understood(str): the text is no size.
-        unclear(str): the text has separators out of place in this locale.
+        not_taken(str, bool): as in `NumberBox`.
     """
 
     # object, since an int of Qt's ends at 2 GB.
     size_asked = Signal(object)
-    not_understood = Signal(str)
-    unclear = Signal(str)
+    not_taken = Signal(str, bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,11 +128,8 @@ class SizeBox(QAbstractSpinBox):
             return
         try:
             size = parse_size(text)
-        except UnclearNumberError:
-            self.unclear.emit(text)
-            return
-        if size is None:
-            self.not_understood.emit(text)
+        except NotANumberError as error:
+            self.not_taken.emit(text, isinstance(error, UnclearNumberError))
         else:
             self._ask(size)
 

@@ -296,8 +296,7 @@ class BudgetEditor(Editor):
         self.size_box.setObjectName(f"size{name}")
         self.size_box.setAccessibleName(tr("{} budget in GB or MB").format(self.row.title))
         self.size_box.size_asked.connect(self._put)
-        self.size_box.not_understood.connect(self._refuse_text)
-        self.size_box.unclear.connect(lambda text: self._refuse(unclear_number(text)))
+        self.size_box.not_taken.connect(self._refuse)
         for control in (self.choice, self.size_box):
             self._prepare(control)
 
@@ -338,11 +337,9 @@ class BudgetEditor(Editor):
         self._say(trouble, bad=bool(trouble))
         self._show_cost()
 
-    def _refuse(self, said: str) -> None:
+    def _refuse(self, given: str, unclear: bool) -> None:
         value = self.row.value_in(self._settings.settings)
         self.size_box.show_size(value or self.size_box.size_shown)
-        self._say(said, bad=True)
-
-    def _refuse_text(self, given: str) -> None:
-        refusal = tr("'{given}' is not a size. Write it like {example} GB or 700 MB.")
-        self._refuse(refusal.format(given=given, example=number(1.5)))
+        said = tr("'{given}' is not a size. Write it like {example} GB or 700 MB.")
+        said = said.format(given=given, example=number(1.5))
+        self._say(unclear_number(given) if unclear else said, bad=True)

@@ -13,21 +13,10 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel
 
 from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
-from core.api.params import (
-    CacheSettings,
-    DraftSettings,
-    ModelSettings,
-    SamplingParams,
-)
+from core.api.params import ModelSettings
 from desktop.i18n import tr
 from desktop.number_format import number, whole
-from desktop.store.settings import (
-    SHORTEST_INTERVAL,
-    TEXT_SIZES,
-    AheadSettings,
-    AppSettings,
-    WindowSettings,
-)
+from desktop.store.settings import SHORTEST_INTERVAL, TEXT_SIZES, AppSettings
 
 # Checkpoints are at multiples of this, so smaller steps change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default
@@ -35,15 +24,6 @@ Kind = Literal["choice", "switch", "integer", "number"]
 Choice: TypeAlias = tuple[str, object]
 # Title, description, and other words by which people look for a setting.
 Texts: TypeAlias = tuple[str, str, str]
-
-SECTIONS: dict[str, type[BaseModel]] = {
-    "model": ModelSettings,
-    "sampling": SamplingParams,
-    "draft": DraftSettings,
-    "cache": CacheSettings,
-    "ahead": AheadSettings,
-    "window": WindowSettings,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +116,9 @@ class SettingRow:
 @cache
 def _schemas(section: str) -> dict[str, Any]:
     """The schema of each setting of a section, cached since making one takes milliseconds."""
-    found: dict[str, Any] = SECTIONS[section].model_json_schema()["properties"]
+    kind = AppSettings.model_fields[section].annotation
+    assert isinstance(kind, type) and issubclass(kind, BaseModel)
+    found: dict[str, Any] = kind.model_json_schema()["properties"]
     return found
 
 
@@ -160,7 +142,7 @@ MODEL_ROWS = (
             tr("Precision"),
             tr(
                 "Automatic uses bfloat16 or float32, whichever is faster here, or int8 or int4 if "
-                "memory is short. int8 and int4 take a half and a third of the memory of bfloat16 "
+                "memory is short. int8 and int4 take half and a third of the memory of bfloat16 "
                 "and reply faster; their replies differ."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32"),
@@ -328,7 +310,7 @@ SAMPLING_ROWS = (
         "sampling.min_p",
         lambda: (
             tr("Min p"),
-            tr("Leave out tokens less likely than this share of the most likely token."),
+            tr("Leave out tokens below this share of the most likely token's probability."),
             tr("sampling"),
         ),
     ),
@@ -352,7 +334,7 @@ SAMPLING_ROWS = (
         "sampling.frequency_penalty",
         lambda: (
             tr("Frequency penalty"),
-            tr("Above 0, tokens become less likely the more often the reply has them."),
+            tr("Above 0, tokens become less likely the more often they occur in the reply."),
             tr("repeat sampling"),
         ),
     ),
@@ -446,5 +428,5 @@ def part_texts(part: str) -> tuple[str, str]:
         "Model": (tr("Model"), tr("For all chats. Takes effect when you press Load.")),
         "Memory": (tr("Memory"), tr("For all chats together, from the next message on.")),
         "Writing": (tr("Writing"), tr("For all chats, from the next message on.")),
-        "Appearance": (tr("Appearance"), tr("For this window, at once.")),
+        "Appearance": (tr("Appearance"), tr("For this window. Takes effect at once.")),
     }[part]

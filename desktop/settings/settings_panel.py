@@ -123,7 +123,7 @@ class SettingsPanel(QScrollArea):
             lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
         )
         self._all_note = Label(
-            tr("The model's folder and your chats stay as they are."),
+            tr("The model's folder and your chats are not changed."),
             style="muted small",
             wraps=True,
         )

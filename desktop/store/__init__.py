@@ -1,1 +1,1 @@
-"""What outlives the window: folders, chats, settings. Knows no widget and no engine."""
+"""Stored data: folders, chats, settings. Knows no widget and no engine."""

@@ -29,7 +29,7 @@ from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
 
 RECENT_MODELS = 8
-# What the settings offer at least; the engine itself takes less.
+# The smallest values that the settings offer; the engine accepts less.
 SHORTEST_INTERVAL = 512
 
 Tree: TypeAlias = dict[str, Any]
@@ -44,7 +44,7 @@ class WindowSettings(Settings):
     theme: Literal["system", "light", "dark"] = "system"
     # Of the usual size, in percent.
     text_size: Literal[85, 100, 115, 130, 150] = 100
-    # Whether Markdown in the user's own messages is rendered.
+    # True renders Markdown in the user's own messages.
     format_messages: bool = True
     folded: tuple[str, ...] = ()
 

@@ -50,8 +50,6 @@ COPIED_MS = 1_500
 
 
 class CopyButton(IconButton):
-    """Shows a tick after its owner has copied something."""
-
     def __init__(self, words: str, parent: QWidget | None = None, icon: str = "copy") -> None:
         super().__init__(icon, words, parent)
         self._offer, self._offer_icon = words, icon

@@ -51,7 +51,7 @@ class Pace(QObject):
 
 
 def _lives(step: Step) -> bool:
-    """Whether Qt hasn't destroyed the step's owner."""
+    """False if Qt has destroyed the owner of the step."""
     owner = getattr(step, "__self__", None)
     return not isinstance(owner, QObject) or shiboken6.isValid(owner)
 

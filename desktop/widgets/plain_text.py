@@ -52,7 +52,7 @@ def unbroken(text: str) -> str:
 
 
 def is_seen(character: str) -> bool:
-    """Whether a character is visible and doesn't change the direction of the line."""
+    """True if a character is visible and doesn't change the direction of the line."""
     return character.isprintable() and not _UNSEEN.match(character)
 
 

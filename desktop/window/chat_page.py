@@ -98,7 +98,7 @@ class ChatPage(QWidget):
         self.delete_all.confirmed.connect(self._write_on)
         self.delete_all.confirmed.connect(self._parts.deletion.delete_everything)
         self.limit.edit_asked.connect(self.transcript.edit_last)
-        self.header.instructions_toggled.connect(self._toggle_instructions)
+        self.header.instructions.clicked.connect(self._toggle_instructions)
         self.composer.instructions_asked.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
         self.instructions.done.connect(self._toggle_instructions)

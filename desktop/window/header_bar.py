@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
@@ -21,13 +21,7 @@ NARROW_PX = 560
 
 
 class HeaderBar(QFrame):
-    """Signals:
-    chats_toggled(), side_toggled(), instructions_toggled(): show or hide that part.
-    """
-
-    chats_toggled = Signal()
-    side_toggled = Signal()
-    instructions_toggled = Signal()
+    """`chats`, `side` and `instructions` are the buttons that show or hide these parts."""
 
     def __init__(
         self, chats: ChatsController, engine: EngineController, settings: SettingsController
@@ -38,7 +32,11 @@ class HeaderBar(QFrame):
         self._engine = engine
         self._title = ElidedLabel(name="chatTitle", style="heading")
         self._title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self._instructions = ToolButton()
+        self.chats = IconButton("panel_left", tr("Show or hide the chats"), name="toggleChats")
+        self.side = IconButton(
+            "panel_right", tr("Show or hide settings and context"), name="toggleSide"
+        )
+        self.instructions = ToolButton()
         self.model = ModelSwitcher(settings)
         self._state = ElidedLabel(name="engineState", style="muted small")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
@@ -60,40 +58,33 @@ class HeaderBar(QFrame):
         self._show_status(engine.status)
 
     def _build(self) -> None:
-        left = IconButton("panel_left", tr("Show or hide the chats"), name="toggleChats")
-        left.clicked.connect(self.chats_toggled)
-        right = IconButton(
-            "panel_right", tr("Show or hide settings and context"), name="toggleSide"
-        )
-        right.clicked.connect(self.side_toggled)
         self._make_instructions()
         layout = QHBoxLayout(self)
         layout.setContentsMargins(10, 8, 10, 8)
         layout.setSpacing(8)
-        at_left = (left, self._title, self._instructions)
-        at_right = (self._progress, self._state, self._restart, self.model, right)
+        at_left = (self.chats, self._title, self.instructions)
+        at_right = (self._progress, self._state, self._restart, self.model, self.side)
         for widget in (*at_left, *at_right):
             layout.addWidget(widget)
         layout.insertStretch(len(at_left), 1)
 
     def _make_instructions(self) -> None:
-        button = self._instructions
+        button = self.instructions
         button.setObjectName("toggleInstructions")
         button.set_words(tr("Instructions"))
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setCheckable(True)
         # It is lit if there are instructions, not while they are shown.
         button.clicked.connect(lambda on: button.setChecked(not on))
-        button.clicked.connect(self.instructions_toggled)
         self.mark_instructions(False)
 
     def mark_instructions(self, given: bool) -> None:
         """Show whether the chat has instructions."""
-        self._instructions.setChecked(given)
+        self.instructions.setChecked(given)
         said = tr("Instructions for this chat")
         said = tr("Instructions for this chat: given") if given else said
-        set_tip(self._instructions, said)
-        self._instructions.setAccessibleName(said)
+        set_tip(self.instructions, said)
+        self.instructions.setAccessibleName(said)
 
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
@@ -125,12 +116,12 @@ class HeaderBar(QFrame):
         """In a narrow window, hide texts that don't ask for an action."""
         narrow = self.width() < theme.px(NARROW_PX)
         styles = Qt.ToolButtonStyle
-        self._instructions.setToolButtonStyle(
+        self.instructions.setToolButtonStyle(
             styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
         )
         status = self._engine.status
         # An error and its remedy come first.
-        for widget in (self._title, self._instructions, self.model):
+        for widget in (self._title, self.instructions, self.model):
             widget.setVisible(not (narrow and self._needs_restart))
         at_rest = status.phase is Phase.READY and not status.silent
         self._state.setVisible(not (narrow and at_rest))
@@ -139,8 +130,8 @@ class HeaderBar(QFrame):
         self._progress.setFixedWidth(40 if narrow else 90)
 
     def _draw(self) -> None:
-        self._instructions.setIcon(theme.icon("chat"))
-        self._instructions.setIconSize(theme.icon_size(16))
+        self.instructions.setIcon(theme.icon("chat"))
+        self.instructions.setIconSize(theme.icon_size(16))
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

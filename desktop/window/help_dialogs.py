@@ -173,8 +173,6 @@ def _other_keys() -> Sequence[tuple[str, str]]:
 
 
 class AboutDialog(_Page):
-    """Diagnostics, which a button copies, and licences."""
-
     def __init__(self, facts: dict[str, str], parent: QWidget) -> None:
         super().__init__(tr("About Waymark"), "aboutDialog", parent)
         self._facts = facts

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QMainWindow
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
@@ -127,6 +127,7 @@ class MainWindow(QMainWindow):
         for changed in (transcript.chat_changed, transcript.rows_replaced):
             changed.connect(self._enable)
         self._enable()
+        cast(QApplication, QApplication.instance()).focusChanged.connect(self._on_focus)
         parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
@@ -139,8 +140,8 @@ class MainWindow(QMainWindow):
         page.header.model.folder_asked.connect(self._choose_and_load)
         page.empty.model_asked.connect(self._choose_and_load)
         page.header.model.settings_asked.connect(self._show_model_settings)
-        page.header.chats_toggled.connect(self._sides.toggle_left)
-        page.header.side_toggled.connect(self._sides.toggle_right)
+        page.header.chats.clicked.connect(self._sides.toggle_left)
+        page.header.side.clicked.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
         page.composer.open_picture_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
@@ -213,7 +214,6 @@ class MainWindow(QMainWindow):
             self._parts.settings.load()
 
     async def _set_chosen_model(self) -> bool:
-        """Let the user pick a model folder; returns whether one was picked."""
         path = await chosen_model(self, self._parts.settings.settings)
         if path:
             self._parts.settings.set_model_path(path)
@@ -257,6 +257,15 @@ class MainWindow(QMainWindow):
             theme.force(cast(QApplication, QApplication.instance()), window.theme)
         if window.text_size != theme.signals().text_size:
             theme.set_text_size(window.text_size)
+
+    def _on_focus(self, _old: QWidget | None, new: QWidget | None) -> None:
+        if new is None and not self._leaving:
+            # A control with the focus was deleted, or the window is no longer active.
+            QTimer.singleShot(0, self, self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        if QApplication.focusWidget() is None and QApplication.activeWindow() is self:
+            self.page.composer.setFocus()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         # Qt calls this for Tab, and when the focused control is hidden or disabled; then the

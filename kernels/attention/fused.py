@@ -27,7 +27,7 @@ def causal_attention(
 def step_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
-    """As `causal_attention` of each query for itself."""
+    """Like `causal_attention` of each query separately."""
     return each_alone(causal_attention, queries, keys, values, scale, window)
 
 
@@ -86,7 +86,6 @@ def _in_blocks(
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, mask: Tensor | None
 ) -> Tensor:
-    """One block of queries over the keys that any of them sees."""
     num_queries, num_heads, head_dim = queries.shape
     num_kv_heads = keys.shape[1]
     group = num_heads // num_kv_heads

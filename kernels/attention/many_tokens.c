@@ -1,9 +1,9 @@
-/* Many tokens attend at once, bfloat16: prompts, and the patches of a picture.
+/* Attention of many tokens in bfloat16: prompts, and the patches of a picture.
  *
- * Query heads that share keys are rows of one matrix. A part is some hundred of these rows: it goes
- * through the keys in chunks, packs each for the products once, and takes BLOCK rows at a
- * time through it. A row keeps its largest score, the sum of its weights and the weighed values'
- * sum; the sums shrink when a larger score comes. Nothing depends on the rows beside it.
+ * Query heads that share keys are rows of one matrix. A part is about a hundred of these rows: it
+ * goes through the keys in chunks, packs each chunk once, and multiplies BLOCK rows at a time. A
+ * row keeps its largest score, the sum of its weights and the weighted sum of values; both sums
+ * are rescaled when a larger score comes. A row's result doesn't depend on the rows beside it.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 #define MOST_DIM 512
 #define LOG2_E 1.44269504f
 
-/* A thread's own, for one part. Rows are filled up with zeros to what products want. All but scores
- * and sums are words of two numbers of bfloat16, or else of one float32. */
+/* Memory of one thread for one part. Rows are padded with zeros to what products need. All but
+ * scores and sums are words: two bfloat16 or one float32. */
 struct scratch {
     uint32_t keys[CHUNK * MOST_DIM], values[CHUNK * MOST_DIM];
     uint32_t queries[MOST_NUMBERS], weights[BLOCK * CHUNK];
@@ -58,12 +58,12 @@ static inline long words_of(const struct attend_many *all, long numbers) {
     return numbers / numbers_of(all);
 }
 
-/* Where a row's numbers begin, which is a token's query head. */
+/* The numbers of a row: one query head of one token. */
 static inline long place_of(const struct attend_many *all, long kv, long row, long token_stride) {
     return row / all->group * token_stride + (kv * all->group + row % all->group) * all->dim;
 }
 
-/* One behind the row's own token among the keys. */
+/* The index after the row's own token among the keys. */
 static inline long behind(const struct attend_many *all, long row) {
     return all->num_keys - all->num_queries + row / all->group + 1;
 }
@@ -135,7 +135,7 @@ static void pack_queries(const struct attend_many *all, struct rows rows, char *
 
 /* ------------------------------------------------------------------ weights */
 
-/* Away with the scores of keys that the row does not see. */
+/* Masks the scores of keys that the row does not see. */
 static void hide(const struct attend_many *all, long row, long start, long count, float *scores) {
     long first = first_key(all, row) - start, end = end_key(all, row) - start;
     for (long key = 0; key < smaller(first, count); key++) scores[key] = -INFINITY;
@@ -173,7 +173,7 @@ INLINE float weigh(const float *scores, long count, float largest, float scale, 
     return sum_of(even_sums + odd_sums);
 }
 
-/* A row of the part goes over from `before` to a larger score. */
+/* Rescales a row from the maximum `before` to a larger one. */
 static void shrink(const struct attend_many *all, struct scratch *own, long row, float before) {
     float factor = exponential((before - own->largest[row]) * all->scale);
     float *totals = own->totals + row * width_of(all);
@@ -302,7 +302,7 @@ int waymark_attend_many(struct attend_many *given) {
     all.failed = &failed;
     if (!HAS_PAIRS) all.widened = 1;
     all.on_tiles = !all.widened && tiles_allowed();
-    /* As few parts as keep all threads busy: each packs all keys for itself. */
+    /* As few parts as keep all threads busy, because each packs all keys itself. */
     long share = (rows * all.kv_heads + all.threads - 1) / all.threads;
     all.rows_of_part = smaller(most, rounded_up(larger(share, 1), BLOCK));
     pool_rows(one_part, &all, pool_parts(rows, all.rows_of_part) * all.kv_heads, all.threads);

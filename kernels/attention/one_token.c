@@ -1,9 +1,7 @@
-/* A token attends to all before it, a thread some splits of keys; then the next one.
+/* Attention of one token, or of a few one after the other; a thread takes some splits of the keys.
  *
- * Several take as long as each for itself, and have the bits of each for itself.
- *
- * Splits have a fixed length and are put together in their order, so the bits don't depend on
- * the number of threads. Keys and values of all heads are gone through as they lie in memory, and
+ * Each token has the bits that it has alone. Splits have a fixed length and are combined in order,
+ * so bits don't depend on the number of threads. Keys and values are read in memory order and
  * converted to floats once for up to four query heads that share them.
  */
 #include <float.h>
@@ -25,7 +23,8 @@
 #endif
 /* Values that are added up before their sum goes back to memory. */
 #define BLOCK 16
-/* Keys or values ahead of what is read: a head's lie apart, which no processor sees through. */
+/* How far ahead to prefetch: a head's keys have gaps between them, which no hardware prefetcher
+ * follows. */
 #define AHEAD 16
 POOL_TAKES(struct attend);
 
@@ -35,7 +34,7 @@ struct heads {
     int count;
 };
 
-/* What is done with the keys or values from `start` to before `end` of a split. */
+/* Processes the keys or values from `start` to before `end` of a split. */
 typedef void (*heads_work)(const struct attend *all, long number, long start, long end,
                            struct heads heads, int is_bfloat);
 
@@ -57,7 +56,7 @@ static inline float *query_of(const struct attend *all, long head) {
     return (float *)all->partial + head * all->dim;
 }
 
-/* What a split leaves for a query head: largest score, sum, and the values' sum [dim]. */
+/* The result of a split for a query head: largest score, sum, and weighted sum of values [dim]. */
 static inline long partial_size(const struct attend *all) {
     return 2 + all->dim;
 }
@@ -82,7 +81,7 @@ INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
                      : load_floats((const float *)from + place);
 }
 
-/* Asks for the numbers from `place` on, which `load_lanes` takes later. */
+/* Prefetches the numbers from `place` on, which `load_lanes` reads later. */
 INLINE void look_ahead(const char *from, long place, int is_bfloat) {
     if (!is_bfloat || place % (2 * LANES) == 0)
         __builtin_prefetch(from + place * (is_bfloat ? 2 : 4), 0, 2);
@@ -231,7 +230,7 @@ static void put_together(const struct attend *all, long head, void *to) {
         write_number(to, head * dim + place, totals[place] / sum, all->is_bfloat);
 }
 
-/* As many numbers as were ever wanted at once, NULL without memory for them. */
+/* A buffer as large as the largest request so far; NULL without memory. */
 static float *room_for(long numbers) {
     static float *partial;
     static long room;

@@ -31,7 +31,6 @@ def run_attention(
 
 
 def full_attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
-    """Every token attends to every token; all [n, num_heads, head_dim]."""
     scores = torch.einsum("qhd,khd->hqk", queries.float(), keys.float()) * scale
     return torch.einsum("hqk,khd->qhd", scores.softmax(-1), values.float()).to(queries.dtype)
 

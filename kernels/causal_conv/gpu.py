@@ -20,7 +20,7 @@ def convolve(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """As `reference.convolve`; rows may have gaps between them."""
+    """Like `reference.convolve`; rows may have gaps between them."""
     before = weight.shape[0] - 1
     return _launch(rows[before:], rows[:before], weight, bias, dtype, moves=False)
 
@@ -32,7 +32,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """As `reference.causal_conv_step`, for up to 16 tokens."""
+    """Like `reference.causal_conv_step`, for up to 16 tokens."""
     if inputs.shape[0] > _TOKENS:
         # More tokens are more programs, and one could read the tail that another has written.
         raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
@@ -165,7 +165,7 @@ def _move_tail(
 
 
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """As `reference.short_conv`; the rows of `projected` and `tail` may have gaps between them."""
+    """Like `reference.short_conv`; rows of `projected` and `tail` may have gaps between them."""
     num_tokens = projected.shape[0]
     taps, channels = weight.shape
     if projected.stride(1) != 1:

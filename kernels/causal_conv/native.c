@@ -5,7 +5,7 @@
 
 #define AT_ONCE 256 /* channels, whose sums stay in the nearest cache */
 
-/* Sums of `count` channels from `channel` on, through bias and silu to where they belong. */
+/* Adds the bias to `count` channels from `channel` on, applies silu and stores them. */
 INLINE void finish(float *sums, const float *bias, void *to, long channel, long count, int halved) {
     if (bias)
         for (long each = 0; each < count; each++) sums[each] += bias[channel + each];
@@ -76,8 +76,8 @@ static void one_step(const struct conv_step *all, long token) {
     const char *from = (const char *)all->from + token * all->stride * size;
     char *tail = all->tail, *to = all->to;
     to += token * all->channels * (all->to_bfloat ? 2 : 4);
-    /* Known at compile time: the loop over taps goes, and that over channels becomes vector code.
-     */
+    /* Constant at compile time: the loop over taps is unrolled, and the one over channels is
+     * vectorised. */
     if (taps == 4 && all->is_bfloat)
         step(all, from, to, 4, 1);
     else if (all->is_bfloat)

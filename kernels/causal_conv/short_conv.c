@@ -38,8 +38,8 @@ static void one_product(const void *given, long token) {
 
 static void one_token(const void *given, long token) {
     const struct short_conv *all = given;
-    /* Known at compile time: the loop over taps goes, and that over channels becomes vector code.
-     */
+    /* Constant at compile time: the loop over taps is unrolled, and the one over channels is
+     * vectorised. */
     if (all->taps == 3 && all->is_bfloat)
         convolve(all, token, 3, 1);
     else if (all->taps == 3)

@@ -1,1 +1,1 @@
-"""What all kernels share: memory, shapes, capabilities, traces."""
+"""Shared by all kernels: memory, shapes, capabilities, traces."""

@@ -1,4 +1,4 @@
-"""What this machine has: its processor, its GPU, and whether GPU kernels run on it."""
+"""Capabilities of this machine: its processor, its GPU, and whether GPU kernels run on it."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def device_facts(device: torch.device) -> str:
 
 
 def interpreted() -> bool:
-    """Whether Triton interprets kernels on the processor (for tests)."""
+    """True if Triton interprets kernels on the processor (for tests)."""
     wish = os.environ.get("TRITON_INTERPRET", "0") not in {"", "0"}
     return wish and find_spec("triton") is not None
 
 
 @cache
 def gpu_kernels_run() -> bool:
-    """Whether Triton compiles for torch's GPU; if not, the log says once why.
+    """True if Triton compiles for torch's GPU; if not, the log says once why.
 
     The first call compiles and launches a small kernel, because a missing compiler, an old driver
     or an unwritable cache shows in no other way.

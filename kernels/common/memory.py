@@ -1,4 +1,4 @@
-"""Where tensors are in memory: large pages, an arena for weights, and views.
+"""Memory of tensors: large pages, an arena for weights, and views.
 
 A generated token reads every weight once. With 4 KiB pages that takes hundreds of thousands of
 address translations a token, and prefetching stops at each page; 2 MiB pages avoid both.
@@ -88,12 +88,12 @@ def _chunk(num_bytes: int) -> Tensor:
 
 
 def dense_rows(*tensors: Tensor) -> bool:
-    """Whether the last axis of each tensor is contiguous."""
+    """True if the last axis of each tensor is contiguous."""
     return all(each.stride(-1) == 1 or each.shape[-1] <= 1 for each in tensors)
 
 
 def lies_in(found: Any, tensor: Tensor) -> bool:
-    """Whether a tensor, or each of several, shares the storage of another: some view operations
+    """True if a tensor, or each of several, shares the storage of another: some view operations
     copy.
     """
     parts = (found,) if isinstance(found, Tensor) else found

@@ -20,7 +20,6 @@ class DeltaInputs(NamedTuple):
     beta: Tensor
 
     def split(self, count: int) -> Iterator[DeltaInputs]:
-        """`count` tokens at a time."""
         return map(DeltaInputs._make, zip(*(each.split(count) for each in self), strict=True))
 
 
@@ -35,7 +34,6 @@ class SpaceInputs(NamedTuple):
     skip: Tensor
 
     def split(self, count: int) -> Iterator[SpaceInputs]:
-        """`count` tokens at a time."""
         rows = zip(*(each.split(count) for each in self[:4]), strict=True)
         return (SpaceInputs._make((*each, self.rate, self.skip)) for each in rows)
 

@@ -19,8 +19,6 @@ class NormShape:
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """Heads of one attention layer, perhaps with a window."""
-
     heads: int
     kv_heads: int
     head_dim: int
@@ -29,8 +27,6 @@ class AttentionShape:
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionShape:
-    """Heads of a vision tower's attention."""
-
     heads: int
     head_dim: int
 
@@ -46,8 +42,6 @@ class RotationShape:
 
 @dataclass(frozen=True, slots=True)
 class DeltaShape:
-    """Heads of a gated delta net, and the taps of its convolution."""
-
     key_heads: int
     key_dim: int
     value_heads: int
@@ -63,15 +57,13 @@ class DeltaShape:
 
 @dataclass(frozen=True, slots=True)
 class Mamba1Shape:
-    """Channels of a Mamba-1 mixer, the states of each, and the taps of its convolution."""
-
     channels: int
     state_dim: int
     taps: int
 
     @property
     def widths(self) -> list[int]:
-        """Columns that are convolved."""
+        """The convolved columns."""
         return [self.channels]
 
 
@@ -94,8 +86,6 @@ class Mamba2Shape:
 
 @dataclass(frozen=True, slots=True)
 class ShortConvShape:
-    """Channels of one gated short convolution, and its taps."""
-
     channels: int
     taps: int
 
@@ -110,8 +100,6 @@ class GroupNormShape:
 
 @dataclass(frozen=True, slots=True)
 class GateShape:
-    """Rows of `width` numbers, gated by silu or gelu."""
-
     width: int
     gelu: bool = False
 
@@ -123,16 +111,12 @@ class SquaredReluShape:
 
 @dataclass(frozen=True, slots=True)
 class OpenGateShape:
-    """Attention heads gated by a sigmoid."""
-
     heads: int
     head_dim: int
 
 
 @dataclass(frozen=True, slots=True)
 class SumShape:
-    """Rows of so many numbers, added up in twos."""
-
     width: int
 
 

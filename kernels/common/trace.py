@@ -25,14 +25,13 @@ MAKE_ROOM = frozenset(
 
 
 class Watch(TorchDispatchMode):
-    """Inside, every operation of torch goes through `do`."""
+    """Passes every torch operation through `do`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's has no types
 
     @abstractmethod
-    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What `func` of these arguments gives; may raise."""
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
 
     def __torch_dispatch__(
         self,
@@ -54,7 +53,7 @@ class NotCapturableError(Exception):
 
 
 class Tracer(Protocol):
-    """What a step announces while it is captured, apart from calling operations."""
+    """Events of a step while it is captured, apart from calls of operations."""
 
     def store(self, new: Tensor, rows: Tensor) -> None:
         """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.
@@ -67,9 +66,7 @@ class Tracer(Protocol):
         """Copy to a tensor of the same kind, which is read `soon` or perhaps never."""
         ...
 
-    def part(self) -> None:
-        """One part of the step ends here."""
-        ...
+    def part(self) -> None: ...
 
 
 class Trace(Protocol):

@@ -44,7 +44,7 @@ class _Tiles(NamedTuple):
 def route(
     logits: Tensor, routing: Routing, correction: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.route`, which also serves experts in groups."""
+    """Like `reference.route`, which also serves experts in groups."""
     (rows, count), k = logits.shape, routing.k
     fits = logits.stride(1) == 1 and 0 < k <= count <= _MOST_EXPERTS and routing.groups == 1
     if not fits:
@@ -172,7 +172,7 @@ def _weighted_sum(
 
 
 class GpuExperts(ExpertBank):
-    """As `LoopedExperts`, in one launch a product."""
+    """Like `LoopedExperts`, in one launch a product."""
 
     def __init__(
         self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
@@ -196,7 +196,7 @@ class GpuExperts(ExpertBank):
         return self._activation(rows).contiguous()
 
     def _tiles_of_one(self, ids: Tensor) -> tuple[_Tiles, _Tiles]:
-        """Tiles of one token; the constant part is made once, before capture."""
+        """The constant part is made once, before capture."""
         k = ids.shape[1]
         if k not in self._of_steps:
             first = torch.arange(k + 1, device=ids.device)
@@ -207,7 +207,7 @@ class GpuExperts(ExpertBank):
 
 
 def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Tiles]:
-    """For ascending `ids`: as many tiles as could be needed, some of them empty."""
+    """For ascending `ids`; some tiles may be empty."""
     experts = torch.arange(count + 1, dtype=ids.dtype, device=ids.device)
     starts = torch.searchsorted(ids.contiguous(), experts)  # of the rows of each expert
     tiles = (starts.diff() + _ROWS - 1) // _ROWS
@@ -222,8 +222,6 @@ def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Ti
 
 
 class _Bank:
-    """Matrices of one kind and size, and their addresses."""
-
     def __init__(self, matrices: Sequence[Matrix]) -> None:
         self._held = [_held(matrix) for matrix in matrices]
         first = self._held[0]
@@ -282,7 +280,7 @@ def _held(matrix: Matrix) -> _Held | None:
 
 
 def experts(up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation) -> ExpertBank:
-    """As `LoopedExperts`, on the kernels if they read such matrices."""
+    """Like `LoopedExperts`, on the kernels if they read such matrices."""
     for matrices in (up, down):
         held = [_held(each) for each in matrices]
         kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}

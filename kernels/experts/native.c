@@ -1,4 +1,4 @@
-/* Sparse experts: which ones a token goes through, the products of many tokens, and their sums. */
+/* Sparse experts: routing, the products of many tokens, and weighted sums. */
 #include <stdlib.h>
 
 #include "native/calls.h"
@@ -14,7 +14,7 @@ struct choice {
     int32_t id;
 };
 
-/* Puts one among the k largest, the largest first, of equal ones the first. */
+/* Inserts a score into the k largest, in descending order; ties keep the first. */
 INLINE long put(struct choice *best, long chosen, long k, float rank, long id) {
     if (chosen == k && !(rank > best[chosen - 1].rank)) return chosen;
     long place = chosen < k ? chosen++ : chosen - 1;
@@ -43,7 +43,7 @@ INLINE float rank_of(const struct route *all, long row, long id, int is_bfloat) 
     return sigmoid(logit) + (all->correction ? ((const float *)all->correction)[id] : 0);
 }
 
-/* The groups that are chosen from: those with the largest sums of two. */
+/* The groups considered: those with the largest sums of two scores. */
 INLINE void open_groups(const struct route *all, long row, struct choice *open, int is_bfloat) {
     long size = all->experts / all->groups, chosen = 0;
     open[0].id = 0;
@@ -113,8 +113,7 @@ struct by_expert {
     int *failed;
 };
 
-/* One expert with all of its rows: the bits of a row depend on nothing else, as those of a product
- * of many rows. */
+/* One expert with all of its rows. A row's bits depend on nothing else. */
 static void rows_of_expert(const void *given, long part, void *result) {
     const struct by_expert *each = given;
     const struct expert_rows *all = each->all;
@@ -137,8 +136,8 @@ static void rows_of_expert(const void *given, long part, void *result) {
     if (!each->product(&one)) __atomic_store_n(each->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Threads take experts as they come, so that they wait for each other once; where there are few,
- * they share each one. */
+/* Threads take whole experts, so they wait for each other once; with few experts they share
+ * each one. */
 static int expert_by_expert(const struct expert_rows *all, product_of product) {
     const int32_t *ids = all->ids;
     long *starts = malloc((all->rows + 1) * sizeof *starts), experts = 0;

@@ -31,8 +31,6 @@ _KERNELS = {
 
 
 class NativeExperts(ExpertBank):
-    """As `LoopedExperts`, in few calls."""
-
     def __init__(
         self,
         library: Library,
@@ -83,7 +81,7 @@ class _Bank:
         self._library.wait_idle()
 
     def takes(self, dtype: torch.dtype) -> bool:
-        """Whether rows of this type go through the kernels."""
+        """True if rows of this type go through the kernels."""
         return dtype in TYPES and (self._scales is not None or dtype == torch.bfloat16)
 
     def of_steps(self, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
@@ -125,7 +123,7 @@ def make_bank(
     down: Sequence[Matrix],
     activation: Activation,
 ) -> ExpertBank:
-    """As `MakeBank`: compiled if all matrices are `alike`."""
+    """Like `MakeBank`: compiled if all matrices are `alike`."""
 
     def native(matrix: Matrix) -> Matrix:
         """Let the kernels read a plain bfloat16 matrix."""
@@ -143,7 +141,6 @@ def make_bank(
 def route(
     library: Library, logits: Tensor, routing: Routing, correction: Tensor | None = None
 ) -> tuple[Tensor, Tensor] | None:
-    """A row of `kernels.native_ops`."""
     k, groups, count = routing.k, routing.groups, logits.shape[1]
     whole = count % groups == 0 and (groups == 1 or count // groups > 1)
     open_groups = min(groups, routing.open_groups)
@@ -168,7 +165,6 @@ def weighted_sum(
     shared: Tensor | None = None,
     gate: Tensor | None = None,
 ) -> Tensor | None:
-    """A row of `kernels.native_ops`."""
     others = [each for each in (shared, gate) if each is not None]
     alike = all(each.dtype == rows.dtype for each in others) and len(others) != 1
     dense = all(each.is_contiguous() for each in (rows, weights, *others[:1]))

@@ -18,7 +18,7 @@ from kernels.common.shapes import Routing
 from kernels.linear.reference import Matrix
 
 Activation = Callable[[Tensor], Tensor]
-"""What becomes of rows between an expert's two products."""
+"""The function applied between an expert's two products."""
 
 
 def gated(product: Callable[[Tensor, Tensor], Tensor]) -> Activation:

@@ -28,7 +28,7 @@ _SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more 
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
-    """As `reference.recurrent_gated_delta_step`; outputs [n, hv, dv] in float32.
+    """Like `reference.recurrent_gated_delta_step`; outputs [n, hv, dv] in float32.
 
     Queries, keys and values may have gaps between tokens and heads; the last axis and the state are
     contiguous.
@@ -63,7 +63,7 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """As `reference.chunked_gated_delta_`; the state must be contiguous.
+    """Like `reference.chunked_gated_delta_`; the state must be contiguous.
 
     Updating in place is safe: each program of the scan reads its stripe before it writes it.
     """

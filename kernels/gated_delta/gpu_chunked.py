@@ -38,7 +38,7 @@ def unit_rows(
     KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """As `_whole_rows`, scaled to length 1."""
+    """Like `_whole_rows`, scaled to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return rows * tl.rsqrt(tl.sum(rows * rows, 1, keep_dims=True) + epsilon)
 
@@ -68,7 +68,7 @@ def row_slice(
     KEY_DIM: tl.constexpr,
     SLICE: tl.constexpr,
 ) -> tl.tensor:
-    """Columns at .. at + SLICE of one head's rows: [CHUNK, SLICE] in float32."""
+    """Columns at .. at + SLICE of rows: [CHUNK, SLICE] in float32."""
     column = at + tl.arange(0, SLICE)[None, :]
     return tl.load(
         heads + token.to(tl.int64)[:, None] * stride + column,

@@ -15,7 +15,7 @@
 
 #define CHUNK 64
 #define MOST_DIM 256
-/* Rows of D that are solved one after the other; what those before take is one product. */
+/* Rows of D solved one by one; the rows before them are one product. */
 #define SOLVED 16
 
 /* A thread's own. Rows of queries follow those of keys. */

@@ -27,7 +27,7 @@ from kernels.common.scans import DeltaInputs
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
 _EPSILON = 1e-6  # under the root of a key's squared length
-# What decayed to e^-40 is 4e-18 of what it was: lost beside anything in float32. Smaller factors
+# A value decayed to e^-40 is 4e-18 of itself: lost next to anything in float32. Smaller factors
 # end in numbers below 1e-38, with which a processor computes ten times slower and more.
 _FORGOTTEN = -40.0
 
@@ -63,7 +63,6 @@ def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple
 
 
 def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
-    """The outputs of one chunk; inside, heads come first."""
     queries, keys, values, decay, beta = given
     copies = state.shape[0] // keys.shape[1]
     queries, keys = _unit_queries(queries), _unit(keys)
@@ -97,7 +96,7 @@ def _unit_queries(queries: Tensor) -> Tensor:
 
 
 def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:
-    """Vectors [n, heads, d] scaled to `length`, as [heads, n, d] in float32."""
+    """Vectors [n, heads, d] scaled to `length`: [heads, n, d] float32."""
     vectors = vectors.float().transpose(0, 1)
     squared = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).square_()
     factors = squared.add_(_EPSILON).rsqrt_().mul_(length)
@@ -106,7 +105,7 @@ def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:
 
 
 def _unit_rows(vectors: Tensor) -> Tensor:
-    """Vectors [1, heads, d] scaled to length 1, as [heads, 1, d] in float32."""
+    """Vectors [1, heads, d] scaled to length 1: [heads, 1, d] float32."""
     vectors = vectors.float().transpose(0, 1)
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / torch.hypot(length, _constant(_EPSILON**0.5, vectors.device))
@@ -118,5 +117,4 @@ def _constant(value: float, device: torch.device) -> Tensor:
 
 
 def _each(heads: Tensor, copies: int) -> Tensor:
-    """Repeat the key heads [hk, ..] for each value head."""
     return heads if copies == 1 else heads.repeat_interleave(copies, 0)

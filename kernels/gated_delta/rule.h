@@ -1,4 +1,4 @@
-/* What the gated delta rule does alike for one token and for many. */
+/* Shared by the gated delta rule of one token and of many. */
 #ifndef WAYMARK_RULE_H
 #define WAYMARK_RULE_H
 

@@ -1,7 +1,7 @@
 /* A few rows through a matrix of bfloat16. */
 #include "linear/product.h"
 
-/* The rows that are multiplied, as they are or as float32. */
+/* The rows to multiply, in bfloat16 or as float32. */
 #ifdef __AVX512BF16__
 static uint16_t inputs_of[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 #define NUMBER(place) from_bfloat(inputs_of[place])

@@ -1,5 +1,5 @@
-/* Many rows through a matrix of bfloat16: as pairs where the processor multiplies them, else as
- * float32, which weights become as they are packed. */
+/* Many rows times a bfloat16 matrix: as pairs if the processor multiplies them, else as
+ * float32, to which weights are converted when they are packed. */
 #include "linear/many.h"
 
 static void pack_pairs(const struct many *all, long output, long start, long words, char *to) {

@@ -20,7 +20,7 @@ _MANY = 1024  # patches of a picture of 512 by 512
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """Whether this processor's oneDNN multiplies in `dtype`."""
+    """True if oneDNN multiplies in `dtype` here."""
     if not torch.backends.mkldnn.is_available():
         return False
     return dtype == torch.float32 or (
@@ -32,7 +32,6 @@ class PackedMatrix(Matrix):
     """A `Matrix` as an opaque copy of the weight, and its bias."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int | None) -> None:
-        """With None for `rows` there are no slices, and few rows are slow."""
         usual = _MANY if rows is None else 1
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, usual)
         self._bias = bias
@@ -53,8 +52,6 @@ class PackedMatrix(Matrix):
 
 
 class PackedFormat(PlainFormat):
-    """Packed weights in their own type."""
-
     is_plain = False
 
     def __init__(self, rows: int | None) -> None:
@@ -83,12 +80,12 @@ Clock = Callable[[], float]
 
 
 def keeps_up(product: Product, plain: Product, clock: Clock = time.perf_counter) -> bool:
-    """Whether `product` takes at most MARGIN times as long as `plain`, by the best round.
+    """True if `product` takes at most MARGIN times as long as `plain`, by the best round.
 
     Stops at the first round that shows it, about a millisecond; else after three rounds for each
     number of rows, and more within GIVEN_UP_S.
     """
-    # What is made once, at the first call, is no part of a product.
+    # Work done once, at the first call, is not part of a product.
     product(1), plain(1)
     return all(_keeps_up(product, plain, rows, clock) for rows in ROWS)
 

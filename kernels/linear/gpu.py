@@ -43,14 +43,12 @@ class Int8Weight:
         return self.values.nbytes + self.scale.nbytes
 
     def aligned(self, inputs: Tensor) -> Tensor:
-        """Rows [n, num_inputs] as wide as the weight."""
         return inputs
 
     def times(self, inputs: Tensor) -> Tensor:
         return int8_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        """Some rows [outputs, num_inputs] in `dtype`, without other temporaries."""
         values, scale = self.values[outputs], self.scale[outputs, None]
         room = torch.empty(values.shape, dtype=dtype, device=values.device)
         return torch.mul(values, scale, out=room)
@@ -83,7 +81,6 @@ class Int4Weight:
         return int4_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        """Some rows [outputs, num_inputs] in `dtype`, without other temporaries."""
         return dequantise_int4(Int4Weight(self.pairs[outputs], self.scales[outputs]), dtype)
 
 
@@ -118,7 +115,6 @@ def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
 
 
 def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
-    """As `int8_linear`, with 4-bit groups."""
     outputs = _outputs(inputs, weight.shape)
     _int4_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,

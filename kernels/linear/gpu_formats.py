@@ -27,7 +27,7 @@ _FLOATS = 2**24  # numbers turned into floats at a time: enough to keep a whole 
 
 
 class GpuMatrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) of integers on the device."""
+    """An integer `Matrix` on the device."""
 
     def __init__(self, weight: Int8Weight | Int4Weight, bias: Tensor | None) -> None:
         self.weight, self.bias = weight, bias
@@ -76,14 +76,14 @@ class GpuInt4Format(Int4Format):
         return GpuMatrix(pack_int4(halves, scales), bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `WeightFormat`: groups lie in pairs."""
+        """Like `WeightFormat`: groups lie in pairs."""
         groups = -(-shape[1] // GROUP)
         return shape[0] * ((groups + groups % 2) * GROUP // 2 + groups * 4)
 
 
 @cache
 def multiplies_integers(device: torch.device) -> bool:
-    """Whether integer products compile on `device` and are right; if not, the log says once why."""
+    """True if integer products compile on `device` and are right; if not, the log says once why."""
     try:
         wrong = next((name for name, right in _trials(device) if not right), None)
     except Exception as error:

@@ -99,8 +99,8 @@ static void multiply_some(const void *given, long part, void *result) {
     multiply_rows(given, part, result, one_output);
 }
 
-/* Even and odd inputs apart, as the two halves of bytes hold them; for as many groups as are
- * multiplied at once they lie together. Also the sums that products need. */
+/* Separates even and odd inputs, as the halves of bytes hold them; groups multiplied together
+ * are adjacent. Also computes the sums that products need. */
 static void sort_row(long row, long groups) {
     int8_t sorted[2 * BYTES];
     for (long group = 0; group < groups;) {

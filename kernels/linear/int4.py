@@ -49,7 +49,7 @@ def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
-    """What `quantise_groups` gave -> float32 [outputs, inputs]."""
+    """Result of `quantise_groups` -> float32 [outputs, inputs]."""
     groups = values.float().unflatten(1, (-1, GROUP)) - _ZERO_POINT
     scale, offset = scales.float().unsqueeze(2).unbind(3)
     floats: Tensor = groups * scale + offset
@@ -60,7 +60,7 @@ class PackedInt4Matrix(Matrix):
     """A `Matrix` in torch's packed int4 layout, for bfloat16."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """`values` of `halve`, `scales` of `quantise_groups`. Needs `multiplies_int4`."""
+        """Takes tensors of `quantise`; needs `multiplies_int4`."""
         found = lanes()
         assert found is not None, "torch's int4 layout is not known here"
         self._lanes = found
@@ -105,7 +105,6 @@ class DequantisingInt4Matrix(Matrix):
     """A `Matrix` that dequantises at every call, for any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """`values` as `halve` packs them, `scales` of `quantise_groups`."""
         self._halves, self._scales, self._bias = values, scales, bias
         self.num_bytes = sum(each.nbytes for each in (values, scales, bias) if each is not None)
 
@@ -141,7 +140,7 @@ class Int4Format:
 
     @staticmethod
     def allot(weight: Tensor) -> QuantisedTensors:
-        """Space for a stored weight: two values a byte, and scales with offsets."""
+        """Uninitialised tensors for a stored weight."""
         outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
         halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
         return halves, room((outputs, groups, 2), torch.bfloat16, weight.device)
@@ -149,7 +148,7 @@ class Int4Format:
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """The same integers, with scales in bfloat16, if the groups can be divided."""
+        """The same integers, with scales in bfloat16; None if groups can't be divided."""
         if group % GROUP or values.shape[1] % GROUP:
             return None
         offsets = torch.zeros_like(scales) if zeros is None else zeros.float() * -scales
@@ -170,28 +169,26 @@ class Int4Format:
 
 
 def halve(values: Tensor) -> Tensor:
-    """uint8 [outputs, inputs] -> [outputs, inputs / 2], odd values in the upper half."""
+    """Pack [outputs, inputs] into [outputs, inputs / 2], odd values in the upper half."""
     return values[:, 0::2] | (values[:, 1::2] << 4)
 
 
 def unhalve(halves: Tensor) -> Tensor:
-    """What `halve` gave -> uint8 [outputs, inputs]."""
     return torch.stack((halves & 15, halves >> 4), dim=2).flatten(1)
 
 
 def multiplies_int4() -> bool:
-    """Whether torch has an int4 product here of known layout that is no slower than floats."""
+    """True if torch has an int4 product here of known layout that is no slower than floats."""
     return lanes() is not None and _is_fast()
 
 
 @cache
 def _is_fast() -> bool:
-    """Tried out once, in some milliseconds."""
     return keeps_up(*_products())
 
 
 def _products() -> tuple[Product, Product]:
-    """The int4 product, and the float product it is compared with in speed."""
+    """The int4 product, and the float product it competes with."""
     values, scales = Int4Format(packed=True).quantise(torch.ones(OUTPUTS, INPUTS))
     inputs = torch.ones(max(ROWS), INPUTS, dtype=torch.bfloat16)
     matrices = (
@@ -222,7 +219,7 @@ def lanes() -> int | None:
 
 
 def _pack(halves: Tensor) -> Tensor:
-    """Int4 values [outputs, inputs / 2] in torch's layout, of the same size."""
+    """Int4 values [outputs, inputs / 2] in torch's layout."""
     packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
         unhalve(halves).to(torch.int32), 1
     )
@@ -256,7 +253,6 @@ def in_whole_groups(rows: Tensor) -> Tensor:
 
 
 def _with_rows(tensor: Tensor, missing: int) -> Tensor:
-    """`missing` rows of zeros more."""
     if missing == 0:
         return tensor
     return torch.cat((tensor, tensor.new_zeros(missing, *tensor.shape[1:])))

@@ -1,4 +1,4 @@
-/* Few rows through a matrix of 4-bit integers in groups, without packing it. */
+/* Few rows times a 4-bit matrix, unpacked. */
 #include "linear/many.h"
 #include "linear/groups.h"
 

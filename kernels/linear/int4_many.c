@@ -1,6 +1,5 @@
-/* Many rows through a matrix of 4-bit integers in groups: as integers, with a scale and an offset
- * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are
- * packed. */
+/* Many rows times a 4-bit matrix: as integers, with a scale and an offset for each group
+ * (formula: int4.c); on AMX as bfloat16, to which weights are converted when they are packed. */
 #include "linear/many.h"
 #include "linear/groups.h"
 
@@ -87,7 +86,8 @@ INLINE void multiply_group(int rows, int columns, const char *left, const char *
 INLINE void multiply_groups_of(int rows, int columns, const char *left, struct product all) {
     for (long word = 0; word < all.words; word += GROUP_WORDS) {
         multiply_group(rows, columns, left, all.right, all.right_stride, all.to);
-        ALL_IN_MEMORY; /* results would be carried from group to group, and stored all the same */
+        ALL_IN_MEMORY; /* otherwise results would be kept from group to group and stored all the
+                          same */
         left += ROWS_AT_ONCE * ROW_BYTES;
         all.right += GROUP_BYTES;
     }

@@ -1,5 +1,4 @@
-/* A few rows through a matrix of 8-bit integers with a scale for each output; and turning rows into
- * such integers. */
+/* A few rows times an 8-bit matrix with a scale for each output; and quantising rows. */
 #include "linear/product.h"
 
 #define SMALLEST 1e-30f /* instead of zero as the scale of a row */
@@ -79,7 +78,7 @@ static void multiply_some(const void *given, long part, void *result) {
     multiply_rows(given, part, result, one_output);
 }
 
-/* The rows as integers, and what their sums have too much. */
+/* The rows as integers, and the excess of their sums. */
 static void take_rows(const struct linear *all) {
     quantise_rows(all);
     for (long row = 0; row < all->rows; row++)

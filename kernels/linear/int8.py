@@ -48,10 +48,9 @@ def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class IntegerMatrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) in oneDNN's layout for integers."""
+    """A `Matrix` in oneDNN's integer layout."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
-        """int8 `values` [outputs, inputs], `scales` [outputs, 1]; `rows` multiplied at once."""
         self._packed = torch.ops.onednn.qlinear_prepack(values, [1, values.shape[1]])
         self._scales = scales.flatten()
         self._zeros = torch.zeros(values.shape[0], dtype=torch.int32)
@@ -80,7 +79,6 @@ class DequantisedMatrix(Matrix):
     """A `Matrix` that dequantises at every call, a block at a time."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """int8 `values` [outputs, inputs] and `scales` [outputs, 1]."""
         self._values, self._scales, self._bias = values, scales, bias
         self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
 
@@ -111,7 +109,6 @@ class Int8Format:
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """As `WeightFormat`: a row has one scale here."""
         return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
@@ -126,7 +123,7 @@ class Int8Format:
 
 @cache
 def multiplies_integers() -> bool:
-    """Whether oneDNN multiplies all 8-bit numbers here exactly, and no slower than plain torch."""
+    """True if oneDNN multiplies all 8-bit numbers here exactly, and no slower than plain torch."""
     return torch.backends.mkldnn.is_available() and _is_exact() and keeps_up(*_products())
 
 
@@ -145,7 +142,7 @@ def _is_exact() -> bool:
 
 
 def _products() -> tuple[Product, Product]:
-    """The integer product, and the float product it is compared with in speed."""
+    """The integer product, and the float product it competes with."""
     values = torch.ones(OUTPUTS, INPUTS, dtype=torch.int8)
     scales = torch.ones(OUTPUTS, 1)
     matrices = (

@@ -1,7 +1,7 @@
-/* Few rows through a matrix of 8-bit integers, without packing it. */
+/* Few rows times an 8-bit matrix, unpacked. */
 #include "linear/many.h"
 
-/* The rows as integers [rows, inputs], what sums of each are too large by, and its scale. */
+/* The rows as integers [rows, inputs], the excess of each row's sums, and its scale. */
 struct few {
     const struct linear *given;
     int8_t *rows;

@@ -1,8 +1,8 @@
-/* Products of many rows: GEMM over weights that lie row by row, on AMX or on vectors of words.
+/* Products of many rows (GEMM) with weights stored row by row, on AMX or on vectors of words.
  *
- * A part is some outputs. Their weights are packed a block at a time, in a core's cache, by
- * the thread that needs them, and all rows go through the block. The bits of a row depend on
- * nothing but itself: neither on the rows beside it, nor on their number, nor on threads.
+ * A part is some outputs. The thread that needs their weights packs a block at a time in its
+ * core's cache and multiplies all rows by it. A row's bits depend neither on the rows beside it,
+ * nor on their number, nor on threads.
  */
 #ifndef WAYMARK_MANY_H
 #define WAYMARK_MANY_H
@@ -13,7 +13,8 @@
 #include "native/tiles.h"
 #include "native/transpose.h"
 
-/* Of a block, sixteen outputs each: more of them want more of a cache and fewer threads. */
+/* Columns of sixteen outputs in a block: more need more cache and leave fewer parts for
+ * threads. */
 #define FEW_COLUMNS 4
 #define MOST_COLUMNS (REGISTER == 64 ? 8 : FEW_COLUMNS)
 #define OUTPUTS_AT_ONCE (MOST_COLUMNS * COLUMN) /* whose results lie in a row */
@@ -40,7 +41,7 @@ struct many {
     char *left; /* rows as words, `left_stride` bytes apart */
     long left_stride;
     float *row_scales;     /* of integers, [rows] */
-    int32_t *compensation; /* what each sum of a row has too much, [rows] */
+    int32_t *compensation; /* the excess of each row's sums, [rows] */
     pack_block pack;
     multiply_block multiply;
     put_block put;
@@ -48,13 +49,14 @@ struct many {
     int *failed;
 };
 
-/* Rows of which there is memory: AMX takes whole blocks. */
+/* Rows allocated: AMX takes whole blocks. */
 static inline long rows_in_memory(const struct many *all) {
     long rows = all->given->rows;
     return all->on_tiles ? pool_parts(rows, BLOCK) * BLOCK : rows;
 }
 
-/* As even as whole sixteens are: a short rest would cost more than its share. */
+/* Words multiplied at once: multiples of sixteen of about equal size, because a short remainder
+ * costs more than its share. */
 static inline long words_at_once(const struct many *all) {
     long blocks = all->on_tiles ? 1 : pool_parts(all->words, WORDS_AT_ONCE);
     return smaller(all->words, pool_parts(pool_parts(all->words, blocks), COLUMN) * COLUMN);
@@ -69,8 +71,8 @@ static inline long column_bytes(const struct many *all) {
     return pool_parts(words_at_once(all), COLUMN) * COLUMN * all->word_bytes;
 }
 
-/* The block's words from `start` on, for all rows: sums of several splits of a row are kept for
- * all rows until the last one. */
+/* Multiplies all rows by the block's words from `start` on. If a row takes several calls, the
+ * sums of all rows are kept until the last one. */
 static inline void block_of_words(const struct many *all, long output, long start, char *block,
                                   char *sums) {
     long words = smaller(words_at_once(all), all->words - start), rows = all->given->rows;
@@ -138,7 +140,7 @@ static inline void count_words(struct many *all, long numbers) {
     all->words = all->on_tiles ? all->left_stride / 4 : words;
 }
 
-/* The results of a row, [outputs], which may be changed, where they belong. */
+/* Stores the results of a row, [outputs], which may be changed, after adding the bias. */
 INLINE void put_row(const struct linear *all, float *found, long row, long output, long outputs) {
     if (all->bias)
         for (long place = 0; place < outputs; place++)
@@ -218,7 +220,7 @@ static inline void pack_scales(const uint32_t *pairs, long rows, long groups, lo
     }
 }
 
-/* Gives a part some outputs, whole multiples of PUT_AT_ONCE. */
+/* Runs parts of some outputs, in multiples of PUT_AT_ONCE. */
 static inline void run_few(pool_compute some, struct linear *all, const void *arguments) {
     long pieces = pool_parts(all->outputs, PUT_AT_ONCE);
     all->outputs_of_part = PUT_AT_ONCE * pool_share(pieces, 1, all->threads);

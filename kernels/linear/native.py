@@ -79,7 +79,7 @@ class NativeMatrix(Matrix):
             result.copy_(self._otherwise(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """As `Matrix`: weights are stored output by output."""
+        """Like `Matrix`: weights are stored output by output."""
         found = copy(self)
         found.shape = min(num_outputs, self.shape[0]), self.shape[1]
         found.weight = self.weight[:num_outputs]
@@ -88,7 +88,7 @@ class NativeMatrix(Matrix):
         return found
 
     def _takes(self, inputs: Tensor) -> bool:
-        """Whether the rows have the right width and one type that kernels read."""
+        """True if the rows have the right width and one type that kernels read."""
         filled = 0 <= self.shape[1] - inputs.shape[1] < self._filled_up_to
         alike = self.bias is None or self.bias.dtype == inputs.dtype
         return filled and inputs.numel() > 0 and alike and inputs.dtype in TYPES
@@ -103,12 +103,10 @@ class NativeMatrix(Matrix):
 
     @abstractmethod
     def _otherwise(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`, for inputs that the kernels don't take."""
+        """For inputs that the kernels don't take."""
 
 
 class NativeBfloatMatrix(NativeMatrix):
-    """A `Matrix` (kernels.linear.reference) of bfloat16."""
-
     def __init__(
         self, library: Library, weight: Tensor, bias: Tensor | None, product: Product
     ) -> None:
@@ -124,8 +122,6 @@ class NativeBfloatMatrix(NativeMatrix):
 
 
 class NativeIntegerMatrix(NativeMatrix):
-    """A `Matrix` of 8-bit integers, one scale a row."""
-
     def __init__(
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
     ) -> None:
@@ -141,8 +137,6 @@ class NativeIntegerMatrix(NativeMatrix):
 
 
 class NativeInt4Matrix(NativeMatrix):
-    """A `Matrix` of 4-bit integers in groups."""
-
     _filled_up_to = GROUP
 
     def __init__(
@@ -173,7 +167,6 @@ class NativeInt8Format(Int8Format):
         self._library, self._arena = library, Arena()
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
-        """As `WeightFormat` (kernels.linear.reference), to the bits of `Int8Format`."""
         if not _readable(weight):
             return super().quantise(weight)
         values = room(weight.shape, torch.int8, weight.device)
@@ -192,7 +185,6 @@ class NativeInt4Format(Int4Format):
         self._library, self._arena = library, Arena()
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
-        """As `WeightFormat`, to the bits of `Int4Format`."""
         if not _readable(weight):
             return super().quantise(weight)
         halves, scales = self.allot(weight)

@@ -1,8 +1,8 @@
 /* Sharing out a product. */
 #include "linear/product.h"
 
-/* Eight parts a thread, so that the last ones end together, of so many bytes of weights at most: a
- * new place in memory starts slowly. */
+/* Eight parts a thread, so that the last ones end together, but limited in bytes of weights:
+ * reading at a new address starts slowly. */
 #define PARTS_OF_THREAD 8
 #define FEWEST_BYTES 65536
 #define MOST_BYTES 524288

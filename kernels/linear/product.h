@@ -1,8 +1,7 @@
-/* What GEMV and products of a few rows have in common: y = x W^T + b, each weight read once.
+/* Shared by GEMV and products of a few rows: y = x W^T + b, each weight read once.
  *
- * A part is some outputs, and each result is added up by one thread in one order, so the bits are
- * the same for every number of threads. The rows of a matrix lie one after the other as they were
- * kept. What a row gives has the bits that it has alone.
+ * A part is some outputs. One thread adds up each result in one order, so bits don't depend on the
+ * number of threads. Weights are stored row by row. A row has the bits that it has alone.
  */
 #ifndef WAYMARK_PRODUCT_H
 #define WAYMARK_PRODUCT_H
@@ -12,14 +11,14 @@
 #include "native/numbers.h"
 #include "native/thread_pool.h"
 
-/* Numbers of all rows together: what the places below have room for. */
+/* The capacity of the arrays below, for all rows together. */
 #define MOST_NUMBERS (1 << 20)
 #define AT_ONCE 8 /* rows of inputs at most */
-/* Bytes ahead of where a row is read. Rows follow one another in memory, so nothing is in vain. */
+/* Prefetch distance in bytes. Rows are contiguous, so nothing is prefetched in vain. */
 #define AHEAD 2048
 
-/* The integers of rows of inputs and their scales: int8.c. In place, because a thread that comes
- * too late to be heard still reads them. */
+/* The rows of inputs as integers, and their scales (int8.c). Static, because a late thread may
+ * still read them. */
 extern int8_t row_integers[MOST_NUMBERS + 64];
 extern float row_scales[MOST_NUMBERS / 16];
 
@@ -30,7 +29,7 @@ void quantise_rows(const struct linear *all);
  * Returns their scale. */
 float quantise_row(const struct linear *all, long row, int8_t *to);
 
-/* The two halves of it: its scale, and `count` numbers from `start` on. */
+/* Its two halves: the scale, and `count` numbers from `start` on. */
 float scale_of_row(const struct linear *all, long row);
 void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
                       int8_t *to);
@@ -53,8 +52,8 @@ INLINE void put_result(const struct linear *all, long row, long output, float fo
     write_number(all->to, row * all->to_stride + output, found, all->is_bfloat);
 }
 
-/* A part, into `result` [rows, outputs_of_part]: it may be done twice. How many rows there are is
- * known at compile time, so that their sums stay in registers. */
+/* Computes a part into `result` [rows, outputs_of_part]; may run twice. The number of rows is a
+ * constant, so that their sums stay in registers. */
 INLINE void multiply_rows(const struct linear *all, long part, float *result,
                           output_of one_output) {
     long end = end_of_outputs(all, part);
@@ -79,7 +78,7 @@ INLINE void multiply_rows(const struct linear *all, long part, float *result,
     }
 }
 
-/* `some` does a part and leaves its results. `row_bytes` are those of a row of weights. */
+/* `some` computes a part. `row_bytes` is the size of a row of weights. */
 void run_product(pool_compute some, struct linear *all, long row_bytes);
 
 /* ------------------------------------------------------------------ experts */
@@ -91,7 +90,7 @@ struct routed {
     struct linear each;
     const void *const *weights, *const *scales;
     long first, share, parts_of_row;
-    uint16_t ids[MOST_ROUTED]; /* a late thread may read them when the caller's are gone */
+    uint16_t ids[MOST_ROUTED]; /* a copy: a late thread may read it after the caller's is gone */
 };
 
 /* The rows of `all` as they are read for any expert. */
@@ -105,7 +104,7 @@ static inline struct linear inputs_of_experts(const struct expert_rows *all) {
                            .threads = all->threads};
 }
 
-/* A part of a row, into `result`: it may be done twice. */
+/* Computes a part of a row into `result`; may run twice. */
 INLINE void multiply_routed(const struct routed *all, long part, float *result,
                             output_of one_output) {
     long row = part / all->parts_of_row, own_part = part % all->parts_of_row;
@@ -117,22 +116,21 @@ INLINE void multiply_routed(const struct routed *all, long part, float *result,
         one_output(&own, output, (all->first + row) / all->share, 1, result + output - first);
 }
 
-/* `one` does a part; the rows of inputs are in their place. */
+/* `one` computes a part; the rows of inputs are ready. */
 void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes);
 
 /* ------------------------------------------------------------------ exact sums of 8-bit products
  */
 
-/* What every sum of a row is too large by: weights are multiplied as 0 .. 255, but for those at the
- * end that fill no register. */
+/* The excess of each sum of a row: weights are multiplied as 0 .. 255, except those at the end
+ * that fill no register. */
 static inline int32_t excess_of_row(const int8_t *row, long inputs) {
     int32_t total = 0;
     for (long place = 0; place < inputs / BYTES * BYTES; place++) total += row[place];
     return 128 * total;
 }
 
-/* The sums of one output; `rows` lie one after the other, `count` of them. `to` has
- * room for AT_ONCE. */
+/* The sums of one output with `count` contiguous `rows`; `to` has room for AT_ONCE. */
 INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows,
                            const int32_t *excess, int count, int32_t *to) {
     const bytes flip = (bytes){0} + (int8_t)-128; /* q + 128, in 0 .. 255 */

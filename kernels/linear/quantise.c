@@ -1,4 +1,4 @@
-/* Weights as integers, to the bits of `int8.quantise_rows` and of `int4.quantise_groups`. */
+/* Quantises weights, to the bits of `int8.quantise_rows` and `int4.quantise_groups`. */
 #include "linear/groups.h"
 #include "linear/product.h"
 
@@ -22,7 +22,7 @@ int waymark_quantise_int8(struct quantise *all) {
 
 /* ------------------------------------------------------------------ int4 */
 
-/* The bits of a number as an integer that is as large or small among them; and back. */
+/* Maps the bits of a number to an integer of the same order; and back. */
 INLINE int32_t in_order(int32_t bits) {
     return bits ^ (bits >> 31 & 0x7fffffff);
 }
@@ -47,7 +47,7 @@ INLINE void bounds_of(const float *numbers, float *low, float *high) {
     *low = number_of(least), *high = number_of(most);
 }
 
-/* Rounded on the scale as it is stored. What is no number becomes 0. */
+/* Rounded with the stored scale. NaN becomes 0. */
 INLINE void levels_of(const float *numbers, float scale, float offset, uint8_t *to) {
     float divisor = scale == 0 ? 1 : scale;
     uint8_t levels[GROUP];

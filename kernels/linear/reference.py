@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 Integers = Literal["int8", "int4"]
 QuantisedTensors = tuple[Tensor, ...]
-"""What is held of a weight until it is packed; every tensor has the weight's outputs in front."""
+"""The tensors of a weight until it is packed; every tensor has the weight's outputs in front."""
 
 
 class Matrix(Protocol):
@@ -28,7 +28,7 @@ class Matrix(Protocol):
         ...
 
     def step(self, inputs: Tensor) -> Tensor:
-        """The same of a token that is generated."""
+        """The product as a call, for a generated token."""
         return self(inputs)
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
@@ -78,8 +78,6 @@ class WeightFormat(Protocol):
 
 
 class PlainMatrix(Matrix):
-    """The weight as published, multiplied by torch."""
-
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight = weight
         self.bias = bias
@@ -99,7 +97,6 @@ class PlainFormat:
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
     ) -> QuantisedTensors | None:
-        """As `WeightFormat`: these are floats."""
         return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:

@@ -18,7 +18,7 @@ _CHANNELS = 32  # of one program: a run is a chain of tokens, so more programs a
 
 
 def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """As `reference.mamba1_run_` and `reference.mamba1_step`.
+    """Like `reference.mamba1_run_` and `reference.mamba1_step`.
 
     Inputs, B, C and steps may have gaps between tokens; rates and state are contiguous.
     """
@@ -69,7 +69,6 @@ def _scan(
     BLOCK: tl.constexpr,
     CHANNELS: tl.constexpr,
 ) -> None:
-    """Programs (some channels)."""
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     row = tl.arange(0, BLOCK)
     here = row[:, None] * channels + channel[None, :]
@@ -84,7 +83,7 @@ def _scan(
         step = tl.load(steps + at * step_stride + channel, valid, 0.0)
         of_b = tl.load(b + at * b_stride + row, row < DIM, 0.0).to(tl.float32)
         of_c = tl.load(c + at * c_stride + row, row < DIM, 0.0).to(tl.float32)
-        # What decayed to e^-40 is lost beside anything: see `reference`.
+        # A value decayed to e^-40 is lost next to anything: see `reference`.
         kept = tl.exp(tl.maximum(step[None, :] * rates, -40.0))
         numbers = numbers * kept + of_b[:, None] * (given * step)[None, :]
         answer = tl.sum(numbers * of_c[:, None], 0) + of_skip * given

@@ -18,7 +18,7 @@ _ROWS = 8  # of a state in one program: a run is a chain of tokens, so more prog
 
 
 def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """As `reference.mamba2_run_` and `reference.mamba2_step`.
+    """Like `reference.mamba2_run_` and `reference.mamba2_step`.
 
     Inputs, B and C may have gaps between tokens and heads; the last axis and the state are
     contiguous.
@@ -94,7 +94,7 @@ def _space(
         of_b = tl.load(b_row + at * b_stride, column < DIM, 0.0).to(tl.float32)
         of_c = tl.load(c_row + at * c_stride, column < DIM, 0.0).to(tl.float32)
         step = tl.load(step_at + at * step_stride)
-        # What decayed to e^-40 is lost beside anything: see `reference`.
+        # A value decayed to e^-40 is lost next to anything: see `reference`.
         kept = tl.exp(tl.maximum(step * rate_of_head, -40.0))
         matrix = matrix * kept + (given * step)[:, None] * of_b[None, :]
         answer = tl.sum(matrix * of_c[None, :], 1) + skip_of_head * given

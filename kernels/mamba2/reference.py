@@ -56,7 +56,6 @@ def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def _chunk(given: SpaceInputs, state: Tensor) -> Tensor:
-    """The outputs of one chunk; inside, heads come first."""
     inputs, b, c, steps, rate, skip = given
     copies = state.shape[0] // b.shape[1]
     values = inputs.float().transpose(0, 1)
@@ -75,5 +74,4 @@ def _chunk(given: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def _each(groups: Tensor, copies: int) -> Tensor:
-    """What the groups have, once for each head."""
     return groups if copies == 1 else groups.repeat_interleave(copies, 0)

@@ -32,7 +32,7 @@ _COMPILERS = ("cc", "gcc", "clang")
 # For all of a build; it takes three seconds here.
 _LONGEST_S = 60.0
 _SCRATCH = "building-"
-# What a build that was killed has left behind is older than any build can be.
+# Files of a killed build are older than any build can be.
 _LEFT_BEHIND_S = 600.0
 _DIGEST_CHARACTERS = 32
 # Warnings are for us: before an error they would be all that the user gets to see of it.
@@ -92,7 +92,7 @@ def keep_to_ourselves(folder: Path) -> None:
 
 
 def _whole(folder: Path) -> Path | None:
-    """The library if its bytes match its name; damaged ones are deleted."""
+    """The library, if its bytes match its name; damaged ones are deleted."""
     for path in folder.glob(f"kernels-{_digest()}-*.so"):
         try:
             if not path.is_symlink() and path.stem.rpartition("-")[2] == _digest_of(path):
@@ -202,7 +202,7 @@ def _digest() -> str:
 
 
 def sources_digest() -> str:
-    """Of all that is compiled, wherever it lies."""
+    """Identifies all C sources."""
     digest = hashlib.blake2b(digest_size=16)
     for file in sorted([*_KERNELS.glob("*/*.c"), *_KERNELS.glob("*/*.h")]):
         digest.update(file.relative_to(_KERNELS).as_posix().encode() + b"\0")
@@ -261,7 +261,7 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its descendants, including those in other sessions."""
+    """Kill the process and all its descendants."""
     try:
         started = psutil.Process(process.pid).children(recursive=True)
     except psutil.Error:

@@ -307,7 +307,7 @@ struct add {
 };
 int waymark_add(struct add *);
 
-/* `bytes` from one place to another; past the caches if `streamed`, as what is not read soon. */
+/* Copies `bytes`, past the caches if `streamed`, for what is not read soon. */
 struct copy {
     const void *from;
     void *to;

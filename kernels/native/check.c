@@ -1,6 +1,8 @@
-/* Runs every kernel once, right after they were compiled and in a process of its own: a compiler
- * and a (virtual) processor that don't agree about instructions would end the engine otherwise.
- * Says nothing about results: those are tried before a model is read. */
+/* Runs every kernel once in a child process before the library is loaded: an illegal instruction
+ * would end the engine.
+ *
+ * It doesn't check results; the self-test does, before a model is read.
+ */
 #include <stdlib.h>
 
 #include "native/calls.h"
@@ -9,7 +11,7 @@
 #define ROWS 40
 #define OUTPUTS 4096 /* so many that threads share them out */
 
-/* As much as the largest of them takes; whatever is not written takes nothing. */
+/* As much as the largest kernel needs; untouched pages take no memory. */
 static void *room(void) {
     void *some = calloc(OUTPUTS * SIZE, sizeof(float));
     if (!some) exit(1);
@@ -139,7 +141,7 @@ static int attention(int bfloat) {
 
 int main(void) {
 #ifdef _WIN32
-    /* That it may crash is what it is for: nobody has to be told in a dialog. */
+    /* It may crash by design: no dialog needs to report it. */
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
 #endif
     for (int bfloat = 0; bfloat < 2; bfloat++) {

@@ -1,14 +1,14 @@
-/* How states decay, and what is done with those that did. */
+/* Decay of states, and flushing denormal numbers. */
 #ifndef WAYMARK_DECAY_H
 #define WAYMARK_DECAY_H
 
 #include "native/numbers.h"
 
-/* What decayed to e^-40 is lost beside anything in float32. */
+/* A factor of e^-40 is lost beside anything in float32. */
 #define FORGOTTEN -40.0f
 
-/* Numbers below 1e-38 become 0: with them a processor computes ten times slower and more, and a
- * state that is forgotten goes there. Returns what to give to `keep_smallest` afterwards. */
+/* Flushes numbers below 1e-38 to 0: denormal arithmetic is ten times slower or worse, and
+ * forgotten states end there. Returns the argument of `keep_smallest`. */
 static unsigned drop_smallest(void) {
 #ifdef __SSE__
     unsigned before = _mm_getcsr();

@@ -1,4 +1,4 @@
-/* Products of 8-bit integers, as many at a time as this processor's registers hold. */
+/* Products of 8-bit integers, a register at a time. */
 #ifndef WAYMARK_INTEGERS_H
 #define WAYMARK_INTEGERS_H
 

@@ -79,9 +79,9 @@ class Library:
         self._replay.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self._replay.restype = ctypes.c_int64
         _share_threads(loaded)
-        # Whether products of many rows go through AMX.
+        # True if products of many rows use AMX.
         self.has_tiles = bool(loaded.waymark_has_tiles())
-        # Whether it has instructions for products of bfloat16.
+        # True if it has instructions for products of bfloat16.
         self.has_pairs = bool(loaded.waymark_has_pairs())
         for name, struct in calls().items():
             setattr(self, name, self._caller(getattr(loaded, f"waymark_{name}"), struct))
@@ -140,7 +140,7 @@ def compiled(check: Callable[[], None] | None = None) -> Library | None:
 
 
 def why_none() -> str:
-    """Why there are no compiled kernels, for a person to read; empty if there are."""
+    """Why there are no compiled kernels, for a person to read."""
     found = _found()
     return "" if isinstance(found, Library) else found
 
@@ -159,9 +159,7 @@ def _found(check: Callable[[], None] | None = None) -> Library | str:
 
 
 def _chosen(check: Callable[[], None] | None) -> Library | str:
-    """The compiled library, else a shipped one of the newest or the wished level, else the reason
-    for neither.
-    """
+    """The compiled library, else a shipped one, else the reasons."""
     try:
         level = wished()
     except NoSuchLevelError as error:
@@ -180,12 +178,12 @@ def _chosen(check: Callable[[], None] | None) -> Library | str:
 
 
 def cache_folder() -> Path:
-    """Where this user's compiled kernels are kept."""
+    """The folder of this user's compiled kernels."""
     return platformdirs.user_cache_path("waymark", appauthor=False) / "kernels"
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """Where a tensor's numbers begin; None for none."""
+    """The address of a tensor's first number; None for none."""
     return None if tensor is None else tensor.data_ptr()
 
 
@@ -198,11 +196,11 @@ def is_float32(tensor: Tensor) -> bool:
 
 
 def in_rows(tensor: Tensor) -> bool:
-    """Whether rows are contiguous and of a type that kernels read."""
+    """True if rows are contiguous and of a type that kernels read."""
     return tensor.dtype in TYPES and tensor.stride(-1) == 1
 
 
 def has_dense_tokens(tensor: Tensor) -> bool:
-    """Whether all numbers of a token are adjacent."""
+    """True if the numbers of each token are adjacent."""
     heads_join = tensor.dim() == 2 or tensor.shape[1] == 1 or tensor.stride(1) == tensor.shape[2]
     return tensor.stride(-1) == 1 and heads_join

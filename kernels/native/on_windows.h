@@ -1,7 +1,7 @@
-/* Included before every source where it is compiled for Windows: what these take for granted.
+/* Included before every source when compiling for Windows.
  *
- * Elsewhere a `long` has 64 bits, so sources say it for sizes and places. All headers come first:
- * they mean the 32 bits that it has there.
+ * The sources use `long` for sizes and addresses, which has 64 bits elsewhere. System headers come
+ * first: they mean its 32 bits.
  */
 #ifndef WAYMARK_ON_WINDOWS_H
 #define WAYMARK_ON_WINDOWS_H
@@ -20,7 +20,7 @@
 
 #define long long long
 
-/* There is no aligned_alloc, and what is aligned has a free of its own. */
+/* Windows has no aligned_alloc, and aligned memory has a free of its own. */
 static inline void *aligned_zeros(size_t count, size_t bytes) {
     void *found = _aligned_malloc(count * bytes, 64);
     return found ? memset(found, 0, count * bytes) : found;

@@ -1,5 +1,5 @@
-/* Torch's threads where its OpenMP is Intel's or LLVM's without GOMP_parallel, as on Windows: three
- * functions of theirs do the same. */
+/* Torch's threads if its OpenMP is Intel's or LLVM's without GOMP_parallel, as on Windows:
+ * three other functions replace it. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,12 +1,13 @@
 #include "native/thread_pool.h"
 
-/* Calls that were kept, made again one after the other. */
+/* Replays recorded calls. */
 struct call {
     int (*kernel)(void *);
     void *arguments;
 };
 
-/* Those from `first` to before `end`; returns where it stopped, which is `end` if all went well. */
+/* Makes the calls from `first` to before `end`; returns the index reached, which is `end` on
+ * success. */
 long waymark_replay(const struct call *calls, long first, long end) {
     pool_keep_rows(1);
     while (first < end && calls[first].kernel(calls[first].arguments)) first++;

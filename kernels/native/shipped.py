@@ -79,7 +79,7 @@ def _program() -> str:
 
 
 def _digests() -> dict[str, str]:
-    """What each file's bytes must be, by its name."""
+    """The expected digest of each file, by name."""
     try:
         text = (folder() / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:

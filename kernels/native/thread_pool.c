@@ -1,12 +1,11 @@
-/* A thread pool for work of some microseconds, made for a machine that others use too.
+/* A thread pool for work of some microseconds, on machines that other programs use too.
  *
- * Parts are taken one by one, so a thread that gets less of its core does less. A thread can also
- * be preempted in the middle of a part, for milliseconds, while all others wait: then whoever
- * called does that part again. What the late thread brings is thrown away, because its claim has
- * run out.
+ * Parts are taken one by one, so a thread with less of its core does less. A thread can be
+ * preempted in the middle of a part for milliseconds; then the caller repeats that part. The late
+ * thread's result is discarded, because its claim has expired.
  *
- * A late thread still reads what its job pointed to. So nothing that redone jobs read may be freed
- * before `pool_quiesce`.
+ * A late thread still reads what its job pointed to. So nothing that repeated jobs read may be
+ * freed before `pool_quiesce`.
  */
 #define _GNU_SOURCE
 #include "thread_pool.h"
@@ -18,14 +17,15 @@
 #include "native/threads.h"
 
 #define MOST_THREADS 255
-/* Waiting in a loop costs less than being woken: the next operation comes within microseconds. But
- * where another program wants the core, a thread that loops uses up its share of it for nothing. */
+/* Spinning costs less than being woken: the next operation comes within microseconds. But if
+ * another program needs the core, a spinning thread wastes its time slice. */
 #define LOOP_NS 200000
 #define CROWDED_LOOP_NS 5000
-/* Whoever loses its core for so long while it loops has company, for so long as far as we know. */
+/* A spinning thread that loses its core for this long assumes that it shares the core for as
+ * long. */
 #define PUT_OFF_NS 1000000
 #define CROWDED_NS 100000000
-/* A part takes 5 to 40 microseconds; who takes longer after all are claimed was preempted. */
+/* A part takes 5 to 40 microseconds; a thread that takes longer was preempted. */
 #define PATIENCE_NS 100000
 
 struct job {
@@ -35,8 +35,8 @@ struct job {
 };
 
 static struct job current;
-/* generation << 40 | threads << 32 | end << 16 | first: the parts that nobody took yet, read and
- * taken as one. The caller takes from the front, the others from the back. */
+/* generation << 40 | threads << 32 | end << 16 | first: the unclaimed parts, read and claimed as
+ * one word. The caller takes from the front, the others from the back. */
 static _Atomic uint64_t ticket;
 /* generation << 2 | one of these, for every part. */
 enum { PENDING, KEEPING, DONE };
@@ -68,7 +68,7 @@ static inline long first_of(uint64_t value) {
     return value & 0xffff;
 }
 
-/* The next part for thread `index`, and the generation it belongs to; -1 where there is none. */
+/* The next part for thread `index`, and its generation; -1 if there is none. */
 static long claim(int index, uint64_t *generation) {
     uint64_t seen = atomic_load(&ticket);
     while (index < threads_of(seen) && first_of(seen) < end_of(seen)) {
@@ -85,7 +85,7 @@ static int is_pending(long part, uint64_t generation) {
     return atomic_load(&states[part]) == (generation << 2 | PENDING);
 }
 
-/* Whether the part was still pending and is now in `state`. */
+/* Moves a pending part to `state`; returns whether it was pending. */
 static int take(long part, uint64_t generation, int state) {
     uint64_t expected = generation << 2 | PENDING;
     return atomic_compare_exchange_strong(&states[part], &expected, generation << 2 | state);
@@ -153,7 +153,7 @@ SYSTEM_THREAD(member) {
     return 0;
 }
 
-/* A process that was forked has none of the threads, and nobody there finishes what they did. */
+/* A forked process has none of the threads, and nothing finishes their parts. */
 static void forget(void) {
     num_started = 1;
     atomic_store(&num_inside, 0);
@@ -162,7 +162,7 @@ static void forget(void) {
     awake = (system_condition)SYSTEM_CONDITION;
 }
 
-/* As many threads as asked for, or as the system gives. */
+/* Starts as many threads as requested, or as the system allows. */
 static int start(int threads) {
     static int prepared;
     if (!prepared) prepared = system_at_fork(forget);
@@ -171,12 +171,12 @@ static int start(int threads) {
     return threads < num_started ? threads : num_started;
 }
 
-/* The caller can do all parts, so whoever is not woken is not waited for either. */
+/* The caller can do all parts, so a thread that was not woken is not waited for. */
 static void publish(long parts, int threads, uint64_t generation) {
     for (long part = 0; part < parts; part++)
         atomic_store_explicit(&states[part], generation << 2 | PENDING, memory_order_relaxed);
     atomic_store(&ticket, generation << 40 | (uint64_t)threads << 32 | (uint64_t)parts << 16);
-    /* More sleep than have nothing to do with this job. */
+    /* Wakes only threads that this job needs. */
     if (atomic_load(&num_asleep) > num_started - threads) {
         system_acquire(&lock);
         system_wake_all(&awake);
@@ -184,7 +184,7 @@ static void publish(long parts, int threads, uint64_t generation) {
     }
 }
 
-/* Waits for what others took, or does it again. */
+/* Waits for claimed parts, or repeats them. */
 static void finish(long parts, uint64_t generation) {
     uint64_t done = generation << 2 | DONE;
     int64_t until = 0;

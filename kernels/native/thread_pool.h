@@ -1,4 +1,4 @@
-/* The threads that share one operation's work: see thread_pool.c. */
+/* Threads that share the work of one operation: see thread_pool.c. */
 #ifndef WAYMARK_TEAM_H
 #define WAYMARK_TEAM_H
 
@@ -7,36 +7,36 @@
 #define POOL_RESULT 4096 /* bytes that the result of one part may have */
 #define POOL_PARTS 4096  /* parts of a job that are shared out; with more it is not */
 
-/* Works out one part into `result`, which is the thread's own. */
+/* Computes one part into `result`, which belongs to the thread. */
 typedef void (*pool_compute)(const void *arguments, long part, void *result);
 /* Puts the result of one part where it belongs. */
 typedef void (*pool_keep)(const void *arguments, long part, const void *result);
 
-/* Does all `parts` on up to `threads` threads, the caller's among them, and returns when they are
- * done. With `keep` a part may be worked out twice and is kept once, so `compute` must not change
- * anything but its result; without, `compute` does all of it, once. Which thread does which part
- * changes no bit as long as parts don't depend on each other. For one caller at a time. */
+/* Runs all `parts` on up to `threads` threads, including the caller's, and returns when they
+ * are done. With `keep` a part may be computed twice and is kept once, so `compute` must not
+ * change anything but its result; without, it runs once. Bits don't depend on which thread runs
+ * which part, as long as parts are independent. For one caller at a time. */
 void pool_run(pool_compute compute, pool_keep keep, const void *arguments, long bytes, long parts,
               int threads);
 
-/* Returns when no thread reads anything of a job any more. For whoever frees memory. */
+/* Returns when no thread reads a job's data any more; call before freeing memory. */
 void pool_quiesce(void);
 
-/* As pool_run without `keep`, for prompts: on the threads that torch has there, if they are shared.
- * Two pools that wait in loops for each other's work would take each other's cores. */
+/* As pool_run without `keep`, for prompts: on torch's threads, if they are shared. Two spinning
+ * pools would take each other's cores. */
 void pool_rows(pool_compute compute, const void *arguments, long parts, int threads);
 
 /* Calls a function with an argument on so many threads at once; OpenMP's GOMP_parallel. */
 typedef void (*pool_parallel)(void (*)(void *), void *, unsigned threads, unsigned flags);
 
-/* From now on pool_rows runs on the threads of this, which is torch's; NULL for our own. */
+/* Makes pool_rows use this OpenMP, which is torch's; NULL for our own threads. */
 void pool_share_with(pool_parallel theirs);
 
 /* The same with three functions of another OpenMP: openmp.c. */
 void pool_share_with_intel(void *fork, void *push, void *number);
 
-/* Until it is told again everything runs on our own threads: steps do, and their few rows must not
- * wake torch's in between. */
+/* Makes everything run on our own threads until changed again, for steps: their few rows must
+ * not wake torch's threads. */
 void pool_keep_rows(int kept);
 
 /* Whether it does. */

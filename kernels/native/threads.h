@@ -1,4 +1,4 @@
-/* What the thread pool asks of a system: threads, a lock, a condition and a clock. */
+/* The thread pool's interface to the system: threads, a lock, a condition and a clock. */
 #ifndef WAYMARK_THREADS_H
 #define WAYMARK_THREADS_H
 

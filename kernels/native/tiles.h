@@ -1,6 +1,6 @@
-/* Products of blocks on AMX, a processor's unit for them, where it has one.
+/* Products of blocks on AMX.
  *
- * Sides lie as in words.h: words of two numbers of bfloat16, or of four integers with a sign.
+ * Sides are laid out as in words.h: words of two bfloat16, or of four signed integers.
  */
 #ifndef WAYMARK_TILES_H
 #define WAYMARK_TILES_H
@@ -25,16 +25,16 @@
 /* A compiler may not know that tiles and what they are set to are read from memory. */
 #define ALL_IN_MEMORY __asm__ volatile("" ::: "memory")
 
-/* What a thread's AMX tiles were set to by somebody else. */
+/* The tile configuration that other code had set in this thread. */
 struct tiles {
     char before[64] __attribute__((aligned(64)));
 };
 
-/* Whether this process may use it: whoever wants to asks once for the memory that it takes, and
+/* Whether this process may use AMX: a process asks once for the memory that tiles need, and
  * asking again is harmless. */
 static inline int tiles_allowed(void) {
 #ifdef HAS_TILES
-    static int allowed = -1; /* whoever comes at the same time finds the same */
+    static int allowed = -1; /* concurrent callers get the same result */
     int found = __atomic_load_n(&allowed, __ATOMIC_RELAXED);
     if (found < 0) {
         found = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
@@ -46,7 +46,7 @@ static inline int tiles_allowed(void) {
 #endif
 }
 
-/* Between these a thread may multiply on tiles, if it wants to. */
+/* Between these two a thread may multiply on tiles. */
 static inline void tiles_begin(struct tiles *own, int on_tiles) {
 #ifdef HAS_TILES
     struct {
@@ -68,8 +68,8 @@ static inline void tiles_end(const struct tiles *own, int on_tiles) {
 #endif
 }
 
-/* BLOCK rows, which are there even if nobody wants some of them, by two columns of sixteen; words
- * are a multiple of sixteen. */
+/* BLOCK rows, some of which may be padding, by two columns of sixteen; words are a multiple of
+ * sixteen. */
 INLINE void multiply_block_on_tiles(int of_integers, const struct product *all) {
 #ifdef HAS_TILES
     const char *left = all->left, *below = left + TILE * all->left_stride;

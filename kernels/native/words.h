@@ -1,9 +1,9 @@
-/* Products of rows with columns of words, as many at a time as this processor's registers hold.
+/* Products of rows with columns of words, a register at a time.
  *
- * A word is 32 bits: one float, two numbers of bfloat16, four integers of 8 bits or two of 16. A
- * left side has its rows as they are. A right side lies in columns of sixteen: for each word of a
- * row STEP bytes, those of a column beside each other. What is added to a sum, and in which order,
- * depends on its own row and column alone.
+ * A word is 32 bits: one float, two bfloat16, four 8-bit or two 16-bit integers. The left side is
+ * stored row by row. The right side is stored in columns of sixteen: STEP bytes for each word of a
+ * row, adjacent within a column. What is added to a sum, and in which order, depends on its own
+ * row and column alone.
  */
 #ifndef WAYMARK_WORDS_H
 #define WAYMARK_WORDS_H
@@ -66,7 +66,7 @@ enum words {
 #define WORDS_OF_INT8 (HAS_QUADS ? OF_INT8 : OF_INT16)
 #define WORDS_OF_INT4 (HAS_QUADS ? OF_INT8 : OF_INT4)
 
-/* A compiler that may multiply ahead of the sums does, and keeps the products in memory. */
+/* Otherwise the compiler multiplies ahead of the sums and spills the products to memory. */
 #if REGISTER == 64
 #define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+v"(lanes))
 #elif defined(__SSE2__)

@@ -1,4 +1,4 @@
-/* What is done number by number, a thread some rows. */
+/* Pointwise operations; a thread takes some rows. */
 #include "native/calls.h"
 #include "native/numbers.h"
 #include "native/thread_pool.h"

@@ -23,10 +23,8 @@ def squared_relu(inputs: Tensor) -> Tensor:
 
 
 def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
-    """attended * sigmoid(gate), [n, heads, head_dim]."""
     return attended * torch.sigmoid(gate)
 
 
 def add(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
-    """first + multiplier * second, [n, width]."""
     return torch.add(first, second, alpha=multiplier)

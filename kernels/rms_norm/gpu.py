@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """As `reference.rms_norm`; only the last axis has to be contiguous."""
+    """Like `reference.rms_norm`; only the last axis has to be contiguous."""
     outputs = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs)
     return outputs
@@ -22,7 +22,6 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.add_rms_norm`, in one pass over the memory."""
     outputs, total = (
         torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device) for _ in range(2)
     )

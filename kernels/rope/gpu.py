@@ -13,7 +13,7 @@ _TOKENS = 8  # of one head in one program
 
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """As `reference.rotate`, but rounded once."""
+    """Like `reference.rotate`, but rounded once."""
     outputs = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
     _launch(heads, *_dense(cosine, sine), outputs)
     return outputs
@@ -22,7 +22,6 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 def norm_rotate(
     heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
 ) -> Tensor:
-    """As `reference.norm_rotate`, but rounded once."""
     outputs = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
     _launch(heads, *_dense(cosine, sine), outputs, scale=scale, epsilon=epsilon)
     return outputs

@@ -145,7 +145,6 @@ def squared_relu(shape: SquaredReluShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
-    """Heads that a sigmoid opens."""
     attended = numbers.rough(9, shape.heads, shape.head_dim)
     gates = numbers.rough(9, shape.heads, 2 * shape.head_dim)
 
@@ -239,7 +238,6 @@ def _attended(
     scale: float,
     dtype: torch.dtype,
 ) -> Case:
-    """Attention of queries, keys and values that were drawn."""
     queries, keys, values = inputs
     # A score's error is the exponent's, and so that of a probability. Two exponentials, sums over
     # a step, over the splits' steps and over the splits follow.

@@ -69,12 +69,12 @@ _REFERENCE = replace(
 
 
 Recall = Callable[[str, Callable[[], str]], str]
-"""What was found before under a name, in the same conditions; else what is found now."""
+"""Returns a result found earlier under a name in the same conditions, else computes it."""
 
 
 @cache
 def sources() -> str:
-    """A digest of all kernels' sources, part of what results are remembered under."""
+    """A digest of all kernels' sources."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes() + b"\0")
@@ -82,7 +82,6 @@ def sources() -> str:
 
 
 def find_out(name: str, find: Callable[[], str]) -> str:
-    """A `Recall` that remembers nothing."""
     return find()
 
 
@@ -127,7 +126,7 @@ def validated(
 
 
 def suspects(kernels: Backend) -> list[str]:
-    """The operations of a backend that are not plain torch's."""
+    """The operations that are not plain torch's."""
     return [
         name for name in Ops.__slots__ if getattr(kernels.ops, name) is not getattr(PLAIN_OPS, name)
     ]
@@ -169,7 +168,7 @@ class _PassingError(Exception):
 
 
 def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
-    """Parse a remembered result; an invalid one is computed anew."""
+    """Parse a remembered result; recompute an invalid one."""
     try:
         found = json.loads(remembered)
     except ValueError:
@@ -180,7 +179,7 @@ def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
 
 
 def _fault(case: Case, ops: Ops) -> str | None:
-    """What is wrong with a kernel's numbers, for a person to read; None if nothing is."""
+    """The fault in a kernel's numbers, for a person to read; None if there is none."""
     first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
     expected = case.call(_REFERENCE, torch.float32)
     for found, again, reference in zip(first, second, expected, strict=True):
@@ -205,7 +204,6 @@ def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
 
 
 def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
-    """Calls like a model's in `dtype` with these `shapes`."""
     numbers = Numbers(device, dtype)
     for shape in sorted(shapes, key=repr):
         match shape:

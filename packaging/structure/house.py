@@ -18,14 +18,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("desktop", "core", "kernels")
 # Rules. Features that are added later raise the first two by what they need.
-MOST_LINES = 63_300
-MOST_MODULES = 471
-MOST_DOCSTRING_WORDS = 69_700
-MOST_TESTS_PER_SOURCE = 1.09
-MOST_SINGLE_IMPORTERS = 0.37
-MOST_SINGLE_PROTOCOLS = 6
+MOST_LINES = 55_200
+MOST_MODULES = 330
+MOST_DOCSTRING_WORDS = 40_000
+MOST_TESTS_PER_SOURCE = 1.15
+MOST_SINGLE_IMPORTERS = 0.30
+MOST_SINGLE_PROTOCOLS = 0
 MOST_FILES = 16
-LARGER_FOLDERS = {"desktop.chat", "desktop.widgets"}
+LARGER_FOLDERS = {"desktop.chat"}
 LONGEST_FUNCTION = 60
 SHOWN = 10
 

@@ -8,7 +8,7 @@ turns through more memory than a processor's own caches hold, as a model's weigh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, get_args
@@ -157,15 +157,9 @@ def conv(sizes: Sizes, dtype: torch.dtype) -> Op:
     width = sizes.shape.delta_columns
     rows = _copied(sizes, TAPS - 1 + sizes.run, width, dtype=dtype)
     weight = _random(TAPS, width)
-    convolve, plain = _ops().convolve, PLAIN.convolve
-    return Op(
-        name=f"causal conv, {_rows(sizes.run)}",
-        run=lambda number: convolve(rows[number], weight),
-        copies=len(rows),
-        least_bytes=rows[0].nbytes + 4 * sizes.run * width,
-        other=lambda number: plain(rows[number], weight),
-        other_name="plain torch",
-    )
+    moved = rows[0].nbytes + 4 * sizes.run * width
+    name = f"causal conv, {_rows(sizes.run)}"
+    return _paired(name, "convolve", [(each, weight) for each in rows], moved)
 
 
 def norm(sizes: Sizes, dtype: torch.dtype) -> Op:
@@ -188,16 +182,9 @@ def rope(sizes: Sizes, dtype: torch.dtype) -> Op:
     shape = sizes.shape
     heads = _copied(sizes, sizes.run, shape.heads, shape.head_dim, dtype=dtype)
     angles = _random(sizes.run, shape.head_dim // 8)
-    cosine, sine = angles.cos().to(dtype), angles.sin().to(dtype)
-    rotate, plain = _ops().rotate, PLAIN.rotate
-    return Op(
-        name=f"rope, {_rows(sizes.run)}",
-        run=lambda number: rotate(heads[number], cosine, sine),
-        copies=len(heads),
-        least_bytes=2 * heads[0].nbytes,
-        other=lambda number: plain(heads[number], cosine, sine),
-        other_name="plain torch",
-    )
+    turns = angles.cos().to(dtype), angles.sin().to(dtype)
+    arguments = [(each, *turns) for each in heads]
+    return _paired(f"rope, {_rows(sizes.run)}", "rotate", arguments, 2 * heads[0].nbytes)
 
 
 def prefill_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
@@ -219,41 +206,32 @@ def picture_attention(sizes: Sizes, dtype: torch.dtype, count: int) -> Op:
     """All patches of a picture to all, in one layer of the tower."""
     shape = sizes.shape
     head_dim = shape.vision_hidden // shape.vision_heads
-    attend, plain = _ops().full_attention, PLAIN.full_attention
+    # Queries, keys and values as the tower's projection gives them, side by side.
     every = _copied(sizes, count, 3, shape.vision_heads, head_dim, dtype=dtype)
-    scale = head_dim**-0.5
-    return Op(
-        name=f"attention of {count:,} patches",
-        run=lambda number: attend(*_three(every[number]), scale),
-        copies=len(every),
-        operations=4 * count**2 * shape.vision_hidden,
-        dtype=dtype,
-        other=lambda number: plain(*_three(every[number]), scale),
-        other_name="plain torch",
-    )
+    arguments = [(*each.unbind(1), head_dim**-0.5) for each in every]
+    op = _paired(f"attention of {count:,} patches", "full_attention", arguments, 0)
+    return replace(op, operations=4 * count**2 * shape.vision_hidden, dtype=dtype)
 
 
 def _attention(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, keys: int) -> Op:
     shape = sizes.shape
     queries = _random(rows, shape.heads, shape.head_dim, dtype=dtype)
     both = _copied(sizes, 2, keys, shape.kv_heads, shape.head_dim, dtype=dtype)
-    scale, attend = shape.head_dim**-0.5, _ops().causal_attention
-    plain = PLAIN.causal_attention
+    arguments = [(queries, each[0], each[1], shape.head_dim**-0.5) for each in both]
+    return replace(_paired(name, "causal_attention", arguments, both[0].nbytes), dtype=dtype)
+
+
+def _paired(name: str, op: str, arguments: Sequence[tuple[Any, ...]], least_bytes: int) -> Op:
+    """An operation of the processor's backend beside plain torch's, on the same arguments."""
+    own, plain = getattr(_ops(), op), getattr(PLAIN, op)
     return Op(
-        name=name,
-        run=lambda number: attend(queries, both[number][0], both[number][1], scale),
-        copies=len(both),
-        least_bytes=both[0].nbytes,
-        dtype=dtype,
-        other=lambda number: plain(queries, both[number][0], both[number][1], scale),
+        name,
+        run=lambda number: own(*arguments[number]),
+        copies=len(arguments),
+        least_bytes=least_bytes,
+        other=lambda number: plain(*arguments[number]),
         other_name="plain torch",
     )
-
-
-def _three(every: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values as the tower's projection gives them, side by side."""
-    queries, keys, values = every.unbind(1)
-    return queries, keys, values
 
 
 def _delta_arguments(sizes: Sizes, rows: int) -> tuple[DeltaInputs, list[Tensor]]:

@@ -17,7 +17,6 @@ from unittest import mock
 from torch import Tensor
 
 from core.api.chat import (
-    AssistantMessage,
     Conversation,
     Message,
 )
@@ -172,18 +171,6 @@ class Rig:
             stats=stats,
             logits=self.clock.logits,
         )
-
-    def answer(self, messages: Sequence[Message], tokens: int, **more: Any) -> AssistantMessage:
-        """A sampled reply of at most so many tokens."""
-        command = Generate(
-            request=2,
-            conversation=Conversation(messages=tuple(messages)),
-            chat="bench",
-            cache=self.cache_settings,
-            sampling=SamplingParams(temperature=0, max_tokens=tokens),
-            **more,
-        )
-        return self.engine.generate(command, CancelFlag(), lambda event: None).reply
 
     def settle(self, messages: Sequence[Message], **more: Any) -> Prepared:
         """Read the reply that ends a conversation, as the app does in idle time."""

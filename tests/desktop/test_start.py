@@ -144,62 +144,43 @@ async def test_the_folder_can_be_looked_at_before_one_decides(
     assert await task == EXIT_REFUSED
 
 
-def file_in_the_way(folders: Folders) -> str:
-    shutil.rmtree(folders.data)
-    folders.data.write_text("in the way")
-    return "can't be used"
+def put_file(path: Path) -> None:
+    """A file where a folder should be."""
+    shutil.rmtree(path)
+    path.write_text("in the way")
 
 
-def folder_for_the_chats(folders: Folders) -> str:
-    folders.database.mkdir()
-    return "chats.db is no file"
-
-
-def folder_for_the_lock(folders: Folders) -> str:
-    (folders.data / "lock").mkdir()
-    return "lock can't be used: Is a directory"
-
-
-def file_for_the_pictures(folders: Folders) -> str:
-    shutil.rmtree(folders.pictures)
-    folders.pictures.write_text("in the way")
-    return "pictures can't be used"
-
-
-def file_for_the_logs(folders: Folders) -> str:
-    shutil.rmtree(folders.engine_log.parent)
-    folders.engine_log.parent.write_text("in the way")
-    return "logs can't be used"
-
-
-def chats_of_another_program(folders: Folders) -> str:
-    with contextlib.closing(sqlite3.connect(folders.database)) as connection:
+def other_database(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE bookmarks (place TEXT)")
         connection.execute("INSERT INTO bookmarks VALUES ('zanzibar')")
         connection.commit()
-    return "database of another program"
 
 
 @pytest.mark.parametrize(
-    "break_it",
+    ("break_it", "place", "expected"),
     [
-        file_in_the_way,
-        folder_for_the_chats,
-        folder_for_the_lock,
-        file_for_the_pictures,
-        file_for_the_logs,
-        chats_of_another_program,
+        (put_file, "", "can't be used"),
+        (Path.mkdir, "chats.db", "chats.db is not a file"),
+        (Path.mkdir, "lock", "lock can't be used: Is a directory"),
+        (put_file, "pictures", "pictures can't be used"),
+        (put_file, "logs", "logs can't be used"),
+        (other_database, "chats.db", "database of another program"),
     ],
 )
-async def test_whatever_keeps_it_from_starting_is_said_in_a_window(
-    folders: Folders, qloop: Loop, break_it: Callable[[Folders], str]
+async def test_a_reason_not_to_start_is_shown_in_a_dialog(
+    folders: Folders,
+    qloop: Loop,
+    break_it: Callable[[Path], object],
+    place: str,
+    expected: str,
 ) -> None:
-    expected = break_it(folders)
+    break_it(folders.data / place)
     said = await refused(folders.data)
     assert expected in said and SECRET not in said
 
 
-async def test_a_user_that_nobody_knows_has_no_folder(qloop: Loop) -> None:
+async def test_an_unknown_user_has_no_folder(qloop: Loop) -> None:
     assert "not a valid path on this system" in await refused("~nobody-of-that-name/data")
 
 
@@ -281,11 +262,6 @@ async def test_H7_every_chat_of_a_damaged_file_opens_in_the_window(
         await until(partial(lambda number: shown.chat == number, chat.id))
         assert len(app.parts.transcript.rows) == 2 * TURNS
         assert app.window.page.composer.text.toPlainText() == DAMAGED
-
-
-async def test_a_start_with_nothing_to_say_says_nothing(open_app: OpenApp) -> None:
-    app = await open_app()
-    assert app.window.findChild(QMessageBox) is None
 
 
 START = """

@@ -102,23 +102,18 @@ def test_forcing_a_theme_changes_palette_and_sheet_and_says_so(
     assert dark.window in qapp.styleSheet()
 
 
-def test_the_system_is_followed_live(
+def test_the_system_is_followed_live_unless_the_user_has_chosen(
     qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(theme, "_system_scheme", lambda: "dark")
+    qapp.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Dark)
+    assert theme.signals().scheme == "light"
+    monkeypatch.undo()
     theme.force(qapp, "system")
     monkeypatch.setattr(theme, "_system_scheme", lambda: "dark")
     with qtbot.waitSignal(theme.signals().changed):
         qapp.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Dark)
     assert theme.signals().scheme == "dark"
-
-
-def test_a_choice_stands_against_the_system(
-    qapp: QApplication, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theme.force(qapp, "light")
-    monkeypatch.setattr(theme, "_system_scheme", lambda: "dark")
-    qapp.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Dark)
-    assert theme.signals().scheme == "light"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

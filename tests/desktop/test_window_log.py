@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from core.client.traces import trace_of
-from desktop.engine.tasks import Tasks
 from desktop.window_log import kept_log, report_from_loop
 from tests.desktop.conftest import Loop, until
 
@@ -66,21 +65,6 @@ async def test_a_task_that_nobody_waits_for_is_logged_without_words(
         loop.call_soon(fail)
         await until(lambda: file.exists() and "ValueError" in file.read_text())
     assert SECRET not in file.read_text()
-
-
-async def test_a_task_of_the_window_says_its_kind_of_error(tmp_path: Path, qloop: Loop) -> None:
-    said: list[str] = []
-    tasks = Tasks(lambda error: said.append(error.message))
-
-    async def sending() -> None:
-        fail()
-
-    with kept_log(tmp_path / "window.log"):
-        tasks.spawn(sending(), "Sending")
-        await until(lambda: said)
-    assert said == ["Sending ended with an error (ValueError)."]
-    assert SECRET not in (tmp_path / "window.log").read_text()
-    await tasks.close()
 
 
 UNCAUGHT = """

@@ -25,7 +25,7 @@ from kernels.dispatch import backend
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
-from tests.loading.keeping import keeping_in, kept_in, settle
+from tests.loading.keeping import kept_in, settle, store_in
 from tests.loads import load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
@@ -68,7 +68,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
     folder = tmp_path / "model"
     write_folder(folder, Tiny(layers="L", text_only=True, vision=False))
     settle(folder)
-    keeping = keeping_in(tmp_path / "weights")
+    store = store_in(tmp_path / "weights")
     kernels = backend("reference", torch.float32, integers="int8")
 
     def load() -> ReadModel:
@@ -77,7 +77,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
             CPU,
             torch.float32,
             kernels=kernels,
-            keeping=keeping,
+            store=store,
         )
 
     def logits(loaded: ReadModel) -> torch.Tensor:
@@ -85,7 +85,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
             return our_logits(loaded.model, [text(3)])
 
     expected = logits(load())
-    (path,) = kept_in(keeping.store)
+    (path,) = kept_in(store)
     whole, anew = path.read_bytes(), 0
     for seed in range(count):
         path.write_bytes(mutated_bytes(whole, seed))

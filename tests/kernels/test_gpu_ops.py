@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,51 +63,36 @@ def test_attention_of_one_token_is_a_kernel_where_it_fits(
     assert lengths == ([40, 40] if is_kernel else [])
 
 
-@pytest.mark.parametrize(("key_dim", "is_kernel"), [(16, True), (130, False)])
+@pytest.mark.parametrize(
+    ("make", "sizes", "is_kernel", "step", "run"),
+    [
+        (make_case, (1, 2, 16, 8), True, "recurrent_gated_delta_step", "chunked_gated_delta_"),
+        (make_case, (1, 2, 130, 8), False, "recurrent_gated_delta_step", "chunked_gated_delta_"),
+        (make_space, (2, 8, 1, 16), True, "mamba2_step", "mamba2_run_"),
+        (make_space, (2, 8, 1, 260), False, "mamba2_step", "mamba2_run_"),
+        (make_scan, (40, 16), True, "mamba1_step", "mamba1_run_"),
+        (make_scan, (40, 65), False, "mamba1_step", "mamba1_run_"),
+    ],
+)
 @pytest.mark.parametrize("count", [1, 5])
-def test_the_delta_rule_is_a_kernel_where_it_fits(
-    count: int, key_dim: int, is_kernel: bool, device: torch.device
+def test_a_recurrence_is_a_kernel_if_it_fits(
+    make: Callable[..., tuple[Tensor, ...]],
+    sizes: tuple[int, ...],
+    is_kernel: bool,
+    step: str,
+    run: str,
+    count: int,
+    device: torch.device,
 ) -> None:
-    *inputs, state = (each.to(device) for each in make_case(count, 1, 2, key_dim, 8))
-    name = "recurrent_gated_delta_step" if count == 1 else "chunked_gated_delta_"
-    states = [state.clone() for _ in range(2)]
-    found = getattr(GPU_OPS, name)(DeltaInputs(*inputs), states[0])
-    expected = getattr(PLAIN_OPS, name)(DeltaInputs(*inputs), states[1])
+    *inputs, state = (each.to(device) for each in make(count, *sizes))
+    given: Any = (DeltaInputs if make is make_case else SpaceInputs)(*inputs)
+    name, states = step if count == 1 else run, [state.clone() for _ in range(2)]
+    found = getattr(GPU_OPS, name)(given, states[0])
+    expected = getattr(PLAIN_OPS, name)(given, states[1])
     assert torch.equal(found, expected) is not is_kernel
+    ulps = 2 * (max(inputs[1].shape[-1], 16) + 96)
     for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
-        assert_near(ours, theirs, 2 * (key_dim + 96), theirs.abs().max())
-    assert not torch.equal(states[0], state)
-
-
-@pytest.mark.parametrize(("state_dim", "is_kernel"), [(16, True), (260, False)])
-@pytest.mark.parametrize("count", [1, 5])
-def test_the_state_space_is_a_kernel_where_it_fits(
-    count: int, state_dim: int, is_kernel: bool, device: torch.device
-) -> None:
-    *inputs, state = (each.to(device) for each in make_space(count, 2, 8, 1, state_dim))
-    name = "mamba2_step" if count == 1 else "mamba2_run_"
-    states = [state.clone() for _ in range(2)]
-    found = getattr(GPU_OPS, name)(SpaceInputs(*inputs), states[0])
-    expected = getattr(PLAIN_OPS, name)(SpaceInputs(*inputs), states[1])
-    assert torch.equal(found, expected) is not is_kernel
-    for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
-        assert_near(ours, theirs, 2 * (state_dim + 96), theirs.abs().max())
-    assert not torch.equal(states[0], state)
-
-
-@pytest.mark.parametrize(("state_dim", "is_kernel"), [(16, True), (65, False)])
-@pytest.mark.parametrize("count", [1, 5])
-def test_the_selective_scan_is_a_kernel_where_it_fits(
-    count: int, state_dim: int, is_kernel: bool, device: torch.device
-) -> None:
-    *inputs, state = (each.to(device) for each in make_scan(count, 40, state_dim))
-    name = "mamba1_step" if count == 1 else "mamba1_run_"
-    states = [state.clone() for _ in range(2)]
-    found = getattr(GPU_OPS, name)(SpaceInputs(*inputs), states[0])
-    expected = getattr(PLAIN_OPS, name)(SpaceInputs(*inputs), states[1])
-    assert torch.equal(found, expected) is not is_kernel
-    for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
-        assert_near(ours, theirs, 2 * (state_dim + 96), theirs.abs().max())
+        assert_near(ours, theirs, ulps, theirs.abs().max())
     assert not torch.equal(states[0], state)
 
 

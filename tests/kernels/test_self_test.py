@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -144,30 +143,15 @@ def test_what_wavers_in_the_last_place_is_found(
     assert_found(with_op(name, wavers), name, caplog, "different bits")
 
 
-@pytest.mark.parametrize("name", ["chunked_gated_delta_", "recurrent_gated_delta_step"])
-def test_a_state_that_stays_where_it_was_is_found(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    def forgets(given: DeltaInputs, state: Tensor) -> Any:
-        return honest(name)(given, state.clone())
+@pytest.mark.parametrize(
+    "name",
+    ["chunked_gated_delta_", "recurrent_gated_delta_step", "causal_conv_step", "short_conv"],
+)
+def test_a_state_that_is_not_updated_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def forgets(inputs: Any, state: Tensor, *others: Any) -> Any:
+        return honest(name)(inputs, state.clone(), *others)
 
     assert_found(with_op(name, forgets), name, caplog, "off by")
-
-
-def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    def forgets(inputs: Tensor, tail: Tensor, *others: Any) -> Tensor:
-        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), *others)
-
-    assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
-
-
-def test_a_tail_of_a_gated_convolution_that_stays_is_found(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def forgets(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return PLAIN_OPS.short_conv(projected, tail.clone(), weight, bias)
-
-    assert_found(with_op("short_conv", forgets), "short_conv", caplog, "off by")
 
 
 def test_a_window_that_hides_nothing_is_found(caplog: pytest.LogCaptureFixture) -> None:

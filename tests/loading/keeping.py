@@ -1,9 +1,10 @@
-"""Weights files that have settled, stores on a roomy disk, and a count of what is read."""
+"""Settled weights files, stores of quantised matrices on a roomy disk, and a count of reads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -11,37 +12,33 @@ from pathlib import Path
 import pytest
 
 from core.loading import read_plan, stream
-from core.loading.quantised_store import Keeping, QuantisedStore
+from core.loading.quantised_store import QuantisedStore
 from core.storage.files import Files
 from core.storage.rows import WEIGHTS
 from core.storage.store import DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles
 
-# Long before any load, so that what is read is remembered.
-WRITTEN_NS = 10**18
+WRITTEN_NS = 10**18  # long before any load
 
 
 def settle(folder: Path, when: int = WRITTEN_NS) -> None:
-    """Have all weights files below `folder` written long ago."""
+    """Date all weights files below `folder` back."""
     for path in folder.rglob("*.safetensors"):
         os.utime(path, ns=(when, when))
 
 
-def store_in(folder: Path, cap: int = PLENTY, files: Files | None = None) -> QuantisedStore:
-    """A store on a disk that is never full."""
-    return QuantisedStore(DiskStore(folder, 0, files or RoomyFiles()), cap)
-
-
-def keeping_in(
-    folder: Path, conditions: str = "", cap: int = PLENTY, files: Files | None = None
-) -> Keeping:
-    """What loads keep in `folder`."""
-    store = store_in(folder, cap, files)
-    return Keeping(store, conditions)
+def store_in(
+    folder: Path,
+    cap: int = PLENTY,
+    files: Files | None = None,
+    conditions: str = "",
+    clock: Callable[[], int] = time.time_ns,
+) -> QuantisedStore:
+    return QuantisedStore(DiskStore(folder, 0, files or RoomyFiles()), cap, conditions, clock)
 
 
 def kept_in(store: QuantisedStore) -> list[Path]:
-    """The files of quantised matrices, and what was not finished."""
+    """The files of quantised matrices, finished or not."""
     return sorted((store.blobs.folder / WEIGHTS).glob("*"))
 
 

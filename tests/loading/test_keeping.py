@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable
@@ -16,19 +15,19 @@ import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
 from core.loading.model import ReadModel, _Reading
-from core.loading.quantised_store import SETTLED_NS, Keeping, delete_quantised
+from core.loading.quantised_store import QuantisedStore, delete_quantised
 from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
-from tests.loading.keeping import WRITTEN_NS, counted_reads, keeping_in, kept_in, settle
+from tests.loading.keeping import counted_reads, kept_in, settle, store_in
 from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
 from tests.oracle.tiny_experts import TinyExperts, write_experts
-from tests.storage.disks import DiedError, FailingFiles
+from tests.storage.disks import FailingFiles
 
 CPU = torch.device("cpu")
 PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
@@ -64,13 +63,13 @@ def path(folders: dict[str, Path], tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    return keeping_in(tmp_path / "weights")
+def store(tmp_path: Path) -> QuantisedStore:
+    return store_in(tmp_path / "weights")
 
 
 def load(
     path: Path,
-    keeping: Keeping | None,
+    store: QuantisedStore | None,
     integers: Integers = "int8",
     name: BackendName = "cpu",
     **options: Any,
@@ -78,7 +77,7 @@ def load(
     kernels = backend(name, torch.bfloat16, integers=integers)
     given: dict[str, Any] = {"progress": lambda done, total: None, "check": lambda: None} | options
     folder = ModelFolder.open(path)
-    return load_model(folder, CPU, torch.bfloat16, **given, kernels=kernels, keeping=keeping)
+    return load_model(folder, CPU, torch.bfloat16, **given, kernels=kernels, store=store)
 
 
 def logits(loaded: ReadModel) -> torch.Tensor:
@@ -97,7 +96,7 @@ def same(one: ReadModel, other: ReadModel) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_second_load_is_the_first_to_the_bit(
     folders: dict[str, Path],
-    keeping: Keeping,
+    store: QuantisedStore,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     integers: Integers,
@@ -105,20 +104,20 @@ def test_the_second_load_is_the_first_to_the_bit(
 ) -> None:
     monkeypatch.setattr(specs, "SLICE_BYTES", 4096)  # so that a head has slices
     alone = load(folders[kind], None, integers, name)
-    first = load(folders[kind], keeping, integers, name)
-    second = load(folders[kind], keeping, integers, name)
+    first = load(folders[kind], store, integers, name)
+    second = load(folders[kind], store, integers, name)
     assert (first.from_disk, second.from_disk) == (False, True)
     assert same(alone, first) and same(first, second)
-    assert len(kept_in(keeping.store)) == 1
+    assert len(kept_in(store)) == 1
 
 
 def test_the_second_load_reads_nothing_of_what_was_quantised(
-    folders: dict[str, Path], keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    folders: dict[str, Path], store: QuantisedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with counted_reads(monkeypatch) as first:
-        load(folders["plain"], keeping)
+        load(folders["plain"], store)
     with counted_reads(monkeypatch) as second:
-        loaded = load(folders["plain"], keeping)
+        loaded = load(folders["plain"], store)
     assert loaded.from_disk
     plan_bytes = sum(file.num_bytes for file in ModelFolder.open(folders["plain"]).files)
     assert plan_bytes > sum(first) > 0.9 * plan_bytes
@@ -138,14 +137,14 @@ def test_the_second_load_reads_nothing_of_what_was_quantised(
 
 
 def test_another_precision_or_numerics_has_a_file_of_its_own(
-    folders: dict[str, Path], keeping: Keeping
+    folders: dict[str, Path], store: QuantisedStore
 ) -> None:
-    other = dataclasses.replace(keeping, conditions="newer numerics")
-    for one in (keeping, other):
+    other = QuantisedStore(store.blobs, store.cap, "newer numerics")
+    for one in (store, other):
         for integers in INTEGERS:
             assert not load(folders["plain"], one, integers).from_disk
-    assert len(kept_in(keeping.store)) == 4
-    assert all(load(folders["plain"], one).from_disk for one in (keeping, other))
+    assert len(kept_in(store)) == 4
+    assert all(load(folders["plain"], one).from_disk for one in (store, other))
 
 
 def flip(path: Path, at: int) -> None:
@@ -167,14 +166,14 @@ def flip(path: Path, at: int) -> None:
     ids=["cut", "empty", "last byte", "header", "middle", "gone"],
 )
 def test_what_is_damaged_is_quantised_again(
-    folders: dict[str, Path], keeping: Keeping, spoil: Callable[[Path], object]
+    folders: dict[str, Path], store: QuantisedStore, spoil: Callable[[Path], object]
 ) -> None:
-    first = load(folders["plain"], keeping)
-    (file,) = kept_in(keeping.store)
+    first = load(folders["plain"], store)
+    (file,) = kept_in(store)
     spoil(file)
-    again = load(folders["plain"], keeping)
+    again = load(folders["plain"], store)
     assert not again.from_disk and same(first, again)
-    third = load(folders["plain"], keeping)
+    third = load(folders["plain"], store)
     assert third.from_disk and same(first, third)
 
 
@@ -187,23 +186,23 @@ def change_weights(path: Path) -> None:
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_changed_weights_are_read_anew(path: Path, keeping: Keeping, settled: bool) -> None:
+def test_changed_weights_are_read_anew(path: Path, store: QuantisedStore, settled: bool) -> None:
     settle(path)
-    first = load(path, keeping)
-    assert load(path, keeping).from_disk
+    first = load(path, store)
+    assert load(path, store).from_disk
     change_weights(path)
     if settled:
         settle(path, 10**18 + 5)
-    again = load(path, keeping)
+    again = load(path, store)
     assert not again.from_disk and again.weights_digest != first.weights_digest
     assert same(again, load(path, None))
 
 
 def test_weights_that_change_in_the_middle_of_a_second_load_are_not_trusted(
-    path: Path, keeping: Keeping
+    path: Path, store: QuantisedStore
 ) -> None:
     settle(path)
-    load(path, keeping)
+    load(path, store)
     seen: list[int] = []
 
     def once(done: int, total: int) -> None:
@@ -211,16 +210,16 @@ def test_weights_that_change_in_the_middle_of_a_second_load_are_not_trusted(
             change_weights(path)
         seen.append(done)
 
-    changed = load(path, keeping, progress=once)
+    changed = load(path, store, progress=once)
     assert not changed.from_disk
     assert same(changed, load(path, None))
 
 
 def test_a_disk_taken_out_in_the_middle_of_a_second_load_costs_nothing_that_is_kept(
-    path: Path, keeping: Keeping
+    path: Path, store: QuantisedStore
 ) -> None:
     settle(path)
-    load(path, keeping)
+    load(path, store)
     away = path.with_name("away")
 
     def take_out(done: int, total: int) -> None:
@@ -228,13 +227,13 @@ def test_a_disk_taken_out_in_the_middle_of_a_second_load_costs_nothing_that_is_k
             path.rename(away)
 
     with pytest.raises(MissingFileError):
-        load(path, keeping, progress=take_out)
+        load(path, store, progress=take_out)
     away.rename(path)
-    assert load(path, keeping).from_disk
+    assert load(path, store).from_disk
 
 
 def test_weights_that_change_in_the_middle_of_a_first_load_are_not_kept(
-    path: Path, keeping: Keeping
+    path: Path, store: QuantisedStore
 ) -> None:
     settle(path)
     seen: list[int] = []
@@ -244,41 +243,28 @@ def test_weights_that_change_in_the_middle_of_a_first_load_are_not_kept(
             os.utime(sorted(path.glob("*.safetensors"))[0], ns=(10**18 + 9, 10**18 + 9))
         seen.append(done)
 
-    load(path, keeping, progress=once)
-    assert not kept_in(keeping.store)
+    load(path, store, progress=once)
+    assert not kept_in(store)
 
 
-@pytest.mark.parametrize("passed", [SETTLED_NS - 1, -(10**15)], ids=["a moment ago", "later"])
-def test_weights_written_a_moment_ago_are_not_remembered_and_cost_no_writing(
-    path: Path, tmp_path: Path, passed: int
-) -> None:
+def test_a_broken_file_is_told_as_without_anything_kept(path: Path, store: QuantisedStore) -> None:
     settle(path)
-    files = FailingFiles()
-    keeping = keeping_in(tmp_path / "weights", files=files)
-    keeping = dataclasses.replace(keeping, clock=lambda: WRITTEN_NS + passed)
-    before = files.num_steps
-    assert not any(load(path, keeping).from_disk for _ in range(2))
-    assert files.num_steps == before
-
-
-def test_a_broken_file_is_told_as_without_anything_kept(path: Path, keeping: Keeping) -> None:
-    settle(path)
-    load(path, keeping)
+    load(path, store)
     folder = ModelFolder.open(path)
     for file in folder.files:
         file.path.write_bytes(file.path.read_bytes()[:-3])
     with pytest.raises(BrokenWeightsError):
-        load(path, keeping)
+        load(path, store)
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
 def test_a_load_is_stopped_while_it_reads_and_while_it_packs(
-    folders: dict[str, Path], keeping: Keeping, kept: bool
+    folders: dict[str, Path], store: QuantisedStore, kept: bool
 ) -> None:
     if kept:
-        load(folders["plain"], keeping)
+        load(folders["plain"], store)
     calls: list[int] = []
-    load(folders["plain"], keeping if kept else None, check=lambda: calls.append(1))
+    load(folders["plain"], store if kept else None, check=lambda: calls.append(1))
     for last in (1, len(calls) // 2, len(calls) - 1):
         looks: list[int] = []
 
@@ -288,24 +274,24 @@ def test_a_load_is_stopped_while_it_reads_and_while_it_packs(
                 raise RequestCancelled("Stopped.")
 
         with pytest.raises(RequestCancelled):
-            load(folders["plain"], keeping, check=stop)
+            load(folders["plain"], store, check=stop)
         if kept:
-            assert load(folders["plain"], keeping).from_disk
+            assert load(folders["plain"], store).from_disk
         else:
-            for path in kept_in(keeping.store):
+            for path in kept_in(store):
                 assert not path.name.startswith(".new-")
                 path.unlink()
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
 def test_reading_and_packing_both_move_the_bar(
-    folders: dict[str, Path], keeping: Keeping, kept: bool
+    folders: dict[str, Path], store: QuantisedStore, kept: bool
 ) -> None:
     if kept:
-        load(folders["plain"], keeping)
+        load(folders["plain"], store)
     reports: list[tuple[int, int]] = []
     loaded = load(
-        folders["plain"], keeping, progress=lambda done, total: reports.append((done, total))
+        folders["plain"], store, progress=lambda done, total: reports.append((done, total))
     )
     done = [each for each, _ in reports]
     (total,) = {each for _, each in reports}
@@ -316,21 +302,6 @@ def test_reading_and_packing_both_move_the_bar(
     assert loaded.packing_s > 0
 
 
-def test_a_load_killed_while_it_writes_leaves_nothing_that_counts(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
-    expected = load(folders["plain"], None)
-    for step in (1, 2, 3, 30, 60):
-        files = FailingFiles()
-        files.die_at = step
-        with pytest.raises(DiedError):
-            load(folders["plain"], keeping_in(tmp_path, files=files))
-    after = keeping_in(tmp_path)
-    assert same(load(folders["plain"], after), expected)
-    assert same(load(folders["plain"], after), expected)
-    assert [file.name[:4] for file in kept_in(after.store)] != [".new"]
-
-
 def test_a_disk_that_fails_costs_the_speed_up_alone(
     folders: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -338,35 +309,20 @@ def test_a_disk_that_fails_costs_the_speed_up_alone(
     for step in (1, 2, 9):
         files = FailingFiles()
         files.fail_at, files.stays_broken = step, True
-        loaded = load(folders["plain"], keeping_in(tmp_path / str(step), files=files))
+        loaded = load(folders["plain"], store_in(tmp_path / str(step), files=files))
         assert not loaded.from_disk and same(loaded, expected)
     assert "not kept: Input/output error" in caplog.text
 
 
-def test_a_cap_that_is_too_small_keeps_nothing(folders: dict[str, Path], tmp_path: Path) -> None:
-    keeping = keeping_in(tmp_path / "weights", cap=1000)
-    assert not any(load(folders["plain"], keeping).from_disk for _ in range(2))
-    assert not kept_in(keeping.store)
-
-
 def test_deleting_what_is_kept_leaves_a_loaded_model_as_it_is(
-    folders: dict[str, Path], keeping: Keeping
+    folders: dict[str, Path], store: QuantisedStore
 ) -> None:
-    load(folders["plain"], keeping)
-    loaded = load(folders["plain"], keeping)
+    load(folders["plain"], store)
+    loaded = load(folders["plain"], store)
     before = logits(loaded)
-    delete_quantised(keeping.store.blobs)
+    delete_quantised(store.blobs)
     assert torch.equal(logits(loaded), before)
-    assert not load(folders["plain"], keeping).from_disk
-
-
-def test_two_models_are_loaded_from_what_both_kept(
-    folders: dict[str, Path], keeping: Keeping
-) -> None:
-    firsts = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
-    seconds = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
-    assert all(each.from_disk for each in seconds)
-    assert all(same(one, other) for one, other in zip(firsts, seconds, strict=True))
+    assert not load(folders["plain"], store).from_disk
 
 
 def test_what_one_device_quantised_is_not_another_s() -> None:

@@ -14,12 +14,15 @@ from core.loading.quantised_file import (
     QuantisedLayout,
     QuantisedWriter,
 )
+from core.storage.files import Space
+from core.storage.rows import WEIGHTS
+from core.storage.store import DiskStore
 from core.weights import spec as specs
 from core.weights.spec import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, QuantisedTensors, WeightFormat, WeightFormats
-from tests.storage.disks import FailingFiles, RoomyFiles
+from tests.storage.disks import PLENTY, FailingFiles, RoomyFiles
 from tests.weights.files import write_raw
 
 KEY = "ab" * 32
@@ -60,12 +63,29 @@ def written(
 ) -> tuple[QuantisedLayout, dict[str, list[QuantisedTensors]]]:
     layout = layout_of(weight_format)
     given = matrices(weight_format, layout)
-    writer = QuantisedWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
+    writer, blobs = writer_in(path.parent, layout)
+    keep_all(writer, given)
+    assert writer.finish(KEY)
+    blobs.part(WEIGHTS).rename(path)
+    return layout, given
+
+
+def writer_in(
+    folder: Path, layout: QuantisedLayout, files: RoomyFiles | None = None
+) -> tuple[QuantisedWriter, DiskStore]:
+    blobs = DiskStore(folder, 0, files or RoomyFiles())
+    blobs.files.make_folder(folder / WEIGHTS)
+    return QuantisedWriter(blobs, layout, []), blobs
+
+
+def keep_all(writer: QuantisedWriter, given: dict[str, list[QuantisedTensors]]) -> None:
     for name in reversed(given):  # in the order of the weights file, which is its own
         for kept in given[name]:
             writer.keep(name, kept)
-    assert writer.finish(KEY)
-    return layout, given
+
+
+def left(blobs: DiskStore) -> list[str]:
+    return [path.name for path in (blobs.folder / WEIGHTS).iterdir()]
 
 
 def same(found: list[QuantisedTensors], given: list[QuantisedTensors]) -> bool:
@@ -100,14 +120,14 @@ def test_matrices_come_back_to_the_bit(tmp_path: Path, weight_format: WeightForm
 
 def test_a_large_matrix_is_read_in_pieces_that_can_be_stopped_between(tmp_path: Path) -> None:
     """`load_model` promises to look for a cancel every 4 MiB."""
-    path, weight_format = tmp_path / "kept.safetensors", Int8Format(None)
+    weight_format = Int8Format(None)
     spec = TensorSpec((1, 5 * 2**20), torch.float32, Use.MATRIX)
     layout = QuantisedLayout({"large": spec}, WeightFormats(weight_format, PlainFormat()), {})
     kept = (torch.ones(1, 5 * 2**20, dtype=torch.int8), torch.ones(1, 1))
-    writer = QuantisedWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
+    writer, blobs = writer_in(tmp_path, layout)
     writer.keep("large", kept)
     assert writer.finish(KEY)
-    file = QuantisedFile(path, layout, KEY)
+    file = QuantisedFile(blobs.part(WEIGHTS), layout, KEY)
     advanced: list[int] = []
     file.advance = advanced.append
     assert same(file.matrix("large"), [kept])
@@ -215,45 +235,35 @@ def test_a_file_of_others_is_damage(tmp_path: Path) -> None:
 
 
 def test_what_is_not_whole_is_not_left(tmp_path: Path) -> None:
-    path = tmp_path / "kept.safetensors"
     layout = layout_of(Int8Format(None))
-    given = matrices(Int8Format(None), layout)
-    writer = QuantisedWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
-    writer.keep("second", given["second"][0])
-    assert path.exists()
-    assert not writer.finish(KEY)
-    assert not path.exists()
+    writer, blobs = writer_in(tmp_path, layout)
+    writer.keep("second", matrices(Int8Format(None), layout)["second"][0])
+    assert left(blobs) and not writer.finish(KEY) and not left(blobs)
 
 
 def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
-    layout = layout_of(Int8Format(None))
-    writer = QuantisedWriter(tmp_path / "part", layout, lambda num_bytes: 0, RoomyFiles())
+    writer, blobs = writer_in(tmp_path, layout_of(Int8Format(None)))
     writer.keep("second", (torch.zeros(5, 63, dtype=torch.int8), torch.zeros(5, 1)))
     assert "another shape" in writer.trouble
-    assert not writer.finish(KEY) and not list(tmp_path.iterdir())
+    assert not writer.finish(KEY) and not left(blobs)
 
 
 @pytest.mark.parametrize("fails_at", range(1, 13))
 def test_a_disk_that_fails_at_any_step_leaves_nothing(tmp_path: Path, fails_at: int) -> None:
     layout, files = layout_of(Int8Format(None)), FailingFiles()
-    writer = QuantisedWriter(tmp_path / "kept", layout, lambda num_bytes: 0, files)
-    files.fail_at = fails_at
-    for name, slices in matrices(Int8Format(None), layout).items():
-        for kept in slices:
-            writer.keep(name, kept)
+    writer, blobs = writer_in(tmp_path, layout, files)
+    files.fail_at = files.num_steps + fails_at
+    keep_all(writer, matrices(Int8Format(None), layout))
     finished = writer.finish(KEY)
-    assert [path.name for path in tmp_path.iterdir()] == (["kept"] if finished else [])
-    assert finished == (not writer.trouble)
+    assert bool(left(blobs)) == finished == (not writer.trouble)
 
 
 def test_a_disk_that_fills_up_ends_the_writing(tmp_path: Path) -> None:
-    layout = layout_of(Int8Format(None))
-    room = [1, 0]
-    writer = QuantisedWriter(
-        tmp_path / "part", layout, lambda num_bytes: -room.pop(0) + 1, RoomyFiles()
-    )
-    for name, slices in matrices(Int8Format(None), layout).items():
-        for kept in slices:
-            writer.keep(name, kept)
-    assert "too full" in writer.trouble and not room
-    assert not list(tmp_path.iterdir())
+    layout, files = layout_of(Int8Format(None)), RoomyFiles()
+    writer, blobs = writer_in(tmp_path, layout, files)
+    first, *others = matrices(Int8Format(None), layout)["first"]
+    writer.keep("first", first)
+    assert not writer.trouble and left(blobs)
+    files.space = Space(1, PLENTY)
+    writer.keep("first", others[0])
+    assert "too full" in writer.trouble and not left(blobs)

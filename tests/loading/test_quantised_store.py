@@ -1,27 +1,39 @@
-"""The folder of quantised matrices: which file goes first, and that no trouble costs more than
-time."""
+"""Quantised matrices on disk: found for unchanged weights files only, evicted, never an error."""
 
 from __future__ import annotations
 
-import errno
+import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from core.api.errors import NotDeletedError
 from core.loading.quantised_file import QuantisedLayout
-from core.loading.quantised_store import QuantisedStore
+from core.loading.quantised_store import (
+    SETTLED_NS,
+    QuantisedStore,
+    delete_quantised,
+    facts_of,
+    remember_digest,
+)
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
+from core.weights.safetensors_file import WeightsFile, read_header
 from core.weights.spec import TensorSpec, Use
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats
-from tests.loading.keeping import store_in
+from tests.loading.keeping import WRITTEN_NS, kept_in, settle, store_in
 from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles, check_whole
 
 FORMAT = Int8Format(None)
-KEYS = [f"{number:02x}" * 32 for number in range(8)]
+DIGEST = "5a" * 32
+MEANINGS = "abcd"
+Weights = tuple[WeightsFile, ...]
 
 
 def layout(rows: int = 64) -> QuantisedLayout:
@@ -30,172 +42,225 @@ def layout(rows: int = 64) -> QuantisedLayout:
 
 
 SIZE = layout().num_bytes
-# A disk with so many bytes free is taken for full.
+# A disk with so many bytes free counts as full.
 FULL = PLENTY // FLOOR_SHARE
 
 
-def put(store: QuantisedStore, key: str, rows: int = 64) -> bool:
-    """Keep a matrix; whether it was started."""
-    writer = store.begin(layout(rows))
-    if writer is None:
-        return False
-    writer.keep("weight", FORMAT.quantise(torch.ones(rows, 32)))
-    store.finish(writer, key)
-    return True
+@pytest.fixture
+def weights(tmp_path: Path) -> Weights:
+    (tmp_path / "model").mkdir()
+    save_file({"t": torch.zeros(8)}, tmp_path / "model" / "a.safetensors")
+    save_file({"u": torch.zeros(8)}, tmp_path / "model" / "b.safetensors")
+    settle(tmp_path / "model")
+    return opened(tmp_path)
 
 
-def has(store: QuantisedStore, key: str) -> bool:
+def opened(tmp_path: Path) -> Weights:
+    return tuple(read_header(path) for path in sorted((tmp_path / "model").iterdir()))
+
+
+def put(store: QuantisedStore, weights: Weights, meaning: str = "a", rows: int = 64) -> bool:
+    """Keep a matrix; returns whether it was started."""
+    writer = store.begin(weights, layout(rows))
+    if writer is not None:
+        writer.keep("weight", FORMAT.quantise(torch.ones(rows, 32)))
+        store.finish(writer, weights, DIGEST, meaning)
+    return writer is not None
+
+
+def has(store: QuantisedStore, weights: Weights, meaning: str = "a") -> bool:
     """Whether there is a whole file; counts as a use."""
-    found = store.find(key, layout())
+    found = store.find(weights, meaning, layout())
     if found is not None:
-        found.close()
+        assert found[1] == DIGEST and len(found[0].matrix("weight")) == 1
+        found[0].close()
     return found is not None
 
 
-def bytes_in(store: QuantisedStore) -> int:
-    return store.blobs.num_bytes(WEIGHTS)
+def held(store: QuantisedStore) -> str:
+    """The meanings that have a file; "?" stands for any other file."""
+    names = {f"{store._key(DIGEST, meaning)}.safetensors": meaning for meaning in MEANINGS}
+    return "".join(sorted(names.get(path.name, "?") for path in kept_in(store)))
 
 
-def delete(store: QuantisedStore) -> None:
-    store.blobs.forget(WEIGHTS)
+# -- which files are recognised
 
 
-def names(folder: Path) -> list[str]:
-    """The beginnings of the names of what is kept."""
-    return sorted(path.name[:2] for path in (folder / WEIGHTS).glob("*"))
+def rewritten(model: Path) -> None:
+    time.sleep(0.02)  # a step of the file system's clock
+    with (model / "b.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\1")
 
 
-def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
+def rewritten_and_dated_back(model: Path) -> None:
+    if os.name == "nt":
+        pytest.skip("Windows has no time of change")
+    rewritten(model)
+    settle(model)
+
+
+def with_another_header(model: Path) -> None:
+    save_file({"v": torch.zeros(8)}, model / "b.safetensors")
+    settle(model)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        rewritten,
+        rewritten_and_dated_back,
+        with_another_header,
+        lambda model: (model / "b.safetensors").unlink(),
+    ],
+)
+def test_only_unchanged_files_are_recognised(
+    tmp_path: Path, weights: Weights, change: Callable[[Path], None]
+) -> None:
+    put(store_in(tmp_path / "kept"), weights)
+    store = store_in(tmp_path / "kept")
+    assert has(store, opened(tmp_path)) and not has(store, weights[:1])
+    change(tmp_path / "model")
+    assert not has(store, weights) and not has(store, opened(tmp_path))
+    assert store.known_digest(opened(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("passed", "kept"), [(SETTLED_NS, True), (SETTLED_NS - 1, False), (-(10**15), False)]
+)
+def test_files_written_a_moment_ago_are_not_kept(
+    tmp_path: Path, weights: Weights, passed: int, kept: bool
+) -> None:
+    """Two seconds after the last was written, or where the clock was put back."""
+    os.utime(tmp_path / "model" / "a.safetensors", ns=(WRITTEN_NS - 5, WRITTEN_NS - 5))
+    files = FailingFiles()
+    store = store_in(tmp_path / "kept", files=files, clock=lambda: WRITTEN_NS + passed)
+    before = files.num_steps
+    assert put(store, weights) == has(store, weights) == (files.num_steps > before) == kept
+    assert not put(store, ())
+
+
+def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Weights) -> None:
+    store, before = store_in(tmp_path / "kept"), facts_of(weights)
+    remember_digest(store.blobs, before, DIGEST)
+    settle(tmp_path / "model", WRITTEN_NS - 10**10)
+    assert store.known_digest(weights) is None
+    remember_digest(store.blobs, facts_of(weights), "6b" * 32)
+    assert store.known_digest(weights) == "6b" * 32
+
+
+@pytest.mark.parametrize("noted", ["", "{", "[", "7", "[1]", "null", "[{}, 5]", '[{}, "xy"]'])
+def test_a_damaged_note_is_no_digest(tmp_path: Path, weights: Weights, noted: str) -> None:
+    store = store_in(tmp_path / "kept")
+    put(store, weights)
+    paths = [str(file.path.resolve()) for file in weights]
+    key = f'["{paths[0]}", "{paths[1]}"]'
+    assert store.blobs.note("weights files", key) is not None
+    facts = str(facts_of(weights)).replace("'", '"')
+    for value in (noted.replace("{}", facts), "[" * 5000):
+        store.blobs.write_note("weights files", key, value)
+        assert store.known_digest(weights) is None
+
+
+# -- room, failures and deletion
+
+
+def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path, weights: Weights) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     store = store_in(tmp_path / "file")
-    assert bytes_in(store) == 0 and not has(store, KEYS[0]) and not put(store, KEYS[0])
+    assert store.num_bytes == 0 and not has(store, weights) and not put(store, weights)
     store.trim()
-    delete(store)
+    store.blobs.forget(WEIGHTS)
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
-def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
-    store = store_in(tmp_path, cap=3 * SIZE)
-    for key in KEYS[:3]:
-        put(store, key)
-    assert has(store, KEYS[0])
-    put(store, KEYS[3])
-    assert names(tmp_path) == ["00", "02", "03"]
-    assert bytes_in(store) <= 3 * SIZE
+def test_the_least_recently_used_goes_first(tmp_path: Path, weights: Weights) -> None:
+    store = store_in(tmp_path / "kept", cap=3 * SIZE)
+    assert all(put(store, weights, meaning) for meaning in "abc") and has(store, weights)
+    put(store, weights, "d")
+    assert held(store) == "acd" and store.num_bytes == 3 * SIZE
+    for cap, left in ((2 * SIZE + 1, "ad"), (0, "")):
+        store_in(tmp_path / "kept", cap).trim()
+        assert held(store) == left
 
 
-def test_a_smaller_cap_makes_files_go(tmp_path: Path) -> None:
-    for key in KEYS[:4]:
-        put(store_in(tmp_path), key)
-    store_in(tmp_path, cap=2 * SIZE + 1).trim()
-    assert names(tmp_path) == ["02", "03"]
-    store_in(tmp_path, cap=0).trim()
-    assert names(tmp_path) == []
+@pytest.mark.parametrize(
+    ("cap", "free", "words"),
+    [(2 * SIZE - 1, PLENTY, "they take"), (0, PLENTY, ""), (PLENTY, FULL + SIZE, "GiB left")],
+)
+def test_a_file_without_room_evicts_nothing(
+    tmp_path: Path,
+    weights: Weights,
+    caplog: pytest.LogCaptureFixture,
+    cap: int,
+    free: int,
+    words: str,
+) -> None:
+    put(store_in(tmp_path / "kept"), weights)
+    store = store_in(tmp_path / "kept", cap, RoomyFiles(free))
+    assert not put(store, weights, "b", rows=256)
+    assert held(store) in ("a", "") and words in caplog.text
+    assert free < PLENTY or held(store) == "a"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links take rights there")
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link(tmp_path: Path, weights: Weights) -> None:
     theirs = tmp_path / "theirs"
     theirs.write_bytes(b"theirs")
-    store = store_in(tmp_path)
-    (tmp_path / WEIGHTS).mkdir()
-    (tmp_path / WEIGHTS / ".new-blob").symlink_to(theirs)
-    assert put(store, KEYS[0]) and has(store_in(tmp_path), KEYS[0])
-    assert theirs.read_bytes() == b"theirs" and names(tmp_path) == ["00"]
+    store = store_in(tmp_path / "kept")
+    (tmp_path / "kept" / WEIGHTS).mkdir()
+    (tmp_path / "kept" / WEIGHTS / ".new-blob").symlink_to(theirs)
+    assert put(store, weights) and theirs.read_bytes() == b"theirs" and held(store) == "a"
 
 
-def test_what_is_larger_than_the_cap_makes_nothing_go_and_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    put(store_in(tmp_path), KEYS[0])
-    assert not put(store_in(tmp_path, cap=SIZE), KEYS[1], rows=128)
-    assert names(tmp_path) == ["00"] and "are not kept: they take" in caplog.text
-
-
-def test_a_full_disk_keeps_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = store_in(tmp_path, files=RoomyFiles(FULL + SIZE - 1))
-    assert not put(store, KEYS[0])
-    assert "GiB left" in caplog.text and not names(tmp_path)
-
-
-def test_a_damaged_file_is_deleted_and_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = store_in(tmp_path)
-    put(store, KEYS[0])
-    (path,) = (tmp_path / WEIGHTS).iterdir()
-    path.write_bytes(path.read_bytes()[:-1])
-    assert not has(store, KEYS[0])
-    assert "bytes, not" in caplog.text and not names(tmp_path)
-
-
-def test_a_load_killed_at_any_step_leaves_nothing_that_counts(tmp_path: Path) -> None:
+def test_a_load_killed_at_any_step_leaves_a_whole_store(tmp_path: Path, weights: Weights) -> None:
     for step in range(1, 40):
         folder, files = tmp_path / str(step), FailingFiles()
         files.die_at = step
         try:
-            put(store_in(folder, files=files), KEYS[0])
+            put(store_in(folder, files=files), weights)
         except DiedError:
             store = store_in(folder)
-            assert has(store, KEYS[0]) == (names(folder) == ["00"]) == (bytes_in(store) > 0)
+            # The note comes after the file.
+            assert not has(store, weights) or held(store) == "a"
             check_whole(store.blobs)
-            assert put(store, KEYS[1]) and "01" in names(folder)
-            continue
-        assert step > 5 and names(folder) == ["00"]
-        return
+            assert put(store, weights, "b") and has(store, weights, "b")
+        else:
+            assert step > 5
+            return
     pytest.fail("it always dies")
 
 
-def killed(folder: Path) -> None:
-    """Leave what a load that was killed amid its writing leaves."""
-    writer = store_in(folder).begin(layout())
-    assert writer is not None
-    writer.keep("weight", FORMAT.quantise(torch.ones(64, 32)))
-    assert len(names(folder)) > 0
-
-
-def test_what_a_killed_load_left_goes_with_the_next_look(tmp_path: Path) -> None:
-    put(store_in(tmp_path), KEYS[0])
-    killed(tmp_path)
-    assert bytes_in(store_in(tmp_path)) == SIZE and names(tmp_path) == ["00"]
-    killed(tmp_path)
-    delete(store_in(tmp_path))
-    assert not names(tmp_path)
-
-
-def test_a_disk_that_fails_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_digest_that_can_not_be_noted_is_no_error(tmp_path: Path, weights: Weights) -> None:
     files = FailingFiles()
-    store = store_in(tmp_path, files=files)
-    files.fail_at, files.stays_broken = files.num_steps + 1, True
-    put(store, KEYS[0])
-    store.trim()
-    assert not has(store, KEYS[0])
-    assert "not kept: Input/output error" in caplog.text and not names(tmp_path)
+    store = store_in(tmp_path / "kept", files=files)
+    files.fail_at = files.num_steps + 1
+    remember_digest(store.blobs, facts_of(weights), DIGEST)
+    assert store.known_digest(weights) is None
 
 
-def test_all_files_are_deleted_also_those_in_use(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    for key in KEYS[:3]:
-        put(store, key)
-    found = store.find(KEYS[1], layout())
+@pytest.mark.skipif(sys.platform == "win32", reason="open files stay there")
+def test_a_file_in_use_is_deleted_and_stays_readable(tmp_path: Path, weights: Weights) -> None:
+    store = store_in(tmp_path / "kept")
+    put(store, weights)
+    found = store.find(weights, "a", layout())
     assert found is not None
-    if sys.platform != "win32":
-        delete(store)
-        assert not names(tmp_path)
-        assert len(found.matrix("weight")) == 1
-    found.close()
+    delete_quantised(store.blobs)
+    assert held(store) == "" and len(found[0].matrix("weight")) == 1
+    found[0].close()
+    for path in (tmp_path / "kept").iterdir():
+        assert str(weights[0].path).encode() not in path.read_bytes()
 
 
-def test_what_cannot_be_deleted_is_told_and_of_no_use(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", range(1, 6))
+def test_a_failed_deletion_is_reported_and_continued(
+    tmp_path: Path, weights: Weights, step: int
+) -> None:
     files = FailingFiles()
-    store = store_in(tmp_path, files=files)
-    for key in KEYS[:3]:
-        put(store, key)
-    files.fail_at = files.num_steps + 4
-    with pytest.raises(OSError, match="Input") as caught:
-        delete(store)
-    assert caught.value.errno == errno.EIO
-    # All else is gone.
-    assert bytes_in(store) == 0 and len(names(tmp_path)) == 1
-    delete(store)
-    assert not names(tmp_path)
+    store = store_in(tmp_path / "kept", files=files)
+    assert all(put(store, weights, meaning) for meaning in "ab")
+    files.fail_at = files.num_steps + step
+    with pytest.raises(NotDeletedError, match="can't be deleted: Input/output error"):
+        delete_quantised(store.blobs)
+    delete_quantised(store.blobs)
+    assert held(store) == "" and store.num_bytes == 0

@@ -18,7 +18,6 @@ from core.api.errors import (
     MissingTensorError,
     NotEnoughMemoryError,
     UnknownArchitectureError,
-    UnsupportedDeviceError,
     WrongShapeError,
 )
 from core.loading.model import ReadModel
@@ -106,11 +105,6 @@ def test_an_unknown_architecture_lists_the_known(path: Path, model_type: Any) ->
     edit_config(path, model_type=model_type)
     with pytest.raises(UnknownArchitectureError, match=r"Waymark runs: qwen3_5, .*llama"):
         load(path)
-
-
-def test_other_precisions_are_refused(path: Path) -> None:
-    with pytest.raises(UnsupportedDeviceError, match="float16"):
-        load(path, torch.float16)
 
 
 def test_a_broken_config_is_refused(path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -304,58 +305,95 @@ LARGE = {"fp8": "weight", "gptq": "qweight", "awq": "qweight", "compressed": "we
 PARTS = [(title, part) for title in TITLES for part in [LARGE[title], *SMALL[title]]]
 
 
-def spoil(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
-    tensors = load_file(path / WEIGHTS)
-    change(tensors)
-    save_file(tensors, path / WEIGHTS)
+Spoil = Callable[[dict[str, Tensor]], object]
+Wrong = tuple[str, Spoil | None, dict[str, Any], type[WaymarkError], tuple[str, ...]]
 
 
-def refused(path: Path, kind: type[WaymarkError], *words: str) -> None:
-    """Before anything is allocated, with a title and a message that name what is wrong."""
+def without(name: str) -> Spoil:
+    return lambda tensors: tensors.pop(name)
+
+
+def stored_twice(tensors: dict[str, Tensor]) -> None:
+    tensors[f"{LAYER}.weight"] = torch.zeros(64, 96)
+
+
+def set_to(name: str, shape: Sequence[int] | None, dtype: torch.dtype | None = None) -> Spoil:
+    """Zeros of another shape or type."""
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        old = tensors[name]
+        tensors[name] = torch.zeros(shape or old.shape, dtype=dtype or old.dtype)
+
+    return change
+
+
+def stored_as_float8(title: str) -> Spoil:
+    def change(tensors: dict[str, Tensor]) -> None:
+        for part in [LARGE[title], *SMALL[title], "g_idx"]:
+            tensors.pop(f"{LAYER}.{part}", None)
+        tensors[f"{LAYER}.weight"] = torch.zeros(64, 96, dtype=torch.float8_e4m3fn)
+
+    return change
+
+
+def wrong() -> Iterator[Wrong]:
+    """A format, what is done to its tensors and its config, and the error with its words."""
+    for title, part in PARTS:
+        name = f"{LAYER}.{part}"
+        yield title, without(name), {}, MissingTensorError, (name,)
+        for shape in ((0,), (0, 0), (1, 1, 1), (64, 97)):
+            words = name, str(list(shape))
+            yield title, set_to(name, shape), {}, WrongShapeError, words
+        int16 = set_to(name, None, torch.int16)
+        yield title, int16, {}, BrokenWeightsError, (name, "I16")
+    key = "quantization_config"
+    for title in TITLES:
+        config = FORMATS[title].config
+        yield title, None, {key: None}, BrokenConfigError, (key, "packed")
+        listed = "ignore" if title == "compressed" else "modules_to_not_convert"
+        left_out = config | {listed: [LAYER], "dynamic": {"-:.*down_proj": {}}}  # gptq: patterns
+        yield title, None, {key: left_out}, BrokenConfigError, (LAYER,)
+        if title in {"gptq", "awq"}:
+            for size in (16, 64, -1):
+                yield title, None, {key: config | {"group_size": size}}, WrongShapeError, ()
+        if title != "fp8":
+            yield title, stored_twice, {}, BrokenWeightsError, (LAYER, "F32")
+            yield title, stored_as_float8(title), {}, BrokenWeightsError, (LAYER, "F8_E4M3")
+    block = FORMATS["fp8"].config | {"weight_block_size": [32, 32]}
+    yield "fp8", None, {key: block}, WrongShapeError, ("weight_scale_inv",)
+    denied = copy.deepcopy(FORMATS["compressed"].config)
+    denied["config_groups"]["group_0"]["weights"]["symmetric"] = True
+    yield "compressed", None, {key: denied}, BrokenWeightsError, ("weight_zero_point",)
+    unknown = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    yield "awq", None, {key: unknown}, UnsupportedQuantisationError, ("bitsandbytes", "awq")
+    for value in ("awq", ["awq"], 4, True):
+        yield "awq", None, {key: value}, BrokenConfigError, (key,)
+
+
+@pytest.mark.parametrize(("title", "change", "config", "kind", "words"), list(wrong()))
+def test_what_is_wrong_is_named_before_anything_is_allocated(
+    title: str,
+    change: Spoil | None,
+    config: dict[str, Any],
+    kind: type[WaymarkError],
+    words: tuple[str, ...],
+    copied: Callable[[str], Path],
+) -> None:
+    path = copied(title)
+    if change is not None:
+        spoil(path, change)
+    if config:
+        edit_config(path, **config)
     with pytest.raises(kind) as caught:
         estimate_bytes(ModelFolder.open(path), torch.float32)
     assert type(caught.value) is kind and caught.value.title
-    for word in words:
-        assert word in caught.value.message
+    assert all(word in caught.value.message for word in words)
 
 
-@pytest.mark.parametrize(("title", "part"), PARTS)
-def test_a_missing_part(title: str, part: str, copied: Callable[[str], Path]) -> None:
-    path = copied(title)
-    spoil(path, lambda tensors: tensors.pop(f"{LAYER}.{part}"))
-    refused(path, MissingTensorError, f"{LAYER}.{part}")
-
-
-@pytest.mark.parametrize(("title", "part"), PARTS)
-@pytest.mark.parametrize("shape", [(0,), (0, 0), (1, 1, 1), (64, 97)])
-def test_a_part_of_a_wrong_shape(
-    title: str, part: str, shape: tuple[int, ...], copied: Callable[[str], Path]
-) -> None:
-    path, name = copied(title), f"{LAYER}.{part}"
-
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors[name] = torch.zeros(shape, dtype=tensors[name].dtype)
-
-    spoil(path, change)
-    refused(path, WrongShapeError, name, str(list(shape)))
-
-
-@pytest.mark.parametrize(("title", "part"), PARTS)
-def test_a_part_of_a_wrong_type(title: str, part: str, copied: Callable[[str], Path]) -> None:
-    path, name = copied(title), f"{LAYER}.{part}"
-
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors[name] = torch.zeros(tensors[name].shape, dtype=torch.int16)
-
-    spoil(path, change)
-    refused(path, BrokenWeightsError, name, "I16")
-
-
-@pytest.mark.parametrize("title", TITLES)
-def test_no_word_about_it_in_the_config(title: str, copied: Callable[[str], Path]) -> None:
-    path = copied(title)
-    edit_config(path, quantization_config=None)
-    refused(path, BrokenConfigError, "quantization_config", "packed")
+def spoil(path: Path, change: Spoil) -> None:
+    tensors = load_file(path / WEIGHTS)
+    change(tensors)
+    save_file(tensors, path / WEIGHTS)
 
 
 @pytest.mark.parametrize("said", TITLES)
@@ -371,73 +409,6 @@ def test_a_config_that_names_another_format(
     with pytest.raises((BrokenWeightsError, MissingTensorError, WrongShapeError)) as caught:
         load(path)
     assert "layers." in caught.value.message
-
-
-@pytest.mark.parametrize("title", TITLES)
-def test_a_config_that_leaves_out_what_is_packed(title: str, copied: Callable[[str], Path]) -> None:
-    path = copied(title)
-    key = "ignore" if title == "compressed" else "modules_to_not_convert"  # gptq: patterns alone
-    listed: dict[str, Any] = {key: [LAYER], "dynamic": {"-:.*down_proj": {}}}
-    edit_config(path, quantization_config=FORMATS[title].config | listed)
-    refused(path, BrokenConfigError, LAYER)
-
-
-@pytest.mark.parametrize("title", ["gptq", "awq"])
-@pytest.mark.parametrize("size", [16, 64, -1])
-def test_a_config_with_another_group_size(
-    title: str, size: int, copied: Callable[[str], Path]
-) -> None:
-    path = copied(title)
-    edit_config(path, quantization_config=FORMATS[title].config | {"group_size": size})
-    refused(path, WrongShapeError)
-
-
-def test_a_config_with_another_block(copied: Callable[[str], Path]) -> None:
-    path = copied("fp8")
-    config = FORMATS["fp8"].config | {"weight_block_size": [32, 32]}
-    edit_config(path, quantization_config=config)
-    refused(path, WrongShapeError, "weight_scale_inv")
-
-
-def test_zero_points_that_the_config_denies(copied: Callable[[str], Path]) -> None:
-    path = copied("compressed")
-    config = json.loads(json.dumps(FORMATS["compressed"].config))
-    config["config_groups"]["group_0"]["weights"]["symmetric"] = True
-    edit_config(path, quantization_config=config)
-    refused(path, BrokenWeightsError, "weight_zero_point")
-
-
-@pytest.mark.parametrize("title", ["gptq", "awq", "compressed"])
-def test_a_layer_stored_twice(title: str, copied: Callable[[str], Path]) -> None:
-    path = copied(title)
-    spoil(path, lambda tensors: tensors.update({f"{LAYER}.weight": torch.zeros(64, 96)}))
-    refused(path, BrokenWeightsError, LAYER, "F32")
-
-
-@pytest.mark.parametrize("title", ["gptq", "awq", "compressed"])
-def test_float8_under_another_name(title: str, copied: Callable[[str], Path]) -> None:
-    path = copied(title)
-
-    def change(tensors: dict[str, Tensor]) -> None:
-        for part in [LARGE[title], *SMALL[title], "g_idx"]:
-            tensors.pop(f"{LAYER}.{part}", None)
-        tensors[f"{LAYER}.weight"] = torch.zeros(64, 96, dtype=torch.float8_e4m3fn)
-
-    spoil(path, change)
-    refused(path, BrokenWeightsError, LAYER, "F8_E4M3")
-
-
-def test_an_unknown_format_is_named(copied: Callable[[str], Path]) -> None:
-    path = copied("awq")
-    edit_config(path, quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True})
-    refused(path, UnsupportedQuantisationError, "bitsandbytes", "awq")
-
-
-@pytest.mark.parametrize("value", ["awq", ["awq"], 4, True])
-def test_a_config_of_a_wrong_type(value: Any, copied: Callable[[str], Path]) -> None:
-    path = copied("awq")
-    edit_config(path, quantization_config=value)
-    refused(path, BrokenConfigError, "quantization_config")
 
 
 def test_groups_out_of_range_are_told_while_loading(copied: Callable[[str], Path]) -> None:

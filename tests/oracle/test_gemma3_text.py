@@ -19,8 +19,8 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImagePr
 from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, UserMessage
 from core.api.prompt import Image
 from core.text.chat_text import ChatText
+from core.vision.kinds import open_processor
 from core.vision.processor import Grid
-from core.vision.square import SquareImageProcessor
 from tests.oracle.tiny_gemma3 import TinyGemma3, preprocessor
 from tests.text.chats import PICTURE, chat, plain_ids, sampled, system, user
 from tests.text.tiny_tokenizer import gemma3_image_ids, write_text_folder
@@ -65,11 +65,12 @@ def test_pixels_equal_the_reference(name: str, size: tuple[int, int], tmp_path: 
     edge = settings["size"]["height"]
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
     model = {
+        "model_type": "gemma3",
         "vision_config": {"image_size": edge, "patch_size": 4},
         "mm_tokens_per_image": TOKENS,
     }
     picture = noise(*size)
-    found = SquareImageProcessor.open(tmp_path, model).process(held(picture))
+    found = open_processor(tmp_path, model, None).process(held(picture))
     (expected,) = Gemma3ImageProcessorPil(**settings)(images=[picture], return_tensors="pt")[
         "pixel_values"
     ]

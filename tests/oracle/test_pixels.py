@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
     smart_resize,
 )
 
-from core.vision.processor import ImageProcessor
+from core.vision.kinds import ImageProcessor, open_processor
 from tests.vision.pictures import decoded, held, noise
 
 CLIP = {
@@ -50,7 +51,8 @@ def pair_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
         if name not in pairs:
             folder = tmp_path_factory.mktemp(name)
             (folder / "preprocessor_config.json").write_text(json.dumps(SETTINGS[name]))
-            ours = ImageProcessor.open(folder, {}, None)
+            ours = open_processor(folder, {}, None)
+            assert isinstance(ours, ImageProcessor)
             pairs[name] = ours, Qwen2VLImageProcessorPil(**SETTINGS[name])
         return pairs[name]
 
@@ -98,10 +100,10 @@ def test_sizes_equal_the_reference(
 ) -> None:
     assume(max(width, height) <= 200 * min(width, height))
     config = pair_of("qwen3_5")[0].config
-    values = {name: getattr(config, name) for name in config.__slots__}
-    values |= {"patch_size": unit, "merge_size": 2, "min_pixels": low, "max_pixels": low + extra}
-    plan = ImageProcessor(type(config)(**values)).measure(width, height)
-    assert (plan.height, plan.width) == smart_resize(height, width, 2 * unit, low, low + extra)
+    most = low + extra
+    other = replace(config, patch_size=unit, merge_size=2, min_pixels=low, max_pixels=most)
+    plan = ImageProcessor(other).measure(width, height)
+    assert (plan.height, plan.width) == smart_resize(height, width, 2 * unit, low, most)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK"])

@@ -18,11 +18,11 @@ from transformers import (
     PreTrainedModel,
 )
 
-from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.api.prompt import Image
 from core.models.decoder import Decoder
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import randomise, save
-from tests.oracle.runs import Pair, load
+from tests.oracle.runs import Pair, Picture, Pieces, load, prompt_of
 from tests.text.tiny_tokenizer import gemma3_image_ids, write_text_folder
 
 VOCABULARY = 680  # more rows than the tokenizer has ids, as in the releases
@@ -150,23 +150,28 @@ def make_gemma3_pair(path: Path, tiny: TinyGemma3) -> Pair:
 
 
 @dataclass(frozen=True)
-class Square:
-    """Random pixels of one picture."""
+class Square(Picture):
+    """Random pixels of one picture, by its folder's sizes."""
 
-    tiny: TinyGemma3
-    seed: int = 0
+    tiny: TinyGemma3 = TinyGemma3()
+
+    @classmethod
+    def of(cls, tiny: TinyGemma3, seed: int = 0) -> Square:
+        side = tiny.image_size // tiny.patch_size
+        return cls(side, side, seed, tiny)
 
     @property
-    def pixels(self) -> Tensor:
+    def whole(self) -> Tensor:
+        """As the oracle's tower wants them: [3, size, size]."""
         generator = torch.Generator().manual_seed(self.seed)
         size = self.tiny.image_size
         return torch.rand(3, size, size, generator=generator) * 2 - 1
 
     @property
-    def patches(self) -> Tensor:
-        """As the tower wants them: row by row, each channel by channel."""
+    def pixels(self) -> Tensor:
+        """As our tower wants them: row by row, each channel by channel."""
         patch = self.tiny.patch_size
-        cut = self.pixels.unfold(1, patch, patch).unfold(2, patch, patch)
+        cut = self.whole.unfold(1, patch, patch).unfold(2, patch, patch)
         return cut.permute(1, 2, 0, 3, 4).flatten(0, 1).flatten(1)
 
     @property
@@ -175,32 +180,15 @@ class Square:
         return Image(f"square {self.seed:>9}".encode(), side, side, side * side, in_line=True)
 
 
-Pieces = Sequence[tuple[int, ...] | Square]
-
-
-def prompt_of(pieces: Pieces, grid: int = 4096) -> Prompt:
-    segments: list[Segment] = [
-        piece.segment if isinstance(piece, Square) else TextRun(piece) for piece in pieces
-    ]
-    return Prompt(tuple(segments), frozenset(), grid)
-
-
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
     """What the oracle's forward takes; pictures next to each other would be one to it."""
     image_id = gemma3_image_ids()["image_token_index"]
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(image_id)])}
-    squares = [piece.pixels for piece in pieces if isinstance(piece, Square)]
+    squares = [piece.whole for piece in pieces if isinstance(piece, Square)]
     if squares:
         marks = prompt_of([(0,) * len(p) if isinstance(p, tuple) else p for p in pieces]).ids(1)
         given |= {"pixel_values": torch.stack(squares), "token_type_ids": torch.tensor([marks])}
     return given
-
-
-def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
-    """[tokens, vocabulary] of one forward over the whole prompt."""
-    with torch.inference_mode():
-        logits: Tensor = pair.oracle(**oracle_inputs(pieces), use_cache=False).logits[0]
-    return logits
 
 
 def our_logits(
@@ -225,14 +213,14 @@ def _chunks(
     runs = prompt_of(pieces).runs
     for run, piece in zip(runs, pieces, strict=True):
         places = torch.tensor(run.position_ids())
-        if isinstance(piece, Square):
-            side = piece.tiny.image_size // piece.tiny.patch_size
-            yield model.encode_image(piece.patches, side, side, lambda: None), places, True
+        if isinstance(piece, Picture):
+            rows, columns = piece.rows, piece.columns
+            yield model.encode_image(piece.pixels, rows, columns, lambda: None), places, True
             continue
         start = run.start.token.value
         inside = [cut - start for cut in cuts if start < cut < run.end.token.value]
-        rows = model.embed(torch.tensor(piece))
+        embedded = model.embed(torch.tensor(piece))
         for some, where in zip(
-            torch.tensor_split(rows, inside), torch.tensor_split(places, inside, 1), strict=True
+            torch.tensor_split(embedded, inside), torch.tensor_split(places, inside, 1), strict=True
         ):
             yield some, where, False

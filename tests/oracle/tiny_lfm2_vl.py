@@ -163,10 +163,3 @@ def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
             "spatial_shapes": shapes,
         }
     return given
-
-
-def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
-    """[tokens, vocabulary] of one forward over the whole prompt."""
-    with torch.inference_mode():
-        logits: Tensor = pair.oracle(**oracle_inputs(pieces), use_cache=False).logits[0]
-    return logits

@@ -32,7 +32,20 @@ from transformers import (
 
 from tests.oracle.checkpoints import VOCABULARY, randomise, token_id, write_text_folder
 
-_NO_TOKENS: dict[str, Any] = {"bos_token_id": None, "pad_token_id": None}
+
+def _sizes(tiny: Any) -> dict[str, Any]:
+    """The keys that all families share."""
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "max_position_embeddings": tiny.max_positions,
+        "bos_token_id": None,
+        "pad_token_id": None,
+        "eos_token_id": token_id("<|im_end|>"),
+    }
 
 
 def _spread(model: PreTrainedModel, seed: int, *plain: str) -> PreTrainedModel:
@@ -77,18 +90,11 @@ class TinyLlama:
 
 def make_llama(tiny: TinyLlama) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": tiny.hidden,
-        "intermediate_size": tiny.mlp,
+        **_sizes(tiny),
         "num_hidden_layers": tiny.layers,
-        "num_attention_heads": tiny.heads,
-        "num_key_value_heads": tiny.kv_heads,
         "head_dim": tiny.head_dim,
-        "max_position_embeddings": tiny.max_positions,
         "attention_bias": tiny.attention_bias,
         "tie_word_embeddings": tiny.tied,
-        "bos_token_id": None,
-        "eos_token_id": token_id("<|im_end|>"),
         "rope_parameters": {"rope_theta": 10000.0} | dict(tiny.rope),
     }
     model: PreTrainedModel
@@ -145,12 +151,8 @@ class TinyFalconH1:
 
 def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": tiny.hidden,
-        "intermediate_size": tiny.mlp,
+        **_sizes(tiny),
         "num_hidden_layers": tiny.layers,
-        "num_attention_heads": tiny.heads,
-        "num_key_value_heads": tiny.kv_heads,
         "mamba_d_ssm": tiny.mamba_heads * tiny.mamba_dim,
         "mamba_n_heads": tiny.mamba_heads,
         "mamba_d_head": tiny.mamba_dim,
@@ -158,11 +160,8 @@ def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
         "mamba_d_state": tiny.state_dim,
         "mamba_d_conv": tiny.kernel,
         "mamba_chunk_size": 32,
-        "max_position_embeddings": tiny.max_positions,
         "tie_word_embeddings": tiny.tied,
         "rope_parameters": {"rope_type": "default", "rope_theta": tiny.theta},
-        **_NO_TOKENS,
-        "eos_token_id": token_id("<|im_end|>"),
         "head_dim": tiny.head_dim,
         **tiny.multipliers,
         **tiny.others,
@@ -206,14 +205,11 @@ class TinyGranite:
 
 def make_granite(tiny: TinyGranite) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": tiny.hidden,
+        **_sizes(tiny),
         "intermediate_size": tiny.inner,
         "shared_intermediate_size": tiny.mlp,
         "num_hidden_layers": len(tiny.layers),
         "layer_types": [_GRANITE_KINDS[letter] for letter in tiny.layers],
-        "num_attention_heads": tiny.heads,
-        "num_key_value_heads": tiny.kv_heads,
         "num_local_experts": tiny.experts,
         "num_experts_per_tok": tiny.top_k,
         "position_embedding_type": tiny.positions,
@@ -222,10 +218,7 @@ def make_granite(tiny: TinyGranite) -> PreTrainedModel:
         "mamba_d_state": tiny.state_dim,
         "mamba_d_conv": tiny.kernel,
         "mamba_chunk_size": 32,
-        "max_position_embeddings": tiny.max_positions,
         "tie_word_embeddings": tiny.tied,
-        **_NO_TOKENS,
-        "eos_token_id": token_id("<|im_end|>"),
         "embedding_multiplier": 5.0,
         "residual_multiplier": 0.22,
         "attention_multiplier": 0.3,
@@ -268,12 +261,8 @@ class TinyJamba:
 
 def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": tiny.hidden,
-        "intermediate_size": tiny.mlp,
+        **_sizes(tiny),
         "num_hidden_layers": tiny.layers,
-        "num_attention_heads": tiny.heads,
-        "num_key_value_heads": tiny.kv_heads,
         "attn_layer_period": tiny.attention[0],
         "attn_layer_offset": tiny.attention[1],
         "expert_layer_period": tiny.sparse[0],
@@ -283,10 +272,7 @@ def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
         "mamba_d_state": tiny.state_dim,
         "mamba_d_conv": tiny.kernel,
         "mamba_dt_rank": tiny.rank,
-        "max_position_embeddings": tiny.max_positions,
         "tie_word_embeddings": tiny.tied,
-        **_NO_TOKENS,
-        "eos_token_id": token_id("<|im_end|>"),
     }
     model = _spread(
         JambaForCausalLM(JambaConfig(**settings, **tiny.others)), tiny.seed, "norm.weight", ".D"
@@ -335,12 +321,8 @@ class TinyNemotron:
 
 def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": tiny.hidden,
-        "intermediate_size": tiny.mlp,
+        **_sizes(tiny),
         "layers_block_type": [_NEMOTRON_KINDS[letter] for letter in tiny.layers],
-        "num_attention_heads": tiny.heads,
-        "num_key_value_heads": tiny.kv_heads,
         "head_dim": tiny.head_dim,
         "mamba_num_heads": tiny.mamba_heads,
         "mamba_head_dim": tiny.mamba_dim,
@@ -352,10 +334,7 @@ def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
         "moe_intermediate_size": 24,
         "moe_shared_expert_intermediate_size": 40,
         "routed_scaling_factor": 2.5,
-        "max_position_embeddings": tiny.max_positions,
         "tie_word_embeddings": False,
-        **_NO_TOKENS,
-        "eos_token_id": token_id("<|im_end|>"),
     }
     config = NemotronHConfig(**settings | dict(tiny.others))
     model = _spread(NemotronHForCausalLM(config), tiny.seed, "norm.weight", "norm_f.weight", ".D")
@@ -396,23 +375,16 @@ class TinyLfm2:
 def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
     kinds = {"C": "conv", "F": "full_attention"}
     return {
-        "vocab_size": VOCABULARY,
-        "hidden_size": tiny.hidden,
-        "intermediate_size": tiny.mlp,
+        **_sizes(tiny),
         "block_auto_adjust_ff_dim": tiny.adjusted,
         "block_multiple_of": 8,
         "block_ffn_dim_multiplier": 1.1,
         "num_hidden_layers": len(tiny.layers),
         "layer_types": [kinds[letter] for letter in tiny.layers],
-        "num_attention_heads": tiny.heads,
-        "num_key_value_heads": tiny.kv_heads,
         "conv_L_cache": tiny.taps,
         "conv_bias": tiny.bias,
-        "max_position_embeddings": tiny.max_positions,
         "tie_word_embeddings": tiny.tied,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-        **_NO_TOKENS,
-        "eos_token_id": token_id("<|im_end|>"),
     }
 
 

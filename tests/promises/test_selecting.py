@@ -18,6 +18,7 @@ from tests.promises.reading import GRID, prompt, read, read_like_cold, text
 
 OFF = CacheSettings(count=0, interval=1)
 ONE = CacheSettings(count=1, interval=1)
+Branches = tuple[list[Message], list[Message]]
 
 
 def talk(machine: Machine, *texts: str) -> tuple[list[Message], list[Answer]]:
@@ -65,7 +66,7 @@ class TestS3:
     """A failure costs what it hit, and never an answer."""
 
     @pytest.fixture
-    def branches(self, machine: Machine) -> tuple[list[Message], list[Message]]:
+    def branches(self, machine: Machine) -> Branches:
         """Two chats with a common beginning; the second has taken the KV buffer over."""
         stem: list[Message] = [system("Be brief. " + words(60))]
         one, other = [*stem, user(words(60, "a"))], [*stem, user(words(60, "b"))]
@@ -74,7 +75,7 @@ class TestS3:
         return one, other
 
     def test_S3_a_failed_restore_takes_the_next_best(
-        self, machine: Machine, branches: tuple[list[Message], list[Message]]
+        self, machine: Machine, branches: Branches
     ) -> None:
         one, other = branches
         held = [node for node in machine.cache.tree if node.rows is not None]
@@ -88,10 +89,7 @@ class TestS3:
         assert machine.same_as_cold(other).evaluated == 0
 
     def test_S3_no_room_for_a_copy_leaves_the_rest(
-        self,
-        machine: Machine,
-        branches: tuple[list[Message], list[Message]],
-        monkeypatch: pytest.MonkeyPatch,
+        self, machine: Machine, branches: Branches, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         one, other = branches
         with monkeypatch.context() as patched:
@@ -102,7 +100,7 @@ class TestS3:
 
     @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("a kernel fault")])
     def test_S3_an_error_in_a_forward_leaves_what_was_read(
-        self, machine: Machine, branches: tuple[list[Message], list[Message]], error: Exception
+        self, machine: Machine, branches: Branches, error: Exception
     ) -> None:
         one, other = branches
 
@@ -119,10 +117,7 @@ class TestS3:
         assert machine.same_as_cold(more).reused > 0
 
     def test_S3_a_kv_buffer_that_cannot_grow_leaves_what_was_read(
-        self,
-        machine: Machine,
-        branches: tuple[list[Message], list[Message]],
-        monkeypatch: pytest.MonkeyPatch,
+        self, machine: Machine, branches: Branches, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _, other = branches
         long = [user(words(600))]

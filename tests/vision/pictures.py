@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from core.vision.decode import Picture, PictureDecoder, read_picture
+from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
 
 
 def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Image:
@@ -20,7 +20,7 @@ def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Im
     return Image.frombytes(mode, (width, height), data)
 
 
-class Here:
+class Here(DecodedPicture):
     """Pixels of this process as what a decoder holds in its own."""
 
     def __init__(self, image: Image.Image) -> None:
@@ -31,7 +31,7 @@ class Here:
         return self._image.resize((width, height), Image.Resampling(resample)).tobytes()
 
 
-def held(image: Image.Image) -> Picture:
+def held(image: Image.Image) -> DecodedPicture:
     return Here(image)
 
 

@@ -70,8 +70,6 @@ class SegmentId:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The identity that a file's metadata must state."""
-
     fingerprint: bytes
     name: SegmentId
     parent: bytes | None
@@ -88,8 +86,6 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class PackedSegment:
-    """A segment ready to be written: its header, and its tensors in file order."""
-
     header: bytes
     tensors: tuple[Tensor, ...]
 
@@ -117,7 +113,6 @@ def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
 
 
 def largest_copy(tensors: Mapping[str, Tensor]) -> int:
-    """The most bytes that writing these tensors copies at a time."""
     copied = (
         tensor.nbytes
         for tensor in tensors.values()

@@ -67,12 +67,12 @@ class SegmentStore:
         tensors: Mapping[str, Tensor],
         owners: Iterable[str],
     ) -> bool:
-        """Write a segment, or add owners to one that is held; False if that failed.
+        """Write a segment, or add owners to one that is held; False without room, or if the disk
+        refuses.
 
         `parent` is the key of the run before run `key`, None at the start of a text and for
-        embeddings; that run's KV must be held, and for a state the KV of run `key` too. Owners also
-        own what the segment needs. Without owners it belongs to no chat. It fails if cap or free
-        space leave no room, or if the disk refuses.
+        embeddings; its KV must be held, and for a state the KV of run `key`. Owners also own what
+        the segment needs; without owners it belongs to no chat.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}
@@ -105,15 +105,18 @@ class SegmentStore:
     def get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
         """The tensors of a segment, on the CPU, each in its own memory; None if it isn't held.
 
-        Takes twice the segment's bytes. A file that doesn't verify is deleted, with all that can't
-        be restored without it, and SegmentDamagedError is raised.
+        Raises SegmentDamagedError after deleting a damaged file, with all that needs it.
         """
         name = SegmentId(kind, key)
         if not self.has(kind, key):
             return None
         try:
             label = Label(self._fingerprint, name, self._parent(name))
-            tensors = unpack(label, self._read(name))
+            tensors = unpack(label, self.blobs.read(self._pool, name.file_name))
+        except OSError as error:
+            self.blobs.lose(self._pool, name.file_name)
+            reason = f"It can't be read: {error.strerror or error}."
+            raise SegmentDamagedError(reason) from error
         except SegmentDamagedError:
             self.blobs.lose(self._pool, name.file_name)
             raise
@@ -129,12 +132,10 @@ class SegmentStore:
             self._trouble = error
 
     def touch(self, kind: SegmentKind, key: bytes) -> None:
-        """Count a segment as used now, though it was served from memory."""
         self.blobs.touch(self._pool, SegmentId(kind, key).file_name)
 
     def forget(self, owner: str | None) -> None:
-        """Delete what only `owner` used, of all models; None deletes all of this model. Raises
-        NotDeletedError."""
+        """Delete what only `owner` used, of all models; None deletes all of this model."""
         forget(self.blobs, owner, self._pool if owner is None else None)
 
     def _parent(self, name: SegmentId) -> bytes | None:
@@ -145,22 +146,10 @@ class SegmentStore:
         found = SegmentId.of_file(needed) if needed is not None else None
         return found.key if found is not None else None
 
-    def _read(self, name: SegmentId) -> bytearray:
-        expected = self.size(name.kind, name.key)
-        try:
-            raw = self.blobs.files.read(self.blobs.path(self._pool, name.file_name), expected)
-        except OSError as error:
-            raise SegmentDamagedError(f"It can't be read: {error.strerror or error}.") from error
-        if len(raw) != expected:
-            raise SegmentDamagedError(f"It has {len(raw):,} bytes instead of {expected:,}.")
-        return raw
-
 
 def forget(blobs: DiskStore, owner: str | None, pool: str | None = None) -> None:
-    """Delete what only `owner` used (None: all contexts) of one model or all, loaded or not.
-
-    Everything is gone from the disk on return. Raises NotDeletedError; another call continues.
-    """
+    """Delete what only `owner` used (None: all contexts) of one model or all, loaded or not. Raises
+    NotDeletedError; another call continues."""
     if owner == NOBODY:
         return
     try:

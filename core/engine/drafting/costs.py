@@ -1,5 +1,4 @@
-"""How many drafted tokens a step takes: as many as gain the most by measured times and
-acceptance."""
+"""How many drafted tokens a step takes, by measured times and acceptance."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ FORGOTTEN, FADED = 0.9, 0.99
 
 
 class StepCosts:
-    """What is known of a model across replies: seconds by a step's number of tokens, and of its
-    head's drafts, with their acceptance."""
+    """Measured seconds of a model's steps by number of tokens, and of its head's drafts."""
 
     def __init__(self) -> None:
         self.own_drafts = Acceptance(OWN_PRIOR, OWN_FADED)
@@ -62,7 +60,7 @@ class StepCosts:
         return GUESSED_DRAFTING * self.of(1) if usual is None else usual
 
     def of(self, num_tokens: int) -> float:
-        """Seconds of a step of that many tokens, in proportion to the nearest measured one."""
+        """Seconds of a step, in proportion to the nearest measured width."""
         if num_tokens not in self._like:
             near = min(self._known, key=lambda size: (abs(size - num_tokens), size), default=1)
             self._like[num_tokens] = near, _guessed(num_tokens) / _guessed(near)
@@ -75,7 +73,7 @@ def _guessed(num_tokens: int) -> float:
 
 
 class _Readings:
-    """Recent readings of one quantity without the first; `usual` is None while there are none."""
+    """Recent readings without the first; `usual` is None without any."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=READINGS)
@@ -90,7 +88,7 @@ class _Readings:
         self._update()
 
     def note_unused(self) -> None:
-        """What made a reading slow may be over, so the oldest expires."""
+        """The oldest reading expires, because the cause of a slow one may be over."""
         self._unused += 1
         if self._unused % FORGOTTEN_AFTER == 0 and self._seconds:
             self._seconds.popleft()
@@ -103,8 +101,8 @@ class _Readings:
 
 
 class Acceptance:
-    """The chance that a drafted token of some kind is accepted, from `prior` on; a share `faded` of
-    what was measured is left after each step that tries none."""
+    """The chance that a drafted token is accepted, from `prior` on. Each step without such a draft
+    keeps the share `faded` of the measurements."""
 
     def __init__(self, prior: float, faded: float = FADED) -> None:
         self._prior, self._faded = prior, faded
@@ -121,7 +119,7 @@ class Acceptance:
         self._tried += min(drafted, accepted + 1)
 
     def note_untried(self) -> None:
-        """Note a draft not worth trying, so that it is tried again some time."""
+        """Fade, so that such drafts are tried again some time."""
         self._fade(self._faded)
 
     def _fade(self, by: float) -> None:
@@ -130,8 +128,7 @@ class Acceptance:
 
 
 def best_depth(most: int, rate: float, costs: StepCosts, seconds: float = 0.0) -> tuple[int, float]:
-    """How many of `most` drafted tokens a step should take, 0 if none gains, and the expected
-    tokens per second."""
+    """How many of `most` drafted tokens a step should take, and the expected tokens per second."""
     plain = 1 / costs.of(1)
     best, fastest = 0, LEAST_GAIN * plain
     expected, chance = 1.0, 1.0

@@ -1,5 +1,4 @@
-"""Drafts of a model's own MTP head. While no draft is wanted, sampled tokens are
-prefilled in batches, which reads the weights once for all."""
+"""Drafts of a model's own MTP head. Without drafts, sampled tokens are prefilled in batches."""
 
 from __future__ import annotations
 
@@ -100,6 +99,5 @@ class HeadDrafter:
         return self._model.predict(inputs, rotations, memory)[-1]
 
     def _position(self, token: int) -> tuple[int, int, int]:
-        """Position on three axes of the prompt's last token, or of a token after it."""
         offset = token - self._start.token.value
         return self._before if offset < 0 else (self._start.position.value + offset,) * 3

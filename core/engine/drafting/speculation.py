@@ -1,5 +1,4 @@
-"""Speculative decoding of one reply. A drafted token counts only if the sampler samples it by
-itself, so drafts change no token."""
+"""Speculative decoding: a drafted token counts only if it is sampled, so drafts change no token."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class Drafter(Protocol):
     """Drafts tokens of one reply."""
 
     def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
-        """Take sampled ids, each from a row of `hidden` [n or more, hidden_size], which the next
+        """Take sampled ids with their rows of `hidden` [n or more, hidden_size], which the next
         step overwrites."""
         ...
 
@@ -73,11 +72,8 @@ def _text_ids(prompt: Prompt) -> list[int]:
 
 
 class PromptLookup:
-    """An index over the ids of a prompt and of its reply so far; a negative id is no text.
-
-    The newest places of the last pair are compared. An index of pairs costs a third of the time of
-    a suffix automaton and half its memory.
-    """
+    """An index over the ids of prompt and reply; a negative id is no text. It compares the newest
+    places of the last pair: a third of a suffix automaton's time and half its memory."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids: list[int] = []
@@ -145,17 +141,16 @@ class Speculation:
             drafter.follow(ids, hidden)
 
     def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
-        """Up to `most` ids that may come next, the format's `forced` ones first; starts the step's
-        clock."""
+        """Up to `most` ids that may come next, `forced` ones first; starts the clock."""
         found = self._proposed(most, forced) if self._on else []
         self._offered = len(found)
         self._began = time.perf_counter()
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """A step checked `drafted` tokens, of which the first `accepted` were right. Offered tokens
-        left out of the draft don't fit the format, so the first of them was wrong. A step that was
-        captured is not `is_usual`."""
+        """A step checked `drafted` tokens, the first `accepted` of which were right. Offered tokens
+        left out of the draft don't fit the format, so they count as wrong. A captured step is not
+        `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1

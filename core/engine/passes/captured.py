@@ -1,5 +1,4 @@
-"""Decode steps that are captured when first computed, and replayed from then on: a trace per number
-of tokens, over one KV buffer, whose rows never move."""
+"""Decode steps that are captured on first use and then replayed: a trace per number of tokens."""
 
 from __future__ import annotations
 
@@ -32,10 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StepCapture:
-    """The captured steps of a loaded model and its MTP head, if its kernels can be captured.
-
-    They are kept with their KV buffer until steps over another KV buffer are asked for.
-    """
+    """The captured steps of a loaded model and its MTP head, for one KV buffer at a time."""
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
@@ -43,7 +39,7 @@ class StepCapture:
         self._head: HeadSteps | None = None
 
     def head(self, model: Decoder, kv_buffer: KVBuffer) -> HeadSteps:
-        """Steps of the MTP head over `kv_buffer`, computed each time where none can be captured."""
+        """Steps of the MTP head, computed where they can't be captured."""
         if self.step(model, kv_buffer) is None:
             return HeadSteps(model, kv_buffer, None)
         if self._head is None:
@@ -76,10 +72,7 @@ class StepCapture:
 
 
 class CapturedSteps:
-    """The steps of one model over one KV buffer, for one reply at a time.
-
-    Holds two sets of states and the buffers of its traces. `state` is that after the last step.
-    """
+    """The steps over one KV buffer, for one reply at a time; `state` is the last step's."""
 
     def __init__(self, model: Decoder, kv_buffer: KVBuffer, capture: Capture) -> None:
         self.model, self.kv_buffer, self._capture = model, kv_buffer, capture
@@ -104,8 +97,8 @@ class CapturedSteps:
     def forward(
         self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """Like `Model.forward` from `token` on; the next call overwrites the result. Raises
-        NotCapturableError, with the states from before."""
+        """Like `Model.forward`; the next call overwrites the result. Raises NotCapturableError,
+        with the states from before."""
         num_tokens = embeddings.shape[0]
         self.kv_buffer.reserve(token.value + num_tokens)
         began = time.perf_counter()
@@ -155,8 +148,8 @@ class CapturedSteps:
 
 
 class StepTrace:
-    """A step of `num_tokens` tokens: its inputs, its trace, and traces of its parts. `before` holds
-    the state from before a step of several."""
+    """A step of `num_tokens` tokens: inputs, trace, and traces of its parts. `before` is the state
+    before a step of several."""
 
     def __init__(
         self,
@@ -230,11 +223,8 @@ class StepTrace:
         self, before: RecurrentState, token: TokenIndex, check: Callable[[], None]
     ) -> None:
         """Replay the next token's step from another row: result, states and rows must have the bits
-        of a computed step. Then replay the first step again.
-
-        A faulty trace raises no error: it shares memory, or contains a number that was no constant,
-        such as a choice of experts.
-        """
+        of a computed step. A faulty trace raises no error: it shares memory, or holds a number that
+        was no constant. Then replay the first step again."""
         state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()

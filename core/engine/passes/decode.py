@@ -1,5 +1,4 @@
-"""Decode steps after a prompt, of one or several tokens with the same bits; rejected tokens are
-rolled back, and nothing they leave behind is reused."""
+"""Decode steps of one or several tokens with the same bits; rejected tokens are rolled back."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ MOST_TOKENS = 8
 
 
 class Decode:
-    """Feeds sampled ids from `start` on, for one reply at a time; a sampled placeholder is text."""
+    """Feeds sampled ids from `start` on; a sampled placeholder is text."""
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class Decode:
         return self._model.logits(self.hidden)
 
     def keep(self, count: int) -> None:
-        """Keep the first `count` tokens of the last step, at least one, and roll back the rest."""
+        """Keep the first `count` tokens of the last step and roll back the rest."""
         fed, self.next = self.next, _after(self._last, count)
         if self.next == fed or self._skip_rollback:
             return

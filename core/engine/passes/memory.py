@@ -1,4 +1,4 @@
-"""The cache as layers see it during one forward: rows of the KV buffer, and recurrent states."""
+"""The cache as layers see it during one forward."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunMemory:
         return self._kv_buffer.write(layer, self._start.value, keys, values)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """A copy: the state before may be a checkpoint's, and is used again if this run fails."""
+        """A copy, since the state before may be a checkpoint's."""
         self._asked.add(layer)
         before, after = (each.layers[layer] for each in self._states[run : run + 2])
         if before is not after:
@@ -57,14 +57,14 @@ class RunMemory:
         raise AssertionError("a prompt is no step")
 
     def new_states(self) -> list[RecurrentState]:
-        """The state after each run; for a run whose state isn't wanted, that of a later run."""
+        """The state after each run; an unwanted one may be that of a later run."""
         assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 
 
 class StepMemory:
-    """A `LayerMemory` for a decode step from `token` on; it updates `state` in place and notes
-    `advances`, and the layers that wrote rows."""
+    """A `LayerMemory` for a decode step. It updates `state` in place, and notes `advances` and the
+    layers that wrote rows."""
 
     is_step = True
 
@@ -98,7 +98,7 @@ class StepMemory:
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Advance `state` from before a step over its first `count` tokens by the step's own calls, so
-    to the same bits."""
+    """Advance `state` over the first `count` tokens of a step by its own calls, so to the same
+    bits."""
     for layer, update in advances:
         update(state.layers[layer], count)

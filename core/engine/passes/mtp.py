@@ -1,7 +1,4 @@
-"""Forwards of an MTP head: its rows in the KV buffer, and its steps, captured when first computed.
-
-Nothing validates these traces, since no reply depends on them: a wrong row makes a wrong draft.
-"""
+"""Forwards of an MTP head. Its traces aren't validated: a wrong row only makes a wrong draft."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeadMemory:
-    """A `LayerMemory` for the head's rows from token `start` on, at least 1: token 0 has no row,
-    since each row is computed from the token before it."""
+    """A `LayerMemory` for the head's rows from token `start` on; token 0 has none."""
 
     def __init__(
         self,
@@ -50,7 +46,7 @@ class HeadMemory:
 
 
 class HeadSteps:
-    """Steps of up to eight tokens of one model's head over one KV buffer, one reply at a time."""
+    """Steps of up to eight tokens over one KV buffer, one reply at a time."""
 
     def __init__(self, model: Decoder, kv_buffer: KVBuffer, capture: Capture | None) -> None:
         self._model, self._kv_buffer, self._capture = model, kv_buffer, capture
@@ -64,8 +60,8 @@ class HeadSteps:
     def forward(
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
-        """The head's rows [n, hidden_size] from token `token` on, with the bits of each alone; the
-        next call may overwrite them. A new trace takes ownership of `inputs` and `rotations`."""
+        """The head's rows [n, hidden_size] with the bits of each alone; the next call may overwrite
+        them. A new trace takes ownership of `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)

@@ -1,6 +1,5 @@
-"""Prefill: the prompt from cut to cut, each finished run added to the tree. A forward takes one
-run, or several short ones if a row's bits don't depend on other rows; layers never compute across
-runs."""
+"""Prefill from cut to cut; finished runs enter the tree. Short runs share a forward if kernels are
+batch invariant."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ End = tuple[RecurrentState, Tensor] | None
 
 
 class Prefill:
-    """Evaluates the part of a prompt after `restored`. Afterwards `state` and `last_hidden`
-    [hidden] are those of the prompt's end."""
+    """Evaluates the prompt after `restored`. Then `state` and `last_hidden` [hidden] are those of
+    its end."""
 
     def __init__(
         self,
@@ -55,9 +54,8 @@ class Prefill:
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
     ) -> Iterator[int]:
-        """Prefill run after run, yielding the tokens in the cache after each. To stop at the first
-        cut at or after token `stop`, pass it. A pass that fails keeps the state at its last
-        finished cut."""
+        """Yield the number of tokens in the cache after each run. Stops at the first cut at or
+        after token `stop`. A failed pass keeps the state at its last finished cut."""
         self._cache.kv_buffer.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None

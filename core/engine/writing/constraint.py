@@ -1,5 +1,5 @@
-"""Structured output: which tokens may be sampled next. A grammar follows sampled tokens only, so
-drafts leave nothing to roll back."""
+"""Structured output: which tokens may be sampled next. Its grammar follows sampled tokens only, so
+drafts need no rollback."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ from core.text.chat_text import ChatText, RenderedPrompt
 
 
 class Constraint:
-    """The format of one reply; without one, every token is allowed.
-
-    A thought is free, but can't end the reply. A model that opens thoughts itself may do so, unless
-    told not to think: it was never trained to open another, and would only because the format
-    allows little else.
-    """
+    """The format of one reply; without one, every token is allowed. A thought is free, but can't
+    end the reply. A model may open a thought unless told not to think."""
 
     def __init__(
         self,
@@ -33,8 +29,7 @@ class Constraint:
         rendered: RenderedPrompt,
         thinking: bool | None,
     ) -> None:
-        """Raises ReplyFormatError if the format can't be used here, or the begun reply doesn't
-        match it."""
+        """Raises ReplyFormatError if the format can't be used or a begun reply doesn't match."""
         self._on = form is not None
         if form is None:
             return
@@ -54,10 +49,8 @@ class Constraint:
             self.accept(token_id)
 
     def limit(self, logits: Tensor) -> Tensor:
-        """`logits` [vocab] with -inf for tokens that are not allowed.
-
-        Raises ReplyFormatError if the grammar has grown too large to follow.
-        """
+        """`logits` [vocab] with -inf for tokens not allowed. Raises ReplyFormatError if the grammar
+        grows too large."""
         if not self._on:
             return logits
         forbidden = self._forbidden(len(logits)).to(logits.device)

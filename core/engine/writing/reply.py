@@ -1,4 +1,4 @@
-"""One reply as it is written: sampled tokens, held to a format, decoded to text and streamed."""
+"""One reply as it is written: held to a format, decoded and streamed."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class Reply:
         self._stream.flush()
 
     def most(self, room: int) -> int:
-        """The most tokens the reply can have, with `room` for that many in the context."""
+        """The most tokens that the reply can have."""
         ends = room, self._sampling.max_tokens, self._stop_after
         return min(filter(None, ends), default=0)
 
     def sample(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
-        """Sample from each row of `logits` [n, vocab] up to the first token that differs from the
-        draft; returns why the reply ends, if it does."""
+        """Sample from each row of `logits` [n, vocab] until a token differs from the draft; returns
+        why the reply ends, if it does."""
         for row, drafted in zip_longest(logits, draft):
             reason = self._sample(row)
             if reason is not None or self.ids[-1] != drafted:
@@ -96,7 +96,7 @@ class Reply:
         return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=ids)
 
     def packed(self) -> ReplyIds:
-        """The reply's ids as they are stored, beginning with those of a continued reply."""
+        """The reply's stored ids, from the beginning of a continued reply."""
         rendered = self._rendered
         ids = self._reader.reply_ids()
         return ReplyIds.pack(ids, self._fingerprint, rendered.opens_reasoning, rendered.pauses)
@@ -162,8 +162,8 @@ class ReplyStream:
 
 
 class LoopDetector:
-    """Detects a repeating reply in constant time per id: counts, for every period, how many of the
-    last ids equal the one a period before."""
+    """Detects repetition in constant time per id: counts for every period how many of the last ids
+    equal the one a period before."""
 
     def __init__(self) -> None:
         # The newest first; no id is -1.

@@ -1,9 +1,5 @@
-"""The next token from a row of logits: penalties, limits, and reproducible randomness.
-
-Logits of a GPU are copied to the host. Order and meaning of each step are those of transformers'
-logits processors. Randomness is a pure function of (seed, token index), so sampling token 17 again
-gives the same token.
-"""
+"""The next token from a row of logits, in the order and meaning of transformers' logits processors.
+GPU logits are copied to the host. Randomness is a pure function of (seed, token index)."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from torch import Tensor
 from core.api.errors import InternalError
 from core.api.params import SamplingParams
 
-# What a setting means when neither the user nor the model says anything: no change to the logits.
+# Values of settings that neither the user nor the model sets: no change to the logits.
 NEUTRAL = SamplingParams(
     temperature=1.0,
     top_k=0,
@@ -41,10 +37,8 @@ def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams
 
 
 class Sampler:
-    """Samples the tokens of one reply; feed each one back with `accept`.
-
-    `prompt_ids` are the prompt's text ids without image placeholders, which are no repetition.
-    """
+    """Samples the tokens of one reply; feed each back with `accept`. `prompt_ids` has no image
+    placeholders."""
 
     def __init__(
         self, sampling: SamplingParams, prompt_ids: Sequence[int], vocab_size: int, seed: int
@@ -61,10 +55,8 @@ class Sampler:
         self._counts[token_id] += 1
 
     def sample(self, logits: Tensor, token_index: int) -> int:
-        """Sample token number `token_index` from `logits` [vocab], which stay unchanged.
-
-        Raises InternalError for NaN or infinity, which no good weights produce.
-        """
+        """Sample token number `token_index` from `logits` [vocab], left unchanged. Raises
+        InternalError for NaN or infinity."""
         sampling = self._sampling
         scores = logits.detach().to("cpu", torch.float32)[: len(self._seen)]
         scores = penalise_repetition(scores, self._seen, sampling.repetition_penalty or 1.0)
@@ -104,7 +96,7 @@ def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 def penalise_counts(scores: Tensor, counts: Tensor, presence: float, frequency: float) -> Tensor:
-    """Subtract `presence` once and `frequency` times the count from every token of the reply."""
+    """Subtract `presence` once and `frequency` per use from the reply's tokens."""
     if presence == 0 and frequency == 0:
         return scores
     return scores - (counts > 0) * presence - counts * frequency
@@ -117,11 +109,8 @@ def keep_top_k(scores: Tensor, top_k: int) -> Tensor:
 
 
 def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
-    """-inf for all but the likeliest tokens that together reach `top_p`; one always stays.
-
-    Tokens below an n-th of 1 - p can't make up 1 - p together, so they go unsorted: sorting a
-    vocabulary of 248,320 takes longer than some models' layers.
-    """
+    """-inf for all but the likeliest tokens that together reach `top_p`; one always stays. Tokens
+    below an n-th of 1 - p can't make up 1 - p together, so they needn't be sorted."""
     probabilities = scores.softmax(-1)
     least = min((1 - top_p) / len(scores), float(probabilities.max()))
     candidates = (probabilities >= least).nonzero().flatten()

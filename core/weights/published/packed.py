@@ -45,7 +45,6 @@ class PackedLayer:
         return self.shape[0] * self.shape[1] * self.format.working_bytes
 
     def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks:
-        """The weights, from tensors by full name. Raises BrokenWeightsError."""
         given = {part: parts[name] for part, name in self.parts.items()}
         return self.format.assemble(self.name, self.shape, given)
 

@@ -44,7 +44,7 @@ class Scheme:
     patterns: Patterns = field(default_factory=lambda: Patterns([]))
 
     def leaves_out(self, module: str) -> bool:
-        """Whether the config lists this module, or one that contains it, as not quantised."""
+        """True if the config lists this module, or one that contains it, as not quantised."""
         levels = _from_root(module).split(".")
         ends = range(1, len(levels) + 1)
         found = (".".join(levels[start:end]) for end in ends for start in range(end))
@@ -54,7 +54,7 @@ class Scheme:
 def read_scheme(
     config: Mapping[str, Any], check: Callable[[], None] = lambda: None
 ) -> Scheme | None:
-    """What config.json says about quantised weights, if anything.
+    """The quantisation described in config.json, if any.
 
     `check` is called while layers are compared with patterns, and may raise. Raises
     BrokenConfigError, UnsupportedQuantisationError.

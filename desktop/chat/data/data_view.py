@@ -103,7 +103,7 @@ SLACK = 12
 
 
 class DataView(QTreeView):
-    """As high as its rows up to a limit; the wheel scrolls the page while nothing in it scrolls."""
+    """Grows with its rows up to a limit; the wheel scrolls the page if nothing in it scrolls."""
 
     def __init__(self, items: DataItems, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -28,7 +28,7 @@ class Event(enum.Enum):
 
 
 class _Awaited(enum.Enum):
-    """What may come next; instead of the first two, also a closing bracket."""
+    """Tokens that may come next; instead of the first two, also a closing bracket."""
 
     FIRST_VALUE = enum.auto()
     FIRST_NAME = enum.auto()

@@ -175,7 +175,7 @@ def _columns(root: Item) -> tuple[str, ...]:
 
 
 def _is_row(item: Item) -> bool:
-    """Whether this is an object of plain values, all shown."""
+    """True if this is an object of plain values, all shown."""
     plain = not any(cell.is_list or not cell.token for cell in item.below)
     return item.token == "{" and bool(item.below) and plain
 

@@ -54,7 +54,7 @@ class Block:
     depth: int = 0
 
     def extends(self, before: Block | None) -> bool:
-        """Whether this is the code that was `before`: unless it is shorter, it begins with that.
+        """True if this is the code that was `before`: unless it is shorter, it begins with that.
 
         It is shorter after what looked like its last line has become the end of its fence.
         """
@@ -119,7 +119,7 @@ def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
 
 
 def _has_code(node: SyntaxTreeNode) -> bool:
-    """Whether a list item contains code; code in a quote is drawn with the quote."""
+    """True if a list item contains code; code in a quote is drawn with the quote."""
     kinds = ("fence", "list_item", *_LISTS)
     inside = [child for child in node.children if child.type in kinds]
     return any(child.type == "fence" or _has_code(child) for child in inside)

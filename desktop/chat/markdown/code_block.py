@@ -102,7 +102,7 @@ class CodeText(LongText):
         self.fit()
 
     def shows_tail(self) -> bool:
-        """Whether only the end is shown, because the code grows in endless lines."""
+        """True if only the end is shown, because the code grows in endless lines."""
         return self._skipped > 0
 
     def _tail_start(self, code: str) -> int:

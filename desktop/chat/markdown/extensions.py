@@ -114,7 +114,7 @@ def _dollar_end(text: str, start: int, limit: int) -> int | None:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether the text between dollar signs is clearly a formula."""
+    """True if the text between dollar signs is clearly a formula."""
     text = text[:LONGEST_DOLLARS].strip()
     if not text or "`" in text or (text[0].isdigit() and _has_words(text)):
         return False

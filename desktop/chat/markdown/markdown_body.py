@@ -106,7 +106,7 @@ class MarkdownBody(WholeText):
         self._next = self._spent = 0
 
     def is_drawn(self) -> bool:
-        """Whether everything is drawn that will be until more comes or is asked for."""
+        """True if everything is drawn that will be until more comes or is asked for."""
         return not self._working
 
     def pages(self) -> int:

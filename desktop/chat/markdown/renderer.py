@@ -129,7 +129,7 @@ _PARSER = _make_parser()
 
 
 def is_web_address(address: str) -> bool:
-    """Whether an address may be opened in the browser."""
+    """True if an address may be opened in the browser."""
     try:
         parts = urlsplit(address)
     except ValueError:

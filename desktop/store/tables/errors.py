@@ -58,7 +58,7 @@ def refused(error: Error, blames_file: bool = False) -> StoreError:
 
 
 def disk_trouble(error: Error) -> str:
-    """What the disk or the system refused; '' if the error is about something else."""
+    """The refusal of the disk or the system; '' if the error is about something else."""
     busy = tr("Another program is using the file.")
     words = {
         sqlite3.SQLITE_FULL: tr("The disk is full."),

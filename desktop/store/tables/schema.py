@@ -109,7 +109,7 @@ FIFTH = """
 ALTER TABLE replies ADD COLUMN pauses TEXT;
 """
 
-# What a reply on its way has gained since it was last stored whole, a row each second.
+# Text that a running reply gained since it was last stored whole, a row each second.
 SIXTH = """
 CREATE TABLE reply_parts (
     number INTEGER PRIMARY KEY,

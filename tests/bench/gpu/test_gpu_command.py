@@ -24,7 +24,7 @@ from tests.bench.gpu.clock import CudaClock
 from tests.bench.gpu.machine import COPYING, installed
 from tests.bench.machine import READING
 from tests.bench.options import parsed
-from tests.bench.peer import Engine, Reading, Task, now
+from tests.bench.peer import Engine, Reading, Task
 from tests.bench.rounds import QUICK, Plan, Row, Step, interleaved
 from tests.bench.speed_tables import PEER, model_table
 from tests.bench.test_speed import Scripted, lines_of
@@ -120,15 +120,6 @@ def test_models_are_opened_on_the_gpu_and_warmed_up(tmp_path: Path) -> None:
         assert {asked["image", size] for size in QUICK.images} == {1 + QUICK.rounds}
         assert asked["generate", QUICK.tokens] == 3 * (1 + QUICK.rounds)
         assert asked["load", 0] == QUICK.rounds
-
-
-def test_the_clock_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[bool] = []
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(True))
-    now("cpu")
-    assert not waited
-    now("cuda")
-    assert waited
 
 
 class PlayedCuda:

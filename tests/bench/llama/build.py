@@ -1,13 +1,8 @@
-"""`python -m tests.bench.llama.build`: llama.cpp's `llama-bench` for a level of processors, built
-once from the source package of llama-cpp-python into a folder of its own.
-
-What builds it comes from the package index too, into an environment beside it. Nothing of this is
-needed to run Waymark.
-"""
+"""llama.cpp's `llama-bench` for a processor level, built once from the source package of
+llama-cpp-python, with build tools from the package index in an environment of their own."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -21,7 +16,7 @@ from pathlib import Path
 
 import platformdirs
 
-from tests.bench.levels import LEVELS, Level, named
+from tests.bench.levels import LEVELS, Level
 
 PACKAGE = "llama_cpp_python-0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
@@ -122,23 +117,3 @@ def flags(level: Level | None) -> Iterable[str]:
     given |= {"GGML_NATIVE": level is None, "GGML_CCACHE": False, "BUILD_SHARED_LIBS": False}
     switches = [f"-D{name}={'ON' if value else 'OFF'}" for name, value in given.items()]
     return ["-DCMAKE_BUILD_TYPE=Release", *switches]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Build it, and print where it is."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.llama.build", description=__doc__)
-    parser.add_argument("--level", choices=[each.name for each in LEVELS], help="the machine's own")
-    parser.add_argument("--folder", type=Path, default=usual_folder(), help="where it is kept")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="files at a time")
-    options = parser.parse_args(arguments)
-    try:
-        build = Build(options.folder, named(options.level), lambda text: print(text, flush=True))
-        build.build(options.jobs)
-    except (BuildError, ValueError) as error:
-        parser.error(str(error))
-    print(build.program("llama-bench"))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

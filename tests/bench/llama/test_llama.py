@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.levels import LEVELS, named
+from tests.bench.levels import LEVELS
 from tests.bench.llama import build as build_module
 from tests.bench.llama import files
 from tests.bench.llama.build import NATIVE, PACKAGE, PROGRAMS, SHA256, Build, BuildError, flags
@@ -221,14 +221,3 @@ def test_ik_llama_is_named_by_a_program(tmp_path: Path, capsys: pytest.CaptureFi
         parsed(["--ik", str(tmp_path / "nothing")])
     assert "is no program that can be run" in capsys.readouterr().err
     assert parsed(["--ik", str(program(tmp_path, ""))]).ik == tmp_path / "llama-bench"
-
-
-def test_a_level_that_is_not_there_is_not_built(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kernels.native.levels.executable", lambda: ())
-    assert named(None) is None
-    with pytest.raises(SystemExit):
-        build_module.main(["--level", "amx", "--folder", str(tmp_path)])
-    assert "can't run at level amx; it has none of them" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

@@ -25,7 +25,9 @@ from tests.cache.disk.worlds import (
     get,
     key,
     open_store,
+    pictures,
     put_chain,
+    put_pictures,
     same,
     tensors,
 )
@@ -178,7 +180,7 @@ def test_M2_owners_that_differ_in_case_only_are_two(tmp_path: Path) -> None:
         store.put(EMBEDDING, key(number), None, tensors(number), [owner])
     store = open_store(tmp_path)
     store.forget("aB")
-    assert [store.has(EMBEDDING, key(number)) for number in range(7)] == [False] + [True] * 6
+    assert pictures(store) == set(range(1, 7))
 
 
 def test_M2_a_chat_is_forgotten_in_models_that_are_not_loaded(tmp_path: Path) -> None:
@@ -207,21 +209,17 @@ def test_M2_a_chat_is_forgotten_in_models_that_are_not_loaded(tmp_path: Path) ->
 
 def size_of_one(tmp_path: Path) -> int:
     store = open_store(tmp_path / "measured")
-    store.put(EMBEDDING, key(0), None, tensors(0), [""])
+    put_pictures(store, 1)
     return store.num_bytes
 
 
 def test_D4_the_least_recently_used_goes_first_and_the_cap_holds(tmp_path: Path) -> None:
     one = size_of_one(tmp_path)
-    folder = tmp_path / "store"
-    store = open_store(folder, cap=4 * one + one // 2)
-    for number in range(4):
-        assert store.put(EMBEDDING, key(number), None, tensors(number), [""])
+    store = open_store(tmp_path / "store", cap=4 * one + one // 2)
+    put_pictures(store, 4)
     assert get(store, EMBEDDING, 0)
     assert store.put(EMBEDDING, key(4), None, tensors(4), [""])
-    assert [store.has(EMBEDDING, key(number)) for number in range(5)] == [
-        True, False, True, True, True,
-    ]  # fmt: skip
+    assert pictures(store) == {0, 2, 3, 4}
     check_integrity(store)
 
 
@@ -231,37 +229,27 @@ def test_D4_segments_of_one_moment_have_an_order(
     """Also where the clock stands still, as the system's does for milliseconds, or goes back."""
     store, moments = open_store(tmp_path), iter([5, 5, 5, 4])
     monkeypatch.setattr(time, "time_ns", lambda: 10**17 * next(moments))
-    for number in range(3):
-        store.put(EMBEDDING, key(number), None, tensors(number), [""])
+    put_pictures(store, 3)
     store.touch(EMBEDDING, key(0))
     store = open_store(tmp_path)
-    for number in (1, 2, 0):
-        assert store.has(EMBEDDING, key(number))
+    for left in ({0, 2}, {0}, set()):
         store.cap = store.num_bytes - 1
-        assert not store.has(EMBEDDING, key(number))
+        assert pictures(store) == left
 
 
-def test_D4_what_memory_served_counts_as_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reopened", [False, True])
+def test_D4_what_memory_served_counts_as_used_after_a_restart_too(
+    tmp_path: Path, reopened: bool
+) -> None:
     store = open_store(tmp_path)
-    for number in range(3):
-        store.put(EMBEDDING, key(number), None, tensors(number), [""])
-    store.touch(EMBEDDING, key(0))
-    store.touch(EMBEDDING, key(7))
-    store.cap = store.num_bytes - 1
-    assert [store.has(EMBEDDING, key(number)) for number in range(3)] == [True, False, True]
-
-
-def test_D4_recency_survives_a_restart(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    for number in range(3):
-        store.put(EMBEDDING, key(number), None, tensors(number), [""])
-    for number in (2, 0, 1):
+    put_pictures(store, 3)
+    for number in (2, 7, 0, 1):  # there is no 7
         store.touch(EMBEDDING, key(number))
-    store = open_store(tmp_path)
+    store = open_store(tmp_path) if reopened else store
     get(store, EMBEDDING, 2)
-    store = open_store(tmp_path)
+    store = open_store(tmp_path) if reopened else store
     store.cap = store.num_bytes - 1
-    assert [store.has(EMBEDDING, key(number)) for number in range(3)] == [False, True, True]
+    assert pictures(store) == {1, 2}
 
 
 def test_D4_a_state_goes_with_the_kv_that_only_it_needs(tmp_path: Path) -> None:
@@ -365,7 +353,7 @@ def test_D4_the_free_space_floor_evicts_and_then_refuses(tmp_path: Path) -> None
     for number in range(5):
         assert store.put(EMBEDDING, key(number), None, tensors(number), [""])
         assert files.free(store.blobs.folder).free >= floor
-    assert [store.has(EMBEDDING, key(number)) for number in range(5)] == [False] * 3 + [True] * 2
+    assert pictures(store) == {3, 4}
     files.space = Space(floor - 1, 1_000)
     assert not store.put(EMBEDDING, key(9), None, tensors(9), [""])
     assert "GiB left" in str(store.trouble)

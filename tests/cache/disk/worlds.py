@@ -80,6 +80,16 @@ def put_chain(
     return store.put(STATE, key(numbers[-1]), above, tensors(numbers[-1] + 500), [owner])
 
 
+def put_pictures(store: SegmentStore, count: int) -> None:
+    """Put embeddings that need nothing, of no chat."""
+    for number in range(count):
+        assert store.put(EMBEDDING, key(number), None, tensors(number), [""])
+
+
+def pictures(store: SegmentStore) -> set[int]:
+    return {number for number in range(10) if store.has(EMBEDDING, key(number))}
+
+
 def get(store: SegmentStore, kind: SegmentKind, number: int) -> bool:
     """Whether a segment is held; it must then be the right one."""
     found = store.get(kind, key(number))

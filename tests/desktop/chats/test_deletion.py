@@ -197,6 +197,15 @@ async def test_a_chat_deleted_for_good_is_gone_with_its_draft(
     await until(lambda: not parts.deletion._sending)
     assert await parts.database.run(chats.next_to_forget) is None
     assert len(engine.forgotten) == 1
+
+
+async def test_a_chat_that_is_gone_is_not_waited_for(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = shown(parts)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
     # Undo that comes too late finds nothing; what is sent next begins a new chat.
     parts.chats.restore(chat)
     parts.chat.open(chat)

@@ -128,17 +128,6 @@ async def test_a_draft_read_ahead_is_shown(
     assert (view.stats, view.strip.context_length) == (None, 4096)
 
 
-async def test_nothing_is_claimed_of_an_engine_that_died(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts)
-    await answered(parts, engine)
-    await engine.die()
-    await until(lambda: parts.engine.status.phase is Phase.READY)
-    assert parts.context.view.bytes is None
-    assert not parts.context.view.strip.known
-
-
 async def test_a_budget_too_small_for_idle_work_is_said_beside_the_setting(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
@@ -216,7 +205,6 @@ async def test_trouble_with_the_disk_is_shown_and_said_once(
 async def test_a_chat_on_screen_is_asked_for_anew_when_the_model_comes_back(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
-    """It said "Not loaded" until the next message."""
     parts = await ready(open_parts)
     await answered(parts, engine)
     await until(lambda: len(engine.settled) == 1)
@@ -224,7 +212,7 @@ async def test_a_chat_on_screen_is_asked_for_anew_when_the_model_comes_back(
     await until(lambda: parts.context.view.bytes == PREPARED.bytes)
     await engine.die()
     await until(lambda: parts.engine.status.phase is Phase.READY)
-    assert not parts.context.view.strip.known
+    assert parts.context.view.bytes is None and not parts.context.view.strip.known
     await until(lambda: len(engine.settled) == 2)
     assert engine.settled[1].conversation == engine.settled[0].conversation
     engine.settling[1].put(PREPARED)

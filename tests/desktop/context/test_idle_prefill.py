@@ -30,7 +30,7 @@ async def ready(open_parts: OpenParts) -> WindowParts:
     return parts
 
 
-async def test_a_finished_reply_is_settled_with_what_was_said_before(
+async def test_finished_and_stopped_replies_are_prefilled_and_failed_ones_are_not(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
     parts = await ready(open_parts)
@@ -42,34 +42,16 @@ async def test_a_finished_reply_is_settled_with_what_was_said_before(
     assert question == UserMessage(content=(TextPart(text="Hello"),))
     assert isinstance(answer, AssistantMessage) and answer.text == "Good day"
     assert engine.settled[0].conversation.created == asked.conversation.created
-
-
-async def test_a_stopped_reply_is_settled_too_and_a_failed_one_is_not(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts)
-    asked = await ask(parts, engine, "Hello")
-    asked.say("Goo", ids=(1,))
+    (await ask(parts, engine, "More")).say("Goo", ids=(1,))
     parts.chat.stop()
     await ended(parts)
-    await until(lambda: engine.settled)
-    failing = await ask(parts, engine, "And?")
-    failing.fail(InternalError("no").info())
+    await until(lambda: len(engine.settled) == 2)
+    (await ask(parts, engine, "And?")).fail(InternalError("no").info())
     await ended(parts)
-    assert len(engine.settled) == 1
+    assert len(engine.settled) == 2
 
 
-async def test_settling_can_be_turned_off(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await ready(open_parts)
-    parts.settings.set_value(AHEAD_ROWS[0], False)
-    (await ask(parts, engine, "Hello")).finish("Good day")
-    await ended(parts)
-    (await ask(parts, engine, "And?")).finish("So")
-    await ended(parts)
-    assert engine.settled == []
-
-
-async def test_a_dropped_picture_is_read_while_the_user_types(
+async def test_a_picture_is_prefilled_until_it_is_removed_or_sent(
     open_parts: OpenParts, engine: FakeEngine, picture: Path
 ) -> None:
     parts = await ready(open_parts)
@@ -77,6 +59,12 @@ async def test_a_dropped_picture_is_read_while_the_user_types(
     await until(lambda: engine.read)
     (message,) = engine.read[0].conversation.messages
     assert isinstance(message, UserMessage) and isinstance(message.content[0], ImagePart)
+    parts.pictures.remove(parts.chat.draft, parts.chat.draft.pictures[0].number)
+    assert engine.unread == [0] and len(engine.read) == 1
+    parts.pictures.add_files(parts.chat.draft, [picture])
+    await until(lambda: len(engine.read) == 2)
+    await ask(parts, engine, "What is it?")
+    assert engine.unread == [0, 1] and len(engine.read) == 2
 
 
 async def test_a_long_pasted_text_is_read_and_a_short_one_is_not(
@@ -97,18 +85,6 @@ async def test_a_long_pasted_text_is_read_and_a_short_one_is_not(
     assert engine.unread == [0]
 
 
-async def test_a_picture_taken_out_is_no_longer_read(
-    open_parts: OpenParts, engine: FakeEngine, picture: Path
-) -> None:
-    parts = await ready(open_parts)
-    draft = parts.chat.draft
-    parts.pictures.add_files(draft, [picture])
-    await until(lambda: engine.read)
-    parts.pictures.remove(draft, draft.pictures[0].number)
-    assert engine.unread == [0]
-    assert len(engine.read) == 1
-
-
 async def test_a_draft_waits_for_the_reply_before_it(
     open_parts: OpenParts, engine: FakeEngine, picture: Path
 ) -> None:
@@ -124,16 +100,6 @@ async def test_a_draft_waits_for_the_reply_before_it(
         "assistant",
         "user",
     ]
-
-
-async def test_sending_takes_the_draft_out_of_idle_work(
-    open_parts: OpenParts, engine: FakeEngine, picture: Path
-) -> None:
-    parts = await ready(open_parts)
-    parts.pictures.add_files(parts.chat.draft, [picture])
-    await until(lambda: engine.read)
-    await ask(parts, engine, "What is it?")
-    assert engine.unread == [0] and len(engine.read) == 1
 
 
 @pytest.mark.parametrize("why", ["off", "blind"])

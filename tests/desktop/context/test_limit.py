@@ -46,40 +46,29 @@ async def turn(parts: WindowParts, engine: FakeEngine, text: str, each: int = 10
     return asked
 
 
-async def ready(open_parts: OpenParts, engine: FakeEngine) -> WindowParts:
+async def ready(open_parts: OpenParts, engine: FakeEngine, turns: int = 0) -> WindowParts:
     engine.model_to_load = model_info(context_length=LIMIT)
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
+    for number in range(turns):
+        await turn(parts, engine, str(number))
     return parts
 
 
-async def test_the_chat_says_so_before_the_end_and_reads_in_advance_what_would_be_left(
+async def test_a_nearly_full_chat_says_so_and_prefills_what_would_stay(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts, engine)
-    for number in range(3):
-        await turn(parts, engine, str(number))
+    parts = await ready(open_parts, engine, turns=3)
     await until(lambda: len(engine.settled) == 3)
     assert parts.limit.words() == ""
     await turn(parts, engine, "3")
-    assert parts.limit.words() == ("This chat fills 80 % of the context (800 of 1,000 tokens).")
+    assert parts.limit.words() == "This chat fills 80 % of the context (800 of 1,000 tokens)."
     await until(lambda: len(engine.settled) == 5)
-    assert (
-        spoken(engine.settled[3].conversation)[0] == "0"
-        and len(spoken(engine.settled[3].conversation)) == 8
-    )
-    # Nothing was left out; it was only read.
+    told = spoken(engine.settled[3].conversation)
+    assert told[0] == "0" and len(told) == 8
+    # Prefilled only; no message is left out yet.
     assert spoken(engine.settled[4].conversation) == ["3", "on 3"]
     assert {each.chat for each in engine.settled} == {parts.chat.key}
-
-
-async def test_the_turn_after_leaving_out_goes_on_from_what_was_read_in_advance(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts, engine)
-    for number in range(4):
-        await turn(parts, engine, str(number))
-    await until(lambda: len(engine.settled) == 5)
     await turn(parts, engine, "4")
     # The choice holds as the chat grows: what was read for it is a beginning of what comes.
     await until(lambda: len(engine.settled) == 7)
@@ -98,9 +87,7 @@ async def test_the_turn_after_leaving_out_goes_on_from_what_was_read_in_advance(
 async def test_leaving_out_can_be_undone_and_survives_a_restart(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts, engine)
-    for number in range(4):
-        await turn(parts, engine, str(number))
+    parts = await ready(open_parts, engine, turns=4)
     parts.limit.drop()
     await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
     chat = parts.transcript.chat
@@ -138,9 +125,7 @@ async def test_what_was_refused_is_answered_once_there_is_room(
 async def test_a_reply_that_found_no_room_to_go_on_goes_on_once_there_is(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts, engine)
-    for number in range(4):
-        await turn(parts, engine, str(number))
+    parts = await ready(open_parts, engine, turns=4)
     asked = await ask(parts, engine, "long")
     asked.say("half", ids=(1,))
     asked.finish("half", reason="context", stats=counted(asked, 100, 100))
@@ -197,28 +182,10 @@ async def test_a_summary_opens_a_new_chat_that_is_told_it(
     assert asked.command.chat not in ("", old) and len(asked.conversation.messages) == 2
 
 
-async def test_a_question_that_found_no_room_goes_along_with_the_summary(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts, engine)
-    for number in range(4):
-        await turn(parts, engine, str(number))
-    (await ask(parts, engine, "too much")).fail(PromptTooLongError("1,200 of 1,000.").info())
-    await ended(parts)
-    parts.limit.summarise()
-    await until(lambda: engine.asked[-1].command.side)
-    assert "too much" not in spoken(engine.asked[-1].conversation)
-    engine.asked[-1].finish("They counted.")
-    await until(lambda: parts.transcript.rows == [])
-    assert parts.chat.draft.text == "too much"
-
-
 async def test_a_summary_can_be_cancelled_and_fails_in_words(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts, engine)
-    for number in range(4):
-        await turn(parts, engine, str(number))
+    parts = await ready(open_parts, engine, turns=4)
     chats = len(parts.chat_list.chats)
     parts.limit.summarise()
     await until(lambda: engine.asked[-1].command.side)
@@ -239,6 +206,16 @@ async def test_a_summary_can_be_cancelled_and_fails_in_words(
         await until(lambda: not parts.limit.summarising)
         assert words in parts.limit.words() and "This chat fills" in parts.limit.words()
     assert len(parts.chat_list.chats) == chats
+    # A question that found no room is asked again in the new chat.
+    (await ask(parts, engine, "too much")).fail(PromptTooLongError("1,200 of 1,000.").info())
+    await ended(parts)
+    engine.asked.clear()
+    parts.limit.summarise()
+    await until(lambda: engine.asked)
+    assert "too much" not in spoken(engine.asked[-1].conversation)
+    engine.asked[-1].finish("They counted.")
+    await until(lambda: parts.transcript.rows == [])
+    assert parts.chat.draft.text == "too much"
 
 
 async def test_a_stopped_reply_is_written_on_in_its_place(
@@ -248,48 +225,36 @@ async def test_a_stopped_reply_is_written_on_in_its_place(
     asked = await ask(parts, engine, "Hello")
     asked.say("Good", ids=(1, 2))
     parts.chat.stop()
-    await ended(parts)
+    before = await ended(parts)
     reply = parts.transcript.rows[-1]
-    assert reply.can_go_on
-    parts.chat.go_on(reply.id)
     parts.chat.go_on(reply.id)
     await until(lambda: len(engine.asked) == 2)
-    begun = engine.asked[1].conversation.messages[-1]
+    # The worker ends a request like this if it is stopped while it waits in the queue.
+    engine.asked[1].request.put(Finished.unbegun(engine.asked[1].request.id))
+    after = await ended(parts)
+    assert shown(parts) == ["Hello", "Good"] and after.state is ReplyState.STOPPED
+    assert after.ids is not None and before.ids is not None and after.ids.data == before.ids.data
+    stopped = parts.transcript.rows[-1]
+    assert stopped.can_go_on
+    parts.chat.go_on(reply.id)
+    parts.chat.go_on(reply.id)
+    await until(lambda: len(engine.asked) == 3)
+    begun = engine.asked[2].conversation.messages[-1]
     assert isinstance(begun, AssistantMessage) and begun.text == "Good"
     await until(lambda: parts.chat.running is not None)
-    engine.asked[1].say(" day", ids=(3,))
+    engine.asked[2].say(" day", ids=(3,))
     await until(lambda: parts.transcript.rows[-1].text == "Good day")
-    engine.asked[1].finish("Good day")
+    engine.asked[2].finish("Good day")
     await ended(parts)
-    assert shown(parts) == ["Hello", "Good day"] and len(engine.asked) == 2
+    assert shown(parts) == ["Hello", "Good day"] and len(engine.asked) == 3
     assert not parts.transcript.rows[-1].can_go_on
     assert parts.transcript.rows[-1].message.siblings == (reply.id,)
-
-
-async def test_a_reply_that_is_stopped_again_before_the_engine_began_keeps_what_it_holds(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts, engine)
-    asked = await ask(parts, engine, "Hello")
-    asked.say("Good", ids=(1, 2))
-    parts.chat.stop()
-    before = await ended(parts)
-    parts.chat.go_on(parts.transcript.rows[-1].id)
-    await until(lambda: len(engine.asked) == 2)
-    # As the worker ends a request that is stopped while it waits in the queue.
-    engine.asked[1].request.put(Finished.unbegun(engine.asked[1].request.id))
-    reply = await ended(parts)
-    assert shown(parts) == ["Hello", "Good"] and reply.state is ReplyState.STOPPED
-    assert reply.ids is not None and before.ids is not None and reply.ids.data == before.ids.data
-    assert parts.transcript.rows[-1].can_go_on
 
 
 async def test_a_fork_is_settled_with_a_key_of_its_own(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts, engine)
-    await turn(parts, engine, "0")
-    await turn(parts, engine, "1")
+    parts = await ready(open_parts, engine, turns=2)
     chat, key = parts.transcript.chat, parts.chat.key
     assert chat is not None
     await until(lambda: len(engine.settled) == 2)

@@ -190,7 +190,7 @@ def test_the_numbers_and_the_strip_agree_before_and_after_idle_work(panel: Conte
     )
 
 
-def test_an_image_is_hatched(strip: ContextStrip) -> None:
+def test_images_are_hatched_and_checkpoints_ticked(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.second_turn()))
     bar = strip.bar()
     image = bar.grab().toImage()
@@ -206,11 +206,6 @@ def test_an_image_is_hatched(strip: ContextStrip) -> None:
     assert theme.colours().memory in seen[0]
     assert len(seen[0]) > 1
     assert seen[1] == {theme.colours().slab}
-
-
-def test_a_checkpoint_is_ticked_above_the_bar(strip: ContextStrip) -> None:
-    strip.show_strip(Strip.of_request(samples.second_turn()))
-    bar = strip.bar()
     place = bar.strip_layout().place_of(1021) + TICK_HALF_WIDTH
     assert colour(bar, place, 3) == theme.colours().checkpoint
     assert colour(bar, place + 20, 3) != theme.colours().checkpoint
@@ -303,16 +298,12 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
     tips = [label(panel, name).toolTip() for name in VALUES]
     assert all(tip.endswith(".") for tip in tips)
     assert len(set(tips)) == len(VALUES)
-
-
-def test_the_panel_says_what_drafts_saved(panel: ContextPanel) -> None:
+    drafts = label(panel, "contextDrafts")
+    assert not drafts.isVisible()
     counts = DraftCounts(cycles=10, drafted=14, accepted=11)
     stats = samples.second_turn().model_copy(update={"draft": counts})
     panel.show_view(samples.view(stats))
-    drafts = label(panel, "contextDrafts")
     assert drafts.text() == "2.1 tokens a step" and drafts.isVisible()
-    panel.show_view(samples.view(samples.second_turn()))
-    assert not drafts.isVisible()
 
 
 def test_values_stand_below_one_another_in_text_of_any_size(
@@ -435,11 +426,9 @@ def test_bytes_are_shown_by_class_against_their_budgets(panel: ContextPanel) -> 
     )
     device = panel.findChild(PlaceBytes, "bytesDevice")
     assert isinstance(device, PlaceBytes) and device.isHidden()
-
-
-def test_a_graphics_cards_memory_is_shown_apart(panel: ContextPanel) -> None:
     held = CacheBytes(kv=3_000_000, slab=1_000_000, device_budget=4_000_000, host_budget=10**9)
     panel.show_view(ContextView(bytes=held))
+    assert device.isVisible()
     assert label(panel, "bytesDeviceWords").text() == "1.0 MB of 4.0 MB"
     assert label(panel, "bytesHostWords").text() == "2.0 MB of 1.0 GB"
     assert label(panel, "bytesDiskWords").text() == "nothing is kept here"

@@ -22,47 +22,37 @@ def parts(*sizes: int) -> list[ContextPart]:
     ]
 
 
-def test_the_strip_is_to_scale() -> None:
-    layout = lay_out(parts(100, 300), 1000, 500)
-    assert [(box.left, box.width) for box in layout.boxes] == [(0, 50), (50, 150)]
-    assert (layout.used, layout.room_is_cut) == (200, False)
-
-
-def test_a_context_that_is_almost_empty_stays_legible() -> None:
-    layout = lay_out(parts(26, 4), 262_144, 300)
-    assert layout.room_is_cut
-    assert [round(box.width) for box in layout.boxes] == [229, 35]
-
-
-def test_the_smallest_part_stays_visible() -> None:
-    layout = lay_out(parts(1, 50_000, 1), 50_002, 300)
-    assert [box.width for box in layout.boxes] == [THINNEST, 300 - 2 * THINNEST, THINNEST]
-
-
-def test_an_empty_context_has_no_parts() -> None:
-    layout = lay_out([], 1000, 300)
-    assert (layout.boxes, layout.place_of(5), layout.box_at(5)) == ((), 0.0, None)
-
-
-def test_a_context_that_is_full_has_no_room() -> None:
-    assert lay_out(parts(70, 30), 100, 300).used == 300
-    assert lay_out(parts(70, 60), 100, 300).used == 300
+@pytest.mark.parametrize(
+    ("sizes", "length", "width", "widths", "room_is_cut"),
+    [
+        ((100, 300), 1000, 500, [50, 150], False),
+        # A nearly empty context stays legible.
+        ((26, 4), 262_144, 300, [229, 35], True),
+        ((1, 50_000, 1), 50_002, 300, [THINNEST, 300 - 2 * THINNEST, THINNEST], False),
+        ((70, 30), 100, 300, [210, 90], False),
+        # Fuller than full.
+        ((70, 60), 100, 300, [162, 138], False),
+        ((), 1000, 300, [], False),
+    ],
+)
+def test_the_strip_is_to_scale(
+    sizes: tuple[int, ...], length: int, width: int, widths: list[float], room_is_cut: bool
+) -> None:
+    layout = lay_out(parts(*sizes), length, width)
+    assert [round(box.width) for box in layout.boxes] == widths
+    assert layout.used == pytest.approx(sum(widths), abs=1)
+    assert layout.room_is_cut == room_is_cut
 
 
 def test_tokens_are_placed_within_their_part() -> None:
     layout = lay_out(parts(100, 100), 200, 400)
-    assert [layout.place_of(token) for token in (0, 50, 100, 150, 200, 900)] == [
-        0,
-        100,
-        200,
-        300,
-        400,
-        400,
-    ]
+    places = [layout.place_of(token) for token in (0, 50, 100, 150, 200, 900)]
+    assert places == [0, 100, 200, 300, 400, 400]
     second = layout.box_at(399.9)
-    assert second is not None
-    assert second.part.start == 100
+    assert second is not None and second.part.start == 100
     assert layout.box_at(400) is None
+    empty = lay_out([], 1000, 300)
+    assert (empty.place_of(5), empty.box_at(5)) == (0.0, None)
 
 
 @given(

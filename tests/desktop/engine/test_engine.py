@@ -26,17 +26,6 @@ async def test_an_engine_that_is_starting_is_not_started_again(
     engine.tell(EngineState.READY)
 
 
-async def test_a_fallen_engine_is_started_and_loads_what_was_wanted(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    await until(lambda: parts.engine.model)
-    engine.tell(EngineState.FAILED, "It fell.")
-    parts.engine.restart()
-    await until(lambda: len(engine.loads) == 2)
-    await until(lambda: parts.engine.model)
-
-
 @pytest.mark.parametrize("at_start", [True, False])
 async def test_a_restart_while_a_model_loads_keeps_that_model(
     open_parts: OpenParts, engine: FakeEngine, at_start: bool
@@ -65,7 +54,7 @@ async def test_a_restart_while_a_model_loads_keeps_that_model(
     assert not parts.settings.needs_load
 
 
-async def test_a_restart_that_was_asked_for_is_no_news(
+async def test_a_requested_restart_is_no_news_and_a_failed_engine_starts_again(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
     parts = await open_parts()
@@ -78,3 +67,7 @@ async def test_a_restart_that_was_asked_for_is_no_news(
     assert said == []
     await engine.die("It fell.")
     assert said == ["It fell."]
+    loads = len(engine.loads)
+    engine.tell(EngineState.FAILED, "It failed.")
+    parts.engine.restart()
+    await until(lambda: len(engine.loads) == loads + 1 and parts.engine.model)

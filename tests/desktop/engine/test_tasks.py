@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from pathlib import Path
 
 from core.api.errors import ErrorInfo, MissingFileError
 from desktop.engine.tasks import Tasks
 from desktop.event_loop import GarbageCollector
+from desktop.window_log import kept_log
 from tests.desktop.conftest import Loop, until
 
 
-async def test_an_error_is_said_and_the_rest_goes_on(qloop: Loop) -> None:
+async def test_an_error_is_said_and_logged_without_its_words(qloop: Loop, tmp_path: Path) -> None:
     said: list[ErrorInfo] = []
     tasks = Tasks(said.append)
 
@@ -19,13 +21,16 @@ async def test_an_error_is_said_and_the_rest_goes_on(qloop: Loop) -> None:
         raise MissingFileError("config.json is missing.")
 
     async def unexpected() -> None:
-        raise KeyError("x")
+        raise KeyError("zanzibar")
 
-    tasks.spawn(named(), "Looking")
-    tasks.spawn(unexpected(), "Guessing")
-    await until(lambda: len(said) == 2)
+    with kept_log(tmp_path / "window.log"):
+        tasks.spawn(named(), "Looking")
+        tasks.spawn(unexpected(), "Guessing")
+        await until(lambda: len(said) == 2)
     assert said[0].title == "This folder holds no model"
-    assert "Guessing" in said[1].message
+    assert said[1].message == "Guessing ended with an error (KeyError)."
+    logged = (tmp_path / "window.log").read_text()
+    assert "Guessing failed: KeyError" in logged and "zanzibar" not in logged
     await tasks.close()
 
 

@@ -1,4 +1,4 @@
-"""Pictures into a draft: what is taken, what is refused in which words, and what files are kept."""
+"""Adding pictures to a draft: refusals and their sentences, and the files that are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.api.events import ImageDescribed
 from desktop.engine import tasks
 from desktop.engine.engine_status import Phase
 from desktop.pictures import picture_files, pictures
-from desktop.pictures.picture_files import not_added
+from desktop.pictures.picture_files import Refusal, not_added
 from desktop.store.folders import Folders
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
@@ -45,7 +45,8 @@ def written(folder: Path, name: str, data: bytes) -> Path:
 
 
 async def test_a_picture_is_stored_and_described(open_parts: OpenParts, tmp_path: Path) -> None:
-    parts, refused = await ready(open_parts)
+    # The engine is still starting.
+    parts = await open_parts()
     source = written(tmp_path, "a.png", png(48, 32))
     parts.pictures.add_files(parts.chat.draft, [source])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
@@ -53,7 +54,6 @@ async def test_a_picture_is_stored_and_described(open_parts: OpenParts, tmp_path
     assert (picture.name, picture.size, picture.tokens) == ("a.png", (48, 32), 4)
     source.unlink()
     assert parts.chat._blobs.path(picture.digest).read_bytes() == png(48, 32)
-    assert refused == []
 
 
 async def test_what_is_no_picture_is_refused_in_words(
@@ -67,29 +67,20 @@ async def test_what_is_no_picture_is_refused_in_words(
         tmp_path / "folder",
         written(tmp_path, "empty.png", b""),
         tmp_path / "gone.png",
+        written(tmp_path, "broken.png", b"\x89PNG broken"),
     ]
+    expected = ["notes.txt is not a picture", "folder is a folder", "empty.png is empty"]
+    expected += ["gone.png can't be read"]
+    if hasattr(os, "mkfifo"):
+        # Opening a pipe would wait for its other end.
+        os.mkfifo(tmp_path / "pipe.png")
+        given.append(tmp_path / "pipe.png")
+        expected.append("pipe.png is not a file.")
     parts.pictures.add_files(parts.chat.draft, given)
-    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    await until(lambda: len(refused) == 2 and parts.chat.draft.complete)
     assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
-    (words,) = refused
-    for expected in (
-        "notes.txt is not a picture",
-        "folder is a folder",
-        "empty.png is empty",
-        "gone.png can't be read",
-    ):
-        assert expected in words
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-async def test_a_pipe_is_refused_without_being_opened(
-    open_parts: OpenParts, tmp_path: Path
-) -> None:
-    parts, refused = await ready(open_parts)
-    os.mkfifo(tmp_path / "pipe.png")
-    parts.pictures.add_files(parts.chat.draft, [tmp_path / "pipe.png"])
-    await until(lambda: refused)
-    assert refused == ["Not added: pipe.png is not a file."]
+    assert [each for each in expected if each not in refused[0]] == []
+    assert refused[1] == "broken.png was not added: It is damaged."
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -134,16 +125,6 @@ async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path:
     assert refused == ["Not added: 0.txt, 1.txt, 2.txt and 7 more are not pictures."]
 
 
-async def test_a_damaged_picture_is_refused_by_the_engine(
-    open_parts: OpenParts, tmp_path: Path
-) -> None:
-    parts, refused = await ready(open_parts)
-    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", b"\x89PNG broken")])
-    await until(lambda: refused)
-    assert refused == ["a.png was not added: It is damaged."]
-    assert parts.chat.draft.pictures == []
-
-
 async def test_a_huge_file_is_not_read(
     open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,14 +162,6 @@ async def test_another_model_brings_the_captions_up_to_date(
     engine.model_to_load = model_info(vision=False)
     parts.settings.load()
     await until(lambda: parts.chat.draft.ready_pictures()[0].tokens is None)
-
-
-async def test_a_picture_dropped_while_the_engine_starts_waits_for_it(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
-) -> None:
-    parts = await open_parts()
-    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
-    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
 
 
 async def test_closing_forgets_the_files_in_no_message_and_no_draft(
@@ -268,3 +241,35 @@ async def test_an_engine_that_dies_costs_a_draft_no_picture(
     await until(lambda: asked == ["star.png"])
     await until(lambda: not looking(parts))
     assert refused == [] and len(parts.chat.draft.pictures) == 1
+
+
+NO_PICTURE = "{names} is not a picture.", "{names} are not pictures."
+TOO_LARGE = "{names} is larger than 2.0 KB.", "{names} are larger than 2.0 KB."
+
+
+def test_refusals_of_one_kind_are_one_sentence() -> None:
+    one = Refusal("a.txt", why=NO_PICTURE)
+    assert not_added([one]) == "Not added: a.txt is not a picture."
+    two = [one, Refusal("b.txt", why=NO_PICTURE), Refusal("c.png", why=TOO_LARGE)]
+    assert not_added(two) == (
+        "Not added: a.txt, b.txt are not pictures. Not added: c.png is larger than 2.0 KB."
+    )
+    # The same file twice is one refusal.
+    assert not_added([one, one]) == not_added([one])
+    assert not_added([]) == ""
+
+
+def test_a_few_names_are_shown_and_the_others_counted() -> None:
+    many = [Refusal(f"{at}.txt", why=NO_PICTURE) for at in range(15)]
+    assert not_added(many) == "Not added: 0.txt, 1.txt, 2.txt and 12 more are not pictures."
+    said = [Refusal(f"{at}.png", said="It is damaged.") for at in range(16)]
+    words = not_added(said)
+    assert words.startswith("0.png was not added: It is damaged. 1.png was not added:")
+    assert words.endswith(" And 12 more were not added.") and len(words) < 300
+
+
+def test_a_sentence_that_contains_the_name_doesnt_repeat_it() -> None:
+    damaged = Refusal("a.png", said="a.png is damaged.")
+    assert not_added([damaged]) == "Not added: a.png is damaged."
+    words = not_added([Refusal(said="Not added: an address."), Refusal("a.txt", why=NO_PICTURE)])
+    assert words == "Not added: a.txt is not a picture. Not added: an address."

@@ -26,16 +26,11 @@ def form(name: str, content: bytes) -> QMimeData:
     return data
 
 
-def test_another_programs_file_goes_on_as_it_is() -> None:
+def test_a_file_is_passed_on_and_an_image_in_memory_becomes_one() -> None:
     given = sort_data(form("image/png", b"not even a picture"))
-    assert given.read is not None
-    assert given.read() == b"not even a picture"
-
-
-def test_an_image_in_memory_becomes_a_file() -> None:
+    assert given.read is not None and given.read() == b"not even a picture"
     given = sort_data(image_data(20, 10))
-    assert given.read is not None
-    assert QImage.fromData(given.read()).width() == 20
+    assert given.read is not None and QImage.fromData(given.read()).width() == 20
 
 
 def test_a_drawing_is_refused_and_opens_nothing(tmp_path: Path) -> None:

@@ -38,10 +38,6 @@ def test_pressing_it_opens_it(qtbot: QtBot) -> None:
         QTest.mouseClick(face(widget), Qt.MouseButton.LeftButton)
     with qtbot.waitSignal(widget.opened):
         QTest.keyClick(face(widget), Qt.Key.Key_Space)
-
-
-def test_it_is_reached_by_tab_and_named_in_words(qtbot: QtBot) -> None:
-    widget = thumbnail(qtbot)
     assert face(widget).focusPolicy() & Qt.FocusPolicy.TabFocus
     assert face(widget).accessibleName() == f"Picture, {CAPTION}"
 

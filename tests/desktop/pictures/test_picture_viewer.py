@@ -79,17 +79,24 @@ def test_it_asks_for_as_many_pixels_as_are_seen_and_a_few_more(qtbot: QtBot) -> 
     assert colour_shown(window) == QColor("red")
 
 
-def test_the_thumbnail_stands_in_until_the_pixels_come(qtbot: QtBot) -> None:
+def test_the_thumbnail_is_shown_until_pixels_arrive_in_any_order(qtbot: QtBot) -> None:
     window, _asked = viewer(qtbot, picture(), answers=False)
     assert window.pixels().isEmpty() and window.error() == ""
     before = colour_shown(window)
     assert before != window.palette().window().color()
-    window.show_pixels(rendered(800, 600))
+    window.show_pixels(rendered(1600, 1200))
     assert colour_shown(window) == QColor("red") != before
+    window.show_pixels(rendered(800, 600, b"\0\xff\0\xff"))
+    assert window.pixels() == QSize(1600, 1200)
+    assert colour_shown(window) == QColor("red")
 
 
-def test_drawn_larger_it_asks_for_more_once_it_rests(qtbot: QtBot) -> None:
+def test_after_zooming_in_it_asks_for_more_once(qtbot: QtBot) -> None:
     window, asked = viewer(qtbot, picture())
+    turn_wheel(window.canvas(), -600)
+    window.canvas().fit()
+    qtbot.wait(250)
+    assert len(asked) == 1
     for _ in range(20):
         turn_wheel(window.canvas(), 120)
     assert len(asked) == 1
@@ -101,14 +108,6 @@ def test_drawn_larger_it_asks_for_more_once_it_rests(qtbot: QtBot) -> None:
     assert len(asked) == 2  # there are no more
 
 
-def test_drawn_smaller_it_asks_for_nothing(qtbot: QtBot) -> None:
-    window, asked = viewer(qtbot, picture())
-    turn_wheel(window.canvas(), -600)
-    window.canvas().fit()
-    qtbot.wait(250)
-    assert len(asked) == 1
-
-
 def test_of_a_very_large_picture_it_asks_for_so_many_pixels_and_says_so(qtbot: QtBot) -> None:
     window, asked = viewer(qtbot, picture(8_000, 6_000))
     window.canvas().show_one_to_one()
@@ -118,15 +117,7 @@ def test_of_a_very_large_picture_it_asks_for_so_many_pixels_and_says_so(qtbot: Q
     assert size_words(window) == "8,000 x 6,000 pixels, shown reduced, 100 %"
 
 
-def test_what_was_asked_for_first_may_come_last(qtbot: QtBot) -> None:
-    window, _asked = viewer(qtbot, picture(), answers=False)
-    window.show_pixels(rendered(1600, 1200))
-    window.show_pixels(rendered(800, 600, b"\0\xff\0\xff"))
-    assert window.pixels() == QSize(1600, 1200)
-    assert colour_shown(window) == QColor("red")
-
-
-def test_it_opens_fitted_and_stays_so(qtbot: QtBot) -> None:
+def test_it_opens_fitted_stays_so_and_is_not_enlarged(qtbot: QtBot) -> None:
     window, _asked = viewer(qtbot, picture())
     canvas = window.canvas()
     assert canvas.is_fitted()
@@ -135,9 +126,6 @@ def test_it_opens_fitted_and_stays_so(qtbot: QtBot) -> None:
     assert before == pytest.approx(canvas.viewport().height() / 1200, rel=0.01)
     window.resize(800, 600)
     assert canvas.zoom() > 1.5 * before
-
-
-def test_a_small_picture_is_not_blown_up(qtbot: QtBot) -> None:
     window, asked = viewer(qtbot, picture(40, 30))
     assert window.canvas().zoom() == 1
     assert asked == [(40, 30)]
@@ -153,6 +141,8 @@ def test_one_to_one_and_back(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: size_words(window) == "1,600 x 1,200 pixels, 100 %")
     QTest.keyClick(window.canvas(), Qt.Key.Key_F)
     qtbot.waitUntil(lambda: window.canvas().zoom() == pytest.approx(fitted))
+    QTest.keyClick(window.canvas(), Qt.Key.Key_Escape)
+    assert not window.isVisible()
 
 
 def test_the_wheel_zooms_within_bounds(qtbot: QtBot) -> None:
@@ -180,12 +170,6 @@ def test_dragging_pans(qtbot: QtBot) -> None:
     assert (moved.x(), moved.y()) == (50, 30)
 
 
-def test_escape_closes_it(qtbot: QtBot) -> None:
-    window, _asked = viewer(qtbot, picture())
-    QTest.keyClick(window.canvas(), Qt.Key.Key_Escape)
-    assert not window.isVisible()
-
-
 @pytest.mark.parametrize(
     "fail",
     [
@@ -209,13 +193,6 @@ def test_that_there_is_no_picture_is_said_in_words(
     assert not window.isVisible()
 
 
-def test_a_picture_that_is_there_stays_when_more_of_it_fails(qtbot: QtBot) -> None:
-    window, _asked = viewer(qtbot, picture())
-    window.show_error("The engine is gone.")
-    assert window.error() == ""
-    assert colour_shown(window) == QColor("red")
-
-
 @pytest.mark.parametrize("png", [b"", b"\x89PNG\r\n\x1a\n", b"GIF89a" * 9])
 def test_a_picture_without_a_thumbnail_opens_empty(qtbot: QtBot, png: bytes) -> None:
     window, asked = viewer(qtbot, Picture("0" * 64, "name", (40, 30), thumbnail=png))
@@ -223,13 +200,14 @@ def test_a_picture_without_a_thumbnail_opens_empty(qtbot: QtBot, png: bytes) -> 
     assert window.error() == ""
 
 
-def test_what_failed_is_asked_for_again_with_the_next_step(qtbot: QtBot) -> None:
+def test_a_picture_stays_if_more_of_it_fails_and_is_asked_for_again(qtbot: QtBot) -> None:
     window, asked = viewer(qtbot, picture(), answers=False)
     qtbot.waitUntil(lambda: len(asked) == 1)
     window.show_pixels(rendered(*asked[0]))
     window.canvas().show_one_to_one()
     qtbot.waitUntil(lambda: len(asked) == 2)
     window.show_error("It could not be read.")
+    assert window.error() == "" and colour_shown(window) == QColor("red")
     window.canvas().fit()
     window.canvas().show_one_to_one()
     qtbot.waitUntil(lambda: len(asked) == 3)

@@ -109,20 +109,6 @@ async def test_a_refusal_is_said_beside_the_draft_it_belongs_to(
     assert words(app, "composerNotice") == ""
 
 
-async def test_no_notice_names_a_digest(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders, tmp_path: Path
-) -> None:
-    app = await with_picture(open_app, engine, tmp_path)
-    (file,) = folders.pictures.glob("??/*")
-    drop(app, files([tmp_path / "star.png"]))
-    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
-    file.unlink()
-    app.parts.settings.load()
-    await until(lambda: words(app, "composerNotice"))
-    assert words(app, "composerNotice").startswith("Not added: star.png is not there")
-    assert file.name not in words(app, "composerNotice")
-
-
 # A message edited with its pictures.
 
 
@@ -132,50 +118,38 @@ async def test_editing_adds_and_takes_out_pictures(
     app = await with_picture(open_app, engine, tmp_path)
     press(app, "editMessage")
     assert not user_rows(app)[0]._strip.isVisible()
+    pasted = files([])
+    image = QImage(12, 12, QImage.Format.Format_RGB32)
+    image.fill(Qt.GlobalColor.red)
+    pasted.setImageData(image)
+    editor(app).text.data_given.emit(pasted)
+    await until(lambda: len(editor(app).strip.thumbnails()) == 2)
     await give(
         app, [written(tmp_path, "moon.png", png(30, 30)), written(tmp_path, "sun.png", png(20, 20))]
     )
     press(app, "pictureRemove")  # the last of them
-    assert len(editor(app).strip.thumbnails()) == 2
-    press(app, "editSend")
-    await until(lambda: len(engine.asked) == 2)
-    assert names_sent(engine.asked[1]) == ["star.png", "moon.png"]
-    engine.asked[1].finish("A star and a moon")
-    await ended(app)
-    (row,) = user_rows(app)
-    assert [each.name for each in row.row.message.pictures] == ["star.png", "moon.png"]
-    # The message as it was is a version of its own.
-    assert row.row.place == 1
-    row.bar.before.click()
-    await until(lambda: user_rows(app)[0].row.place == 0)
-    assert [each.name for each in user_rows(app)[0].row.message.pictures] == ["star.png"]
-
-
-async def test_editing_takes_pasted_pictures_and_those_chosen(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await with_picture(open_app, engine, tmp_path)
-    press(app, "editMessage")
-    data = files([])
-    image = QImage(12, 12, QImage.Format.Format_RGB32)
-    image.fill(Qt.GlobalColor.red)
-    data.setImageData(image)
-    editor(app).text.data_given.emit(data)
-    await until(lambda: len(editor(app).strip.thumbnails()) == 2)
     chosen: list[object] = []
     editor(app).choose_pictures_asked.connect(chosen.append)
     app.window.page.transcript.messages.choose_pictures_asked.disconnect()
     press(app, "editAddPictures")
     (add,) = chosen
     assert callable(add)
-    add([written(tmp_path, "moon.png", png(30, 30))])
-    await until(lambda: len(editor(app).strip.thumbnails()) == 3)
+    add([written(tmp_path, "mars.png", png(10, 10))])
+    await until(lambda: len(editor(app).strip.thumbnails()) == 4)
     await until(find(app, QPushButton, "editSend").isEnabled)
     press(app, "editSend")
     await until(lambda: len(engine.asked) == 2)
-    assert names_sent(engine.asked[1]) == ["star.png", "Pasted picture", "moon.png"]
-    engine.asked[1].finish("Three")
+    names = ["star.png", "Pasted picture", "moon.png", "mars.png"]
+    assert names_sent(engine.asked[1]) == names
+    engine.asked[1].finish("Four")
     await ended(app)
+    (row,) = user_rows(app)
+    assert [each.name for each in row.row.message.pictures] == names
+    # The original message is another version.
+    assert row.row.place == 1
+    row.bar.before.click()
+    await until(lambda: user_rows(app)[0].row.place == 0)
+    assert [each.name for each in user_rows(app)[0].row.message.pictures] == ["star.png"]
 
 
 async def test_an_edit_that_is_cancelled_changes_nothing(
@@ -203,7 +177,7 @@ async def test_an_edit_that_is_cancelled_changes_nothing(
     assert len(list(folders.pictures.glob("??/*"))) == 1
 
 
-async def test_an_edit_waits_in_its_chat(
+async def test_an_edit_waits_in_its_chat_and_for_its_pictures(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await with_picture(open_app, engine, tmp_path)
@@ -217,16 +191,10 @@ async def test_an_edit_waits_in_its_chat(
     await until(lambda: app.parts.transcript.rows)
     assert find(app, ComposerText, "editText").toPlainText() == "half an edit"
     assert len(editor(app).strip.thumbnails()) == 2
-
-
-async def test_a_message_is_not_sent_while_a_picture_is_looked_at(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await with_picture(open_app, engine, tmp_path)
-    press(app, "editMessage")
+    # It can't be sent before all pictures are described.
     engine.may_describe.clear()
     app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "a.txt", b"words")])
-    app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "moon.png", png(30, 30))])
+    app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "mars.png", png(10, 10))])
     await until(lambda: not editor(app)._draft.complete)
     assert not find(app, QPushButton, "editSend").isEnabled()
     assert "a.txt is not a picture" in words(app, "editNotice")

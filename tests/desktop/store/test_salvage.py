@@ -177,7 +177,8 @@ def lose(path: Path, *changes: str) -> None:
 
 
 def test_H7_a_lost_message_is_marked_where_it_was(path: Path, qloop: Loop) -> None:
-    lose(path, "DELETE FROM messages WHERE text LIKE '%answer 2.2%' OR text LIKE '%question 4.3%'")
+    gone = ("answer 2.2", "question 4.3", "question 1.1", "answer 1.1")
+    lose(path, *(f"DELETE FROM messages WHERE text LIKE '%{text}%'" for text in gone))
     with opened(path) as database:
         found = paths_of(database, qloop)
         for chat, place in ((2, 3), (4, 4)):
@@ -186,6 +187,8 @@ def test_H7_a_lost_message_is_marked_where_it_was(path: Path, qloop: Loop) -> No
                 fields.DAMAGED if at == place else text for at, text in enumerate(shown(chat))
             ]
             assert [each.is_reply for each in lost.path] == [False, True] * TURNS
+        # The beginning of a chat was nowhere.
+        assert texts_of(found[f"{SECRET} title 1"]) == shown(1)[2:]
         assert "marked in the chats: 2 messages" in database.notice
         # The key of a deleted chat may be lost as well.
         queued = qloop.run(database.run(lambda c: c.execute("SELECT key FROM forgets").fetchall()))
@@ -344,16 +347,21 @@ def test_a_log_that_a_power_cut_has_torn_is_no_damage(path: Path, qloop: Loop) -
     assert f"{SECRET} late 38" in all_texts(path)
 
 
-@pytest.mark.parametrize("rest", [b"", b"S"])
+@pytest.mark.parametrize(("rest", "backed_up"), [(b"", True), (b"S", True), (b"", False)])
 def test_H7_a_log_without_its_file_is_kept_and_the_backup_takes_their_place(
-    path: Path, qloop: Loop, rest: bytes
+    path: Path, qloop: Loop, rest: bytes, backed_up: bool
 ) -> None:
-    back_up(path)
+    if backed_up:
+        back_up(path)
     log = late_turns(path, 40).read_bytes()
     path.write_bytes(rest)
     with opened(path) as database:
         assert "was damaged" in database.notice
-        assert_others_whole(paths_of(database, qloop), but=0)
+        if backed_up:
+            assert_others_whole(paths_of(database, qloop), but=0)
+        # What the lost chats held is forgotten by the engine.
+        queued = database.run_now(lambda c: c.execute("SELECT key FROM forgets").fetchall())
+        assert queued[-1] == (None,)
     (kept,) = damaged_files(path)
     assert kept.read_bytes() == rest and Path(f"{kept}-wal").read_bytes() == log
 

@@ -80,6 +80,8 @@ def test_characters_that_are_not_seen_are_named() -> None:
     found = web_address("https://a.example/\u202ex\u200b%E2%80%AE")
     assert found.opened == "https://a.example/%E2%80%AEx%E2%80%8B%E2%80%AE"
     assert found.unseen == ("<U+202E>", "<U+200B>")
+    blank = web_address("http://xn--google-ks5e.com/%E3%85%A4")
+    assert "<U+3164>" in blank.letters and blank.unseen == ("<U+3164>",)
 
 
 @pytest.mark.parametrize(

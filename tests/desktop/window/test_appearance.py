@@ -20,36 +20,28 @@ def as_usual(qapp: QApplication) -> Iterator[None]:
     theme.force(qapp, "system")
 
 
-async def test_the_theme_is_chosen_at_once_and_kept(open_app: OpenApp, qapp: QApplication) -> None:
+async def test_theme_and_text_size_are_chosen_at_once_and_kept(
+    open_app: OpenApp, qapp: QApplication
+) -> None:
     app = await open_app()
     app.window.side_panel.show_page(1)
     find(app, QComboBox, "settingWindowTheme").setCurrentIndex(2)
     assert theme.signals().scheme == "dark"
     assert theme.read_colours("dark").window in qapp.styleSheet()
-    app.leave()
-    await app.gone.wait()
-    theme.force(qapp, "light")
-    await open_app()
-    assert theme.signals().scheme == "dark"
-
-
-async def test_the_size_of_text_is_chosen_at_once_and_kept(
-    open_app: OpenApp, qapp: QApplication
-) -> None:
-    app = await open_app()
-    app.window.side_panel.show_page(1)
     usual, small = qapp.font().pointSizeF(), "font-size: 12px"
     assert small in qapp.styleSheet()
     box = find(app, QComboBox, "settingWindowTextSize")
     box.setCurrentIndex(box.findText("150 %"))
     assert qapp.font().pointSizeF() == pytest.approx(1.5 * usual)
     assert small not in qapp.styleSheet() and "font-size: 18px" in qapp.styleSheet()
-    # The pictures beside words grow with them.
+    # Icons grow with the text.
     for name in ("newChat", "contextTab", "sendButton", "partModel"):
         assert find(app, QAbstractButton, name).iconSize() == QSize(24, 24), name
     app.leave()
     await app.gone.wait()
+    theme.force(qapp, "light")
     theme.set_text_size(100)
     assert qapp.font().pointSizeF() == usual
     await open_app()
+    assert theme.signals().scheme == "dark"
     assert qapp.font().pointSizeF() == pytest.approx(1.5 * usual)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdit
 
 from core.api.events import FinishReason
 from desktop.app import App
@@ -17,7 +18,17 @@ from desktop.chat.message_editor import ComposerText
 from desktop.pictures.picture import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.hands import drop, ended, files, find, press_key, send, settle, type_in
+from tests.desktop.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    press_key,
+    send,
+    settle,
+    type_in,
+    user_rows,
+)
 
 
 async def opened(open_app: OpenApp) -> App:
@@ -111,13 +122,28 @@ async def answered(open_app: OpenApp, engine: FakeEngine) -> App:
 
 
 async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await answered(open_app, engine)
+    app = await opened(open_app)
+    asked = await send(app, engine, "Hello")
     click(app, "editMessage")
     field = find(app, ComposerText, "editText")
     await until(field.isVisible)
     assert field.hasFocus()
     QTest.keyClick(field, Qt.Key.Key_Escape)
+    await until(lambda: not shiboken6.isValid(field))
     await writes_on(app)
+    assert not asked.cancelled and [row.row.text for row in user_rows(app)] == ["Hello"]
+    asked.finish("An answer")
+    await ended(app)
+
+
+async def test_a_deleted_control_leaves_the_focus_to_the_composer(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    control = QLineEdit(app.window.page)
+    control.show()
+    control.setFocus()
+    assert control.hasFocus()
+    shiboken6.delete(control)
+    await until(app.window.page.composer.text.hasFocus)
 
 
 async def test_after_taking_a_picture_out_of_an_edit(

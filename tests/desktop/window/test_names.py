@@ -147,7 +147,7 @@ def documented() -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-async def test_names(
+async def test_names_and_the_keyboard(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A message of five short blocks is too long to be drawn whole.
@@ -158,22 +158,10 @@ async def test_names(
     assert nameless(app.window) == []
     names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}
     assert names | {app.window.objectName()} == documented()
-    await every_picture_says_what_it_is(app)
-
-
-async def every_picture_says_what_it_is(app: App) -> None:
     captions = [
         label.text() for label in app.window.findChildren(QLabel, "pictureCaption") if label.text()
     ]
-    assert captions
-    assert all("tokens" in caption for caption in captions)
-
-
-async def test_every_control_can_be_reached_by_keyboard(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    await filled(app, engine, tmp_path)
+    assert captions and all("tokens" in caption for caption in captions)
     stuck = [
         f"{type(widget).__name__} {widget.objectName()}"
         for widget in app.window.findChildren(QWidget)

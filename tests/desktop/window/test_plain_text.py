@@ -206,25 +206,19 @@ async def test_H1_the_refusal_box_is_text(qloop: Loop, bait: Bait) -> None:
     assert await asked is starting.Choice.CLOSE
 
 
-async def test_H1_what_is_told_of_the_start_is_text(
-    open_app: OpenApp, bait: Bait, tmp_path: Path
+def boxes() -> list[QMessageBox]:
+    found = QApplication.topLevelWidgets()
+    return [each for each in found if isinstance(each, QMessageBox)]
+
+
+async def test_H1_what_is_told_of_the_start_and_of_a_large_picture_is_text(
+    open_app: OpenApp, engine: FakeEngine, bait: Bait, tmp_path: Path
 ) -> None:
     app = await open_app()
     box = starting.tell_notices(app.window, [hostile(bait)], tmp_path)
     await until(box.isVisible)
     await look_at_everything(bait)
     box.close()
-
-
-def boxes() -> list[QMessageBox]:
-    found = QApplication.topLevelWidgets()
-    return [each for each in found if isinstance(each, QMessageBox)]
-
-
-async def test_H1_the_pictures_own_window_is_text(
-    open_app: OpenApp, engine: FakeEngine, bait: Bait, tmp_path: Path
-) -> None:
-    app = await open_app()
     (tmp_path / "a.png").write_bytes(png(300, 200))
     drop(app, files([tmp_path / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)

@@ -1,4 +1,4 @@
-"""The real window on a stand-in engine: typing, dropping, following, turning, saying."""
+"""User stories in the real window, with a stand-in for the engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
+from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -24,7 +24,6 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
-from desktop.chat.message_editor import ComposerText
 from desktop.chat.reply_row import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
@@ -83,19 +82,35 @@ async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: 
     await until(lambda: words(app, "modelName") == "stand-in")
 
 
-async def test_enter_sends_and_shift_enter_breaks(open_app: OpenApp, engine: FakeEngine) -> None:
+async def test_typing_and_sending(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await open_app()
-    type_in(app, "first line")
-    app.window.page.composer.text.moveCursor(
-        app.window.page.composer.text.textCursor().MoveOperation.End
-    )
+    app.window.activateWindow()
+    composer = app.window.page.composer
+    find(app, QLineEdit, "chatSearch").setFocus()
+    below = composer.text.mapTo(composer, composer.text.rect().center())
+    below.setY(composer.height() - 4)
+    QTest.mouseClick(composer, Qt.MouseButton.LeftButton, pos=below)
+    await until(composer.text.hasFocus)
+    QTest.keyClicks(composer.text, "first line")
     press_key(app, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     press_key(app, Qt.Key.Key_X)
-    assert app.window.page.composer.text.toPlainText() == "first line\nx"
+    assert composer.text.toPlainText() == "first line\nx"
     press_key(app, Qt.Key.Key_Return)
     await until(lambda: engine.asked)
-    assert app.window.page.composer.text.toPlainText() == ""
+    assert composer.text.toPlainText() == ""
     assert user_rows(app)[0].row.text == "first line\nx"
+    fold = find(app, ReasoningFold, "")
+    assert not fold.isVisible()
+    engine.asked[0].say(reasoning="Let me see.")
+    await until(fold.isVisible)
+    engine.asked[0].finish("Yes.", reasoning="Let me see.")
+    await ended(app)
+    assert (fold.text(), fold.is_open()) == ("Let me see.", False)
+    type_in(app, "half a thought")
+    press(app, "newChat")
+    await until(lambda: composer.text.toPlainText() == "")
+    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(1))
+    await until(lambda: composer.text.toPlainText() == "half a thought")
 
 
 async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -117,39 +132,6 @@ async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine)
 
 def ends_with(app: App, piece: str) -> bool:
     return app.parts.transcript.rows[-1].text.endswith(piece)
-
-
-async def test_text_streams_in_as_it_was_written(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    pieces = [
-        "# Ti",
-        "tle\n\n<b>not",
-        " bold</b> ![x](file:///etc/passwd)\n",
-        "```py\nx = 1\n```\n",
-    ]
-    for piece in pieces:
-        asked.say(piece)
-        await until(partial(ends_with, app, piece))
-    asked.finish()
-    row = await ended(app)
-    assert said(row) == "".join(pieces)
-    press(app, "copyMessage")
-    assert QApplication.clipboard().text() == "".join(pieces)
-
-
-async def test_reasoning_is_folded(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    fold = find(app, ReasoningFold, "")
-    assert not fold.isVisible()
-    asked.say(reasoning="Let me see.")
-    await until(fold.isVisible)
-    asked.say("Yes.")
-    asked.finish(reasoning="Let me see.")
-    row = await ended(app)
-    assert row.isAncestorOf(fold)
-    assert (fold.text(), fold.is_open()) == ("Let me see.", False)
 
 
 async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
@@ -184,20 +166,19 @@ async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
     assert words(app, "contextImagesEncoded") == "0"
     app.window.side_bar.open_asked.emit(None)
     await until(lambda: words(app, "contextReused") != "1,204")
-
-
-async def test_an_image_is_counted_once_it_is_reused_or_encoded(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    parts = (
+    # An image counts once it is reused or encoded.
+    asked = await send(app, engine, "More")
+    pictured = (
         ContextPart(start=0, end=100, kind="image", source="reused"),
         ContextPart(start=100, end=200, kind="text", source="evaluated"),
         ContextPart(start=200, end=400, kind="image", source="evaluated"),
     )
     stats = RequestStats(
-        prompt_tokens=400, images_in_prompt=2, parts=parts, reused_tokens=100, context_length=4096
+        prompt_tokens=400,
+        images_in_prompt=2,
+        parts=pictured,
+        reused_tokens=100,
+        context_length=4096,
     )
     asked.prefill(200, stats)
     await until(lambda: words(app, "contextImagesReused") == "1")
@@ -228,34 +209,33 @@ async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
     assert len(user_rows(app)[0].row.message.pictures) == 1
 
 
-async def test_other_files_and_addresses_are_refused(open_app: OpenApp, tmp_path: Path) -> None:
-    app = await open_app()
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "notes.txt").write_text("words")
-    address = QMimeData()
-    address.setUrls([QUrl("https://example.org/cat.png")])
-    for data, why in (
-        (files([tmp_path / "notes.txt"]), "notes.txt is not a picture."),
-        (files([tmp_path / "folder"]), "folder is a folder. Add the pictures inside it."),
-        (address, "that is a web address"),
-    ):
-        drop(app, data)
-        await until(partial(is_refused, app, why))
-    assert thumbnails(app) == []
+async def dialog(app: App, name: str) -> QFileDialog:
+    await until(lambda: app.window.findChild(QFileDialog, name))
+    return find(app, QFileDialog, name)
 
 
-def is_refused(app: App, why: str) -> bool:
-    return f"Not added: {why}" in words(app, "composerNotice")
+async def left_dialog(app: App, button: str, name: str) -> None:
+    """Open a dialog with a button and leave it again."""
+    press(app, button)
+    (await dialog(app, name)).reject()
+    await until(lambda: app.window.findChild(QFileDialog, name) is None)
+
+
+async def choose(app: App, folder: Path) -> None:
+    shown = await dialog(app, "folderDialog")
+    shown.setDirectory(str(folder))
+    shown.done(QFileDialog.DialogCode.Accepted)
 
 
 async def test_pictures_come_by_the_button_too(open_app: OpenApp, tmp_path: Path) -> None:
     app = await open_app()
     (tmp_path / "a.png").write_bytes(png())
+    await left_dialog(app, "addPictures", "pictureDialog")
+    assert thumbnails(app) == []
     press(app, "addPictures")
-    await until(lambda: app.window.findChild(QFileDialog, "pictureDialog"))
-    field = find(app, QLineEdit, "fileNameEdit")
-    field.setText(str(tmp_path / "a.png"))
-    find(app, QFileDialog, "pictureDialog").accept()
+    shown = await dialog(app, "pictureDialog")
+    find(app, QLineEdit, "fileNameEdit").setText(str(tmp_path / "a.png"))
+    shown.accept()
     await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
 
 
@@ -266,11 +246,10 @@ async def test_a_model_folder_is_chosen_loaded_and_remembered(
     app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     (tmp_path / "my model").mkdir()
+    await left_dialog(app, "browseModel", "folderDialog")
+    assert app.parts.settings.settings.model.path == ""
     press(app, "browseModel")
-    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
-    dialog = find(app, QFileDialog, "folderDialog")
-    dialog.setDirectory(str(tmp_path / "my model"))
-    dialog.done(QFileDialog.DialogCode.Accepted)
+    await choose(app, tmp_path / "my model")
     folders = find(app, QComboBox, "modelFolder")
     await until(lambda: folders.currentText() == "my model")
     assert len(engine.loads) == 1
@@ -283,23 +262,7 @@ async def test_a_model_folder_is_chosen_loaded_and_remembered(
     assert [folders.itemText(at) for at in range(folders.count())] == ["The demo model", "my model"]
 
 
-def is_gone(app: App, name: str) -> bool:
-    return app.window.findChild(QFileDialog, name) is None
-
-
-async def test_a_dialog_that_is_left_changes_nothing(open_app: OpenApp) -> None:
-    app = await open_app()
-    app.window.side_panel.show_page(1)
-    for button, name in (("addPictures", "pictureDialog"), ("browseModel", "folderDialog")):
-        press(app, button)
-        await until(partial(app.window.findChild, QFileDialog, name))
-        find(app, QFileDialog, name).reject()
-        await until(partial(is_gone, app, name))
-    assert thumbnails(app) == []
-    assert app.parts.settings.settings.model.path == ""
-
-
-async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
+async def test_a_pasted_picture_an_address_and_a_text_too_long(open_app: OpenApp) -> None:
     app = await open_app()
     image = QImage(20, 10, QImage.Format.Format_RGB32)
     image.fill(0)
@@ -308,6 +271,10 @@ async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
     paste(app, data)
     await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
     assert "20 x 10" in thumbnails(app)[0].caption()
+    address = QMimeData()
+    address.setUrls([QUrl("https://example.org/cat.png")])
+    drop(app, address)
+    await until(lambda: words(app, "composerNotice").startswith("Not added: that is a web address"))
     address = QMimeData()
     address.setUrls([QUrl("https://example.org/")])
     address.setText("https://example.org/")
@@ -319,18 +286,14 @@ async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
     assert field.canInsertFromMimeData(copied)
     field.insertFromMimeData(copied)
     await until(lambda: len(thumbnails(app)) == 2 and app.parts.chat.draft.complete)
-
-
-async def test_a_click_anywhere_in_the_composer_leads_into_its_field(open_app: OpenApp) -> None:
-    app = await open_app()
-    app.window.activateWindow()
-    composer = app.window.page.composer
-    find(app, QLineEdit, "chatSearch").setFocus()
-    place = composer.text.mapTo(composer, composer.text.rect().center())
-    QTest.mouseClick(
-        composer, Qt.MouseButton.LeftButton, pos=QPoint(place.x(), composer.height() - 4)
-    )
-    await until(composer.text.hasFocus)
+    field.clear()
+    for give in (paste, drop):
+        # The clipboard owns what it is given.
+        data = QMimeData()
+        data.setText("x" * (LONGEST_TEXT + 1))
+        give(app, data)
+        assert "this text has 2,000,001." in words(app, "composerNotice")
+        assert field.toPlainText() == ""
 
 
 def has_pictures(draft: Draft, names: list[str]) -> bool:
@@ -366,60 +329,6 @@ async def test_a_sample_takes_the_place_of_the_last_one_and_never_of_words(
     assert user_rows(app)[0].row.text == "What is in the picture?"
     engine.asked[0].finish("Shapes.")
     await ended(app)
-
-
-async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("first")
-    await ended(app)
-    press(app, "regenerate")
-    await until(lambda: len(engine.asked) == 2)
-    engine.asked[1].finish("second")
-    row = await ended(app)
-    assert words(app, "alternativePlace") == "2/2"
-    row.bar.before.click()
-    await until(lambda: app.parts.transcript.rows[-1].text == "first")
-    assert words(app, "alternativePlace") == "1/2"
-
-
-async def test_edit_in_place_and_send_again_or_leave_it(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    (await send(app, engine, "Helo")).finish("What?")
-    await ended(app)
-    press(app, "editMessage")
-    field = find(app, ComposerText, "editText")
-    assert field.toPlainText() == "Helo"
-    press(app, "editCancel")
-    press(app, "editMessage")
-    find(app, ComposerText, "editText").setPlainText("Hello")
-    press(app, "editSend")
-    await until(lambda: len(engine.asked) == 2)
-    engine.asked[1].finish("Hi!")
-    await ended(app)
-    assert [row.row.text for row in user_rows(app)] == ["Hello"]
-    assert user_rows(app)[0].row.place == 1
-    asked = await send(app, engine, "More")
-    press(app, "editMessage")
-    field = find(app, ComposerText, "editText")
-    field.setPlainText("other words")
-    QTest.keyClick(field, Qt.Key.Key_Escape)
-    assert not field.isVisible() and not asked.cancelled
-    assert [row.row.text for row in user_rows(app)] == ["Hello", "More"]
-    asked.finish("Yes.")
-    await ended(app)
-
-
-async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
-    (await send(app, engine, "Hello")).finish("Hi")
-    await ended(app)
-    type_in(app, "half a thought")
-    press(app, "newChat")
-    await until(lambda: app.window.page.composer.text.toPlainText() == "")
-    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(1))
-    await until(lambda: app.window.page.composer.text.toPlainText() == "half a thought")
 
 
 async def test_sampling_takes_valid_values_and_model_settings_wait_for_load(
@@ -485,12 +394,8 @@ async def test_without_a_model_the_empty_page_says_why_and_offers_to_choose_one(
     assert words(app, "engineState") == "No model is loaded"
     engine.model_to_load = model_info()
     press(app, "emptyChoose")
-    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
-    dialog = app.window.findChild(QFileDialog, "folderDialog")
-    assert dialog is not None
     (tmp_path / "config.json").write_text("{}")
-    dialog.setDirectory(str(tmp_path))
-    dialog.done(QFileDialog.DialogCode.Accepted)
+    await choose(app, tmp_path)
     await until(lambda: app.parts.engine.model)
     assert engine.loads[-1].path == str(tmp_path)
     assert words(app, "emptyReason") == ""
@@ -506,11 +411,7 @@ async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
         snapshot.mkdir(parents=True)
         (snapshot / "config.json").write_text("{}")
     app.window.page.header.model.folder_asked.emit()
-    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
-    dialog = app.window.findChild(QFileDialog, "folderDialog")
-    assert dialog is not None
-    dialog.setDirectory(str(tmp_path))
-    dialog.done(QFileDialog.DialogCode.Accepted)
+    await choose(app, tmp_path)
     await until(lambda: app.window.findChild(QListWidget, "modelsFound"))
     found = app.window.findChild(QListWidget, "modelsFound")
     assert found is not None
@@ -578,40 +479,21 @@ async def test_a_death_is_said_and_the_window_goes_on(
     await ended(app)
 
 
-async def test_the_size_of_the_window_is_kept(open_app: OpenApp) -> None:
+async def test_closing_stores_everything_and_the_windows_size(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
     first = await open_app()
     first.window.resize(first.window.width(), 555)
     press(first, "toggleChats")
-    first.leave()
+    (await send(first, engine, "Hello")).say("Half")
+    await until(lambda: first.parts.transcript.rows[-1].text == "Half")
+    first.window.close()
+    assert first.window.isVisible()
     await first.gone.wait()
+    assert engine.closed and not first.window.isVisible()
     second = await open_app()
     assert second.window.height() == 555
     assert second.window.side_bar.isHidden()
-
-
-async def test_closing_waits_until_everything_is_stored(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    asked.say("Half")
-    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
-    app.window.close()
-    assert app.window.isVisible()
-    await app.gone.wait()
-    assert engine.closed
-    assert not app.window.isVisible()
-
-
-async def test_a_very_long_message_is_shown_without_laying_it_all_out(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    text = "wordy " * 200_000
-    (await send(app, engine, text)).finish("Long.")
-    await ended(app)
-    assert user_rows(app)[0].height() < 600
-    assert user_rows(app)[0].row.text == text.strip()
 
 
 async def test_a_blind_model_refuses_pictures_before_sending(
@@ -654,23 +536,6 @@ async def test_the_theme_may_change_while_a_reply_grows(
         assert shades[0] > 200 > 60 > shades[1]
     finally:
         theme.force(running(), "system")
-
-
-def text_data(text: str) -> QMimeData:
-    """A fresh one each time: the clipboard owns what it is given."""
-    data = QMimeData()
-    data.setText(text)
-    return data
-
-
-async def test_a_text_longer_than_any_message_is_refused_in_words(open_app: OpenApp) -> None:
-    app = await open_app()
-    for give in (paste, drop):
-        give(app, text_data("x" * (LONGEST_TEXT + 1)))
-        assert "this text has 2,000,001." in words(app, "composerNotice")
-        assert app.window.page.composer.text.toPlainText() == ""
-    paste(app, text_data("short"))
-    assert app.window.page.composer.text.toPlainText() == "short"
 
 
 async def test_entries_of_the_menus_that_would_do_nothing_are_disabled(

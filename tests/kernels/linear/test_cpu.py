@@ -67,37 +67,11 @@ def test_products_are_exact_but_for_rounding(
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_no_rows_give_no_rows(dtype: torch.dtype) -> None:
-    _, weight, bias = parts((5, 3), 1, dtype)
-    assert PackedMatrix(weight, bias, 4)(weight[:0]).shape == (0, 5)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_a_view_gives_the_bits_of_its_copy(dtype: torch.dtype) -> None:
-    inputs, weight, bias = parts((40, 24), 70, dtype)
-    matrix = PackedMatrix(weight, bias, 64)
-    wide = torch.cat((inputs, torch.full_like(inputs, float("nan"))), dim=1)
-    assert torch.equal(matrix(wide[:, :24]), matrix(inputs))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
 def test_a_slice_is_a_call_of_its_own(dtype: torch.dtype) -> None:
     inputs, weight, bias = parts((40, 24), 70, dtype)
     matrix = PackedMatrix(weight, bias, 32)
     slices = [matrix(inputs[:32]), matrix(inputs[32:64]), matrix(inputs[64:])]
     assert torch.equal(matrix(inputs), torch.cat(slices))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_the_same_call_gives_the_same_bits_wherever_it_lies(dtype: torch.dtype) -> None:
-    inputs, weight, bias = parts((129, 257), 65, dtype)
-    matrix = PackedMatrix(weight, bias, 64)
-    expected = matrix(inputs)
-    again = PackedMatrix(weight.clone(), bias.clone(), 64)
-    for offset in range(1, 9):
-        moved = torch.empty(inputs.numel() + offset, dtype=dtype)[offset:].view_as(inputs)
-        moved.copy_(inputs)
-        assert torch.equal(again(moved), expected)
 
 
 def test_a_matrix_keeps_nothing_of_the_weight_it_was_made_of() -> None:

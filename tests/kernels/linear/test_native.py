@@ -89,33 +89,19 @@ def assert_integers_exact(
 @TYPES
 @BIAS
 @pytest.mark.parametrize("shape", SHAPES)
-def test_int8_is_exact_but_for_rounding(
-    shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
+@pytest.mark.parametrize("kind", [NativeInt8Format, NativeInt4Format])
+def test_integers_are_exact_but_for_rounding(
+    kind: type[NativeInt8Format], shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
-    weight_format = NativeInt8Format(library())
+    weight_format: WeightFormat = kind(library())
+    as_bfloats = kind is not NativeInt8Format and dtype == torch.bfloat16 and has_tiles()
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
-        kept = weight_format.quantise(weight)
-        given = bias if with_bias else None
-        for found in both_ways(weight_format.prepack(kept, given), inputs):
-            given_rows = rounded(inputs[: len(found)])
-            assert_integers_exact(found, given_rows, held(kept, shape[1]), given)
-
-
-@TYPES
-@BIAS
-@pytest.mark.parametrize("shape", SHAPES)
-def test_int4_is_exact_but_for_rounding(
-    shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
-) -> None:
-    weight_format = NativeInt4Format(library())
-    for count in COUNTS:
-        inputs, weight, bias = parts(shape, count, dtype)
-        kept = weight_format.quantise(weight)
-        given, plain = bias if with_bias else None, held(kept, shape[1])
+        kept, given = weight_format.quantise(weight), bias if with_bias else None
+        plain = held(kept, shape[1])
         for way, found in enumerate(both_ways(weight_format.prepack(kept, given), inputs)):
             rows = inputs[: len(found)]
-            if dtype == torch.bfloat16 and has_tiles() and way == 0:
+            if as_bfloats and way == 0:
                 assert_exact(found, rows, plain.to(dtype), given)
             else:
                 assert_integers_exact(found, rounded(rows), plain, given)
@@ -210,23 +196,14 @@ FORMATS = [
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_is_not_a_number_stays_so(kind: type[NativeInt8Format], number: float) -> None:
-    weight_format: WeightFormat = kind(library())
-    inputs, weight, _ = parts((96, 64), 1, torch.bfloat16)
-    inputs[0, 5] = number
-    assert not bool(
-        weight_format.prepack(weight_format.quantise(weight), None)(inputs).isfinite().any()
-    )
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_zeros_give_the_bias(kind: type[NativeInt8Format]) -> None:
+def test_zeros_give_the_bias_and_what_is_no_number_stays_so(kind: type[NativeInt8Format]) -> None:
     weight_format: WeightFormat = kind(library())
     inputs, weight, bias = parts((96, 64), 1, torch.bfloat16)
-    assert torch.equal(
-        weight_format.prepack(weight_format.quantise(weight), bias)(0 * inputs), bias[None]
-    )
+    matrix = weight_format.prepack(weight_format.quantise(weight), bias)
+    assert torch.equal(matrix(0 * inputs), bias[None])
+    for number in (float("nan"), float("inf")):
+        inputs[0, 5] = number
+        assert not bool(matrix(inputs).isfinite().any())
 
 
 @pytest.mark.parametrize("kind", [NativeInt8Format, NativeInt4Format])

@@ -24,6 +24,7 @@ def make_case(
     state_dim: int = 8,
     strongest: float = 1.0,
     seed: int = 0,
+    dtype: torch.dtype = torch.float32,
 ) -> Case:
     """Inputs, B, C, steps, rate, skip, state; the first three are views of wider rows."""
     generator = torch.Generator().manual_seed(seed)
@@ -32,7 +33,7 @@ def make_case(
         return torch.randn(shape, generator=generator)
 
     widths = [heads * head_dim, groups * state_dim, groups * state_dim, 5]
-    columns = normal(count, sum(widths))
+    columns = normal(count, sum(widths)).to(dtype)
     columns[:, -5:] = float("nan")
     inputs, b, c, _ = columns.split(widths, dim=1)
     return (

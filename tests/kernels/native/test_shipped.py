@@ -143,40 +143,51 @@ def test_H4_a_damaged_library_is_never_run(along: Along, damage: Callable[[Path]
     assert along.num_runs() == 2
 
 
-def test_H4_a_damaged_self_test_is_never_run(along: Along) -> None:
+def with_a_damaged_check(along: Along) -> None:
     along.library(NEW, b"new")
     along.describe()
     flipped(along.folder / "check")
-    with pytest.raises(NoneShippedError, match="check is not as it was made"):
-        usable(BOTH, along.cache)
-    assert along.num_runs() == 0
 
 
-def test_H4_a_library_of_other_sources_is_never_run(along: Along) -> None:
+def of_other_sources(along: Along) -> None:
     """A checkout that was changed after `make native`."""
     along.library(NEW, b"new")
     along.sources = "others"
     along.describe()
-    with pytest.raises(NoneShippedError, match="other sources"):
-        usable(BOTH, along.cache)
-    assert along.num_runs() == 0
+
+
+def for_another_processor(along: Along) -> None:
+    along.library(NEWEST, b"newest")
+    along.describe()
+
+
+def with_manifest(manifest: bytes) -> Callable[[Along], None]:
+    def spoil(along: Along) -> None:
+        along.library(NEW, b"new")
+        along.put(shipped.MANIFEST, manifest)
+
+    return spoil
+
+
+MANIFESTS = (b"", b"{", b"[]", b'{"sources": 1}', b'{"sources": 1, "sha256": 2}', b"\xff")
 
 
 @pytest.mark.parametrize(
-    "manifest", [b"", b"{", b"[]", b'{"sources": 1}', b'{"sources": 1, "sha256": 2}', b"\xff"]
+    ("spoil", "why"),
+    [
+        (with_a_damaged_check, "check is not as it was made"),
+        (of_other_sources, "other sources"),
+        (for_another_processor, "no kernels are there for this processor"),
+        *((with_manifest(each), "manifest") for each in MANIFESTS),
+    ],
 )
-def test_H4_a_damaged_manifest_is_named(along: Along, manifest: bytes) -> None:
-    along.library(NEW, b"new")
-    along.put(shipped.MANIFEST, manifest)
-    with pytest.raises(NoneShippedError, match="manifest"):
+def test_H4_a_library_that_is_not_for_us_is_never_run(
+    along: Along, spoil: Callable[[Along], None], why: str
+) -> None:
+    spoil(along)
+    with pytest.raises(NoneShippedError, match=why):
         usable(BOTH, along.cache)
-
-
-def test_without_a_library_for_the_processor_that_is_named(along: Along) -> None:
-    along.library(NEWEST, b"newest")
-    along.describe()
-    with pytest.raises(NoneShippedError, match="no kernels are there for this processor"):
-        usable(BOTH, along.cache)
+    assert along.num_runs() == 0
 
 
 def test_where_nothing_came_along_there_is_nothing_to_say(tmp_path: Path, along: Along) -> None:

@@ -87,7 +87,7 @@ def test_pauses_are_kept_and_cost_only_themselves(
 ) -> None:
     turn = turns.append_turn(connection, None, "Hello")
     ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(1, 3))
-    messages.save_reply(connection, turn.reply, "half", Reply(ReplyState.STOPPED, ids=ids))
+    messages.save_reply(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
     read = messages.read_path(connection, turn.chat)[-1].reply
     assert read is not None and read.ids == ids
     connection.execute(f"UPDATE replies SET pauses = {pauses}")

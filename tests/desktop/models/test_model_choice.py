@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.api.model_info import folder_name
-from desktop.models.model_folders import first_folder, hub_cache, models_in
+from desktop.models.model_choice import first_folder, hub_cache, models_in
 
 
 def model(folder: Path) -> Path:

@@ -1,0 +1,315 @@
+"""The settings of picture processors, as model folders publish them, and the tokens between tiles.
+
+Each config's repr is part of saved contexts' fingerprints: keep names, fields and their order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from PIL import Image as Pillow
+
+from core.api.errors import BrokenConfigError, MissingFileError
+from core.model_files import read_object
+
+# The defaults of transformers for keys that a file leaves out.
+_CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+_CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+_HALF = (0.5, 0.5, 0.5)
+MAX_TOKENS = 65_536  # published: 16,384
+MAX_TILES = 64  # published: 10
+MAX_TILE_SIZE = 2**13
+
+TokenId = Callable[[str], int | None]
+"""The id of an added token by its spelling."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorConfig:
+    """Qwen2-VL style. `min_pixels` and `max_pixels` bound width x height after resizing."""
+
+    min_pixels: int
+    max_pixels: int
+    patch_size: int
+    temporal_patch_size: int
+    merge_size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+
+    @property
+    def token_size(self) -> int:
+        """Edge in pixels of the square that becomes one token."""
+        return self.patch_size * self.merge_size
+
+    def with_max_tokens(self, limit: int | None) -> ProcessorConfig:
+        """The same with at most `limit` tokens a picture; None or 0 means the processor's limit."""
+        if not limit:
+            return self
+        most = min(self.max_pixels, limit * self.token_size**2)
+        return replace(self, max_pixels=most, min_pixels=min(self.min_pixels, most))
+
+
+@dataclass(frozen=True, slots=True)
+class SquareConfig:
+    """Gemma 3: the square of `size` pixels becomes `tokens_per_side` squared tokens."""
+
+    size: int
+    patch_size: int
+    tokens_per_side: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TileConfig:
+    """LFM2-VL: sizes in pixels; a token is a square of `token_size`.
+
+    Without tiles `max_tiles` is 0. `tile_marks` are the ids before a tile, by row and column,
+    `whole_mark` is the id before the whole picture, which follows its tiles, or None without one.
+    """
+
+    patch_size: int
+    token_size: int
+    min_tokens: int
+    max_tokens: int
+    tolerance: float
+    tile_size: int
+    min_tiles: int
+    max_tiles: int
+    tile_marks: tuple[tuple[int, ...], ...]
+    whole_mark: int | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+    keeps_most: bool = False
+    """Narrow pictures respect `max_tokens` too, which the reference doesn't enforce."""
+
+    @property
+    def tokens_of_tile(self) -> int:
+        """Tokens of a tile, its mark included."""
+        return (self.tile_size // self.token_size) ** 2 + 1
+
+    @property
+    def tokens_of_whole(self) -> int:
+        """Tokens at most of the whole picture after its tiles, its mark included."""
+        return self.max_tokens + 1 if self.whole_mark is not None else 0
+
+    @property
+    def most_tokens(self) -> int:
+        of_tiles = self.max_tiles * self.tokens_of_tile + self.tokens_of_whole
+        return max(self.max_tokens, of_tiles if self.max_tiles else 0)
+
+    def with_max_tokens(self, limit: int | None) -> TileConfig:
+        """The same with at most `limit` tokens a picture: fewer tiles, or none if fewer than four,
+        which can't form a square, would be left."""
+        if not limit:
+            return self
+        tiles = min((limit - self.tokens_of_whole) // self.tokens_of_tile, self.max_tiles)
+        enough = tiles >= max(self.min_tiles, min(4, self.max_tiles), 1)
+        most = min(limit, self.max_tokens)
+        return replace(
+            self,
+            max_tiles=tiles if enough else 0,
+            max_tokens=most,
+            min_tokens=min(self.min_tokens, most),
+            keeps_most=True,
+        )
+
+
+Config = ProcessorConfig | SquareConfig | TileConfig
+
+
+# ------------------------------------------------------------------ reading
+
+
+def read_processor_config(folder: Path, model: Mapping[str, Any]) -> ProcessorConfig:
+    """Read `folder`; the vision part of `model`, its config.json, must agree on the patches.
+
+    This and the next two raise MissingFileError and BrokenConfigError.
+    """
+    with _published(folder) as settings:
+        size = settings.get("size", {})
+        config = ProcessorConfig(
+            min_pixels=int(settings.get("min_pixels", size.get("shortest_edge", 56 * 56))),
+            max_pixels=int(settings.get("max_pixels", size.get("longest_edge", 28 * 28 * 1280))),
+            patch_size=int(settings.get("patch_size", 14)),
+            temporal_patch_size=int(settings.get("temporal_patch_size", 2)),
+            merge_size=int(settings.get("merge_size", 2)),
+            **settings.pixels(_CLIP_MEAN, _CLIP_STD, Pillow.Resampling.BICUBIC),
+        )
+        patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
+        low, high = config.min_pixels, config.max_pixels
+        if min(low, high, patch, merge, time) < 1 or low > high:
+            raise ValueError("sizes are above zero, and the least is not above the most")
+        if high > MAX_TOKENS * config.token_size**2:
+            raise BrokenConfigError(
+                f"{folder.name}: the image processor would make more than {MAX_TOKENS:,} tokens of "
+                "a picture."
+            )
+    vision = model.get("vision_config") or {}
+    for name, value in (
+        ("patch_size", patch),
+        ("temporal_patch_size", time),
+        ("spatial_merge_size", merge),
+    ):
+        settings.agree(name, value, vision.get(name, value))
+    return config
+
+
+def read_square_config(folder: Path, model: Mapping[str, Any]) -> SquareConfig:
+    """Read `folder`; `model` has the square's size and tokens."""
+    with _published(folder) as settings:
+        vision = model.get("vision_config") or {}
+        size, patch = int(vision.get("image_size", 224)), int(vision.get("patch_size", 16))
+        tokens = int(model.get("mm_tokens_per_image") or 256)
+        square = settings.get("size", {"height": size, "width": size})
+        settings.agree("height", square.get("height"), size)
+        settings.agree("width", square.get("width"), size)
+        settings.agree("image_seq_length", settings.get("image_seq_length", tokens), tokens)
+        if min(size, patch, tokens) < 1:
+            raise ValueError("sizes are above zero")
+        if settings.get("do_pan_and_scan", False):
+            raise BrokenConfigError(
+                f"{folder.name}: cutting long pictures into crops (pan and scan) is not supported."
+            )
+        pixels = settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR)
+        return SquareConfig(size, patch, math.isqrt(tokens), **pixels)
+
+
+def read_tile_config(folder: Path, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
+    """Read `folder`; `model` must agree on the patches, the tokenizer has the tiles' tokens."""
+    with _published(folder) as settings:
+        patch = int(settings.get("encoder_patch_size", 16))
+        factor = int(settings.get("downsample_factor", 2))
+        vision = model.get("vision_config") or {}
+        settings.agree("patch_size", patch, vision.get("patch_size", patch))
+        settings.agree("downsample_factor", factor, model.get("downsample_factor") or 2)
+        low = int(settings.get("min_image_tokens", 64))
+        high = int(settings.get("max_image_tokens", 256))
+        fewest, most = int(settings.get("min_tiles", 2)), int(settings.get("max_tiles", 10))
+        tile = int(settings.get("tile_size", 512))
+        tolerance = float(settings.get("max_pixels_tolerance", 2.0))
+        if not math.isfinite(tolerance):
+            raise ValueError("a tolerance is a number")
+        if min(patch, factor, low, tile, tolerance, fewest) <= 0 or low > high or fewest > most:
+            raise ValueError("sizes are above zero, and the least is not above the most")
+        if tile % (patch * factor):
+            raise ValueError("a tile has whole tokens")
+        if high > MAX_TOKENS or most > MAX_TILES or tile > MAX_TILE_SIZE:
+            raise ValueError("a picture of that size is refused")
+        splits = bool(settings.get("do_image_splitting", True)) and (fewest, most) != (1, 1)
+        shows_whole = splits and settings.get("use_thumbnail", True)
+        return TileConfig(
+            patch_size=patch,
+            token_size=patch * factor,
+            min_tokens=low,
+            max_tokens=high,
+            tolerance=tolerance,
+            tile_size=tile,
+            min_tiles=fewest,
+            max_tiles=most if splits else 0,
+            tile_marks=_tile_marks(most, token_id) if splits else (),
+            whole_mark=_mark("<|img_thumbnail|>", token_id) if shows_whole else None,
+            **settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """The settings of a folder's image processor; null is a missing key."""
+
+    folder: str
+    values: Mapping[str, Any]
+
+    def get(self, name: str, default: Any) -> Any:
+        found = self.values.get(name)
+        return default if found is None else found
+
+    def agree(self, name: str, found: Any, expected: Any) -> None:
+        """Raises BrokenConfigError unless processor and model have the same value."""
+        if found != expected:
+            raise BrokenConfigError(
+                f"{self.folder}: the image processor has {name} {found}, the model {expected}."
+            )
+
+    def pixels(
+        self, mean: tuple[float, ...], std: tuple[float, ...], resample: Pillow.Resampling
+    ) -> dict[str, Any]:
+        """How pixels are resized and become floats: the fields that all configs share."""
+        mean = tuple(map(float, self.get("image_mean", mean)))
+        std = tuple(map(float, self.get("image_std", std)))
+        if (len(mean), len(std)) != (3, 3) or 0 in std:
+            raise ValueError("three colours, and deviations above zero")
+        if not self.get("do_resize", True):
+            raise BrokenConfigError(f"{self.folder}: images that are not resized aren't supported.")
+        return {
+            "mean": mean,
+            "std": std,
+            "rescale_factor": float(self.get("rescale_factor", 1 / 255)),
+            "resample": Pillow.Resampling(self.get("resample", resample)),
+            "do_rescale": bool(self.get("do_rescale", True)),
+            "do_normalize": bool(self.get("do_normalize", True)),
+        }
+
+
+@contextmanager
+def _published(folder: Path) -> Iterator[_Published]:
+    """The settings of preprocessor_config.json, or those inside processor_config.json."""
+    settings = _Published(folder.name, _read(folder))
+    try:
+        yield settings
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise BrokenConfigError(
+            f"{folder.name}: the image processor's settings make no sense."
+        ) from error
+
+
+def _read(folder: Path) -> Mapping[str, Any]:
+    for name, key in (
+        ("preprocessor_config.json", None),
+        ("processor_config.json", "image_processor"),
+    ):
+        if (folder / name).is_file():
+            found = read_object(folder / name, BrokenConfigError)
+            settings = found if key is None else found.get(key)
+            if isinstance(settings, dict):
+                return settings
+    raise MissingFileError(
+        f"{folder.name} has no preprocessor_config.json, so it can't see pictures."
+    )
+
+
+def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
+    """The ids before tiles, by row and column, of all grids with at most so many tiles."""
+    return tuple(
+        tuple(
+            _mark(f"<|img_row_{row}_col_{column}|>", token_id)
+            for column in range(1, most // row + 1)
+        )
+        for row in range(1, most + 1)
+    )
+
+
+def _mark(spelling: str, token_id: TokenId) -> int:
+    found = token_id(spelling)
+    if found is None:
+        raise BrokenConfigError(
+            f"The tokenizer lacks {spelling}, which tells a picture's tiles apart."
+        )
+    return found
