@@ -30,7 +30,8 @@ def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
     name = f"{path.parent.name}/{path.name}"
     try:
         if not path.is_file():
-            raise MissingFileError(f"{path.parent} has no {path.name}.")
+            title = "This folder holds no model" if path.name == "config.json" else ""
+            raise MissingFileError(f"{path.parent} has no {path.name}.", title)
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:

@@ -6,8 +6,6 @@ and message.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from core.api.params import Frozen
 
 
@@ -21,14 +19,16 @@ class ErrorInfo(Frozen):
 
 
 class WaymarkError(Exception):
-    title: ClassVar[str] = "Something went wrong"
+    title = "Something went wrong"
 
     def __init_subclass__(cls, title: str = "") -> None:
         cls.title = title or cls.title
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, title: str = "") -> None:
+        """`title` replaces that of the class."""
         super().__init__(message)
         self.message = message
+        self.title = title or self.title
 
     def info(self) -> ErrorInfo:
         # A name from a file or the file system may hold half a character, which JSON can't.
@@ -38,7 +38,7 @@ class WaymarkError(Exception):
 
 # fmt: off
 class RequestCancelled(WaymarkError, title="Stopped"): ...
-class MissingFileError(WaymarkError, title="This folder holds no model"): ...
+class MissingFileError(WaymarkError, title="A model file is missing"): ...
 class GgufError(WaymarkError, title="GGUF is not supported yet"): ...
 class BrokenConfigError(WaymarkError, title="The model's settings can't be read"): ...
 class MissingTensorError(WaymarkError, title="The weights are incomplete"): ...

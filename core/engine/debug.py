@@ -67,6 +67,8 @@ def check_positions(prompt: Prompt) -> None:
             axis.extend(positions)
         assert run.end.token.value == len(found[0])
     assert found == expected
+    # No two tokens share a position.
+    assert len(set(zip(*found, strict=True))) == prompt.num_tokens
 
 
 def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:

@@ -7,6 +7,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -72,7 +73,7 @@ class Engine:
         loaded = self._load_beside(command.settings, progress, flag)
         if loaded is None:
             self.unload()
-            loaded = load(command.settings, progress, flag.check, self._store_of(command.settings))
+            loaded = self._load(command.settings, progress, flag)
         self._put(loaded)
         return Loaded(request=command.request, model=loaded.info)
 
@@ -81,12 +82,17 @@ class Engine:
     ) -> LoadedModel | None:
         """Load while the present model stays; None if memory holds only one of them."""
         try:
-            return load(settings, progress, flag.check, self._store_of(settings))
+            return self._load(settings, progress, flag)
         except NotEnoughMemoryError:
             if self.loaded is None or not fits_without(self.loaded, settings, flag.check):
                 raise
         # Outside the handler, whose error keeps alive what the failed load had made.
         return None
+
+    def _load(
+        self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
+    ) -> LoadedModel:
+        return load(settings, progress, flag.check, partial(self._store_of, settings))
 
     def unload(self) -> None:
         self._write_out(WRITE_OUT_S, CancelFlag())

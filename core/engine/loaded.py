@@ -73,16 +73,16 @@ def load(
     settings: ModelSettings,
     progress: Callable[[int, int], None],
     check: Callable[[], None],
-    blobs: DiskStore | None = None,
+    open_store: Callable[[], DiskStore | None] = lambda: None,
 ) -> LoadedModel:
-    """Open a model folder; `blobs` is the store in the settings' folder. Raises a WaymarkError."""
+    """Open a model folder, then the store in the settings' folder. Raises a WaymarkError."""
     began = time.monotonic()
     path, device = Path(settings.path), resolve_device(settings)
     looking = LookingTime(check)
     # Small files first: a broken template should fail before the weights are read.
     with looking:
         folder, text = ModelFolder.open(path, looking), ChatText.open(path, looking)
-    free, plan = available_bytes(device), ModelPlan(folder, looking)
+    free, plan, blobs = available_bytes(device), ModelPlan(folder, looking), open_store()
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
     # Before the weights are read: a faulty kernel should fail first.

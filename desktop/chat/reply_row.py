@@ -64,6 +64,9 @@ class ReplyRow(MessageRow):
             live.grown.connect(self._grow)
 
     def _show_text(self) -> None:
+        if self._live is not None:
+            # Events that have not been shown yet are in the whole text already.
+            self._live.show_arrived()
         row = self.row
         for part, text in ((self._body, row.text), (self._reasoning, row.reasoning)):
             shown = part.text()

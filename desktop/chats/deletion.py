@@ -106,17 +106,15 @@ class Deletion(QObject):
             try:
                 await self._database.leave_no_trace()
             finally:
+                # Deleted data is in no backup: its transaction and the removal came before.
+                await self._database.back_up_daily()
                 await self._chats.refresh()
-        # Deleted data is in no backup: its transaction and the removal of backups came before.
-        await self._database.back_up_daily()
 
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> set[int]:
             purged = purge(connection)
             if purged:
-                # Before the commit, so that a crash leaves no backup with what is deleted.
-                with contextlib.suppress(OSError):
-                    backups.remove(self._folders.database, spare)
+                self._remove_backups(spare)
             return purged
 
         async with self._pictures.held():
@@ -130,6 +128,11 @@ class Deletion(QObject):
                 if purged or not backups.names_pictures(self._folders.database):
                     await self._remove_unused(self._chat.digests())
 
+    def _remove_backups(self, spare: Collection[Path] = (), aside: bool = False) -> None:
+        """Remove backups before a commit, so that a crash leaves none with deleted data."""
+        with contextlib.suppress(OSError):
+            backups.remove(self._folders.database, spare, aside)
+
     async def _old_ones(self) -> Purge:
         clock = partial(confirmed_moment, self._folders.data / CLOCK_NAME, time.time())
         now: float | None = None
@@ -138,10 +141,14 @@ class Deletion(QObject):
         return partial(chats.purge, before=0.0 if now is None else now - chats.TRASH_S)
 
     async def _delete_everything(self) -> None:
+        def delete_and_remove(connection: sqlite3.Connection) -> None:
+            chats.delete_everything(connection)
+            self._remove_backups(aside=True)
+
         await self._chats.stop_replies()
         self._chat.forget_everything()
         async with self._pictures.held():
-            await self._database.run(chats.delete_everything)
+            await self._database.run(delete_and_remove)
             try:
                 await deleted(backups.remove, self._folders.database, aside=True)
                 await deleted(BlobStore(self._folders.pictures).sweep)

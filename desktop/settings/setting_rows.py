@@ -242,7 +242,7 @@ WEIGHTS_ROW = SettingRow(
             "The most disk space for weights quantised to int8 or int4, so that a model loads "
             "faster the next time. Takes effect when you press Load."
         ),
-        tr("quantisation quantization storage cache SSD"),
+        tr("quantisation quantization storage cache SSD budget limit"),
     ),
 )
 BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW, WEIGHTS_ROW)

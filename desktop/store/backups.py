@@ -86,7 +86,7 @@ def exchange(path: Path, new: Path) -> Path:
             try:
                 os.link(part, also)
             except OSError:  # a file system without links
-                shutil.copy2(part, also)
+                _copy_whole(part, also)
     # SQLite would write an old log into the new file.
     for suffix in COMPANIONS:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -94,8 +94,19 @@ def exchange(path: Path, new: Path) -> Path:
     return kept
 
 
+def _copy_whole(file: Path, new: Path) -> None:
+    try:
+        shutil.copy2(file, new)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
 def set_aside(path: Path) -> Path:
-    """Rename the file and its companions; returns the new name."""
+    """Rename the file, its companions and its backups; returns the new name of the file."""
+    # They would be taken for backups of the new file, whose ids begin at 1 again.
+    for backup in backups(path):
+        rename(backup, unused(path, ASIDE))
     kept = unused(path, ASIDE)
     for suffix in ("", *COMPANIONS):
         if Path(f"{path}{suffix}").exists():

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.client.sqlite_errors import ERRORS, is_damage
 from desktop.i18n import tr
-from desktop.store.backups import LOG
+from desktop.store.backups import LOG, backups
 from desktop.store.tables import fields
 from desktop.store.tables.errors import (
     ForeignDatabaseError,
@@ -38,7 +38,7 @@ def is_whole(path: Path) -> bool:
     if is_empty(path):
         # SQLite would take the log for an old one, and delete it.
         log = Path(f"{path}{LOG}")
-        return not (log.exists() and log.stat().st_size)
+        return not (log.exists() and log.stat().st_size) and not backups(path)
     try:
         with closing(read_only(path)) as connection:
             return is_sound(connection, path)

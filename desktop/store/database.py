@@ -160,9 +160,11 @@ def _save(path: Path) -> str:
         )
         words = words.format(reason=_reason(error), path=path)
         raise SalvageError(words, blames_file=True) from None
+    if not (kept.exists() or Path(f"{kept}{backups.LOG}").exists()):
+        return tr("The file of chats was missing. {saved}").format(saved=saved)
     words = tr(
-        "The file of chats was damaged. {saved} The damaged file is kept as {name} until you "
-        "delete a chat for good, since it may contain that chat."
+        "The file of chats was damaged. {saved} The damaged file is kept as {name} until a chat "
+        "is deleted for good, since it may contain that chat."
     )
     return words.format(saved=saved, name=kept.name)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("desktop", "core", "kernels")
 # Rules. Features that are added later raise the first two by what they need.
-MOST_LINES = 55_200
+MOST_LINES = 55_300
 MOST_MODULES = 330
 MOST_DOCSTRING_WORDS = 40_000
 MOST_TESTS_PER_SOURCE = 1.15

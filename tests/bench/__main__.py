@@ -8,12 +8,16 @@ progress to standard error. docs/performance.md says how to read the tables.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
 import time
 
 try:
+    # Imported only by the processes of peers, which would fail much later.
+    if importlib.util.find_spec("transformers") is None:
+        raise ModuleNotFoundError(name="transformers")
     import torch
 
     from tests.bench import model, op_rounds, ops

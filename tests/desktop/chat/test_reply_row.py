@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -11,12 +12,17 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
+from core.api.events import Generated
 from core.api.stats import DraftCounts
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.message_row import RowActions
 from desktop.chat.numbers_line import NumbersLine
-from desktop.chat.reply_row import ReasoningFold
+from desktop.chat.reply_row import ReasoningFold, ReplyRow
+from desktop.chat.transcript import LiveReply, Row
 from desktop.numbers import numbers_text
+from desktop.store.tables.records import Message, Reply, ReplyState
+from tests.desktop.hands import arrive, no_formats
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -145,3 +151,17 @@ def test_folded_reasoning_is_drawn_when_it_is_opened(qtbot: QtBot) -> None:
     assert body.text() == fold.text() == "other"
     QTest.keyClick(button, Qt.Key.Key_Space)
     assert not body.isVisible()
+
+
+def test_text_that_arrived_and_is_not_shown_yet_is_shown_once(qtbot: QtBot) -> None:
+    """The chat may be read again between an event and its turn to be shown."""
+    message = Message(2, 1, 1, "", 0.0, reply=Reply(ReplyState.RUNNING))
+    live = LiveReply.begun(message)
+    row = ReplyRow(Row(message, live, last=True), no_formats(), RowActions())
+    qtbot.addWidget(row)
+    arrive(live, "Hello ")
+    live.take(Generated(request=1, answer="world."))
+    row.show_row(Row(replace(message), live, last=True))
+    live.show_arrived()
+    body = row.findChild(MarkdownBody)
+    assert isinstance(body, MarkdownBody) and body.text() == live.text == "Hello world."

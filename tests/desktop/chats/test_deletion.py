@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.api.errors import ErrorInfo
+from core.api.errors import ErrorInfo, NotDeletedError
+from desktop.chats import deletion
 from desktop.chats.deletion import CLOCK_NAME, confirmed_moment
 from desktop.engine.engine_status import Phase
 from desktop.store import backups
@@ -145,6 +146,27 @@ async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
     kept = [path for path in folders.data.rglob("*") if path.is_file()]
     assert len(backups.backups(folders.database)) == 1
     assert not any(b"secret" in path.read_bytes() for path in kept)
+
+
+async def test_M2_deleting_all_data_leaves_no_backup_even_if_it_is_cut_off(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    for backup in backups.backups(folders.database):
+        os.utime(backup, (0, 0))
+    await parts.database.back_up_daily()
+
+    async def cut_off(*_: object, **__: object) -> None:
+        raise NotDeletedError("cut off")
+
+    monkeypatch.setattr(deletion, "deleted", cut_off)
+    with pytest.raises(NotDeletedError):
+        await parts.deletion._delete_everything()
+    assert not any(b"secret" in path.read_bytes() for path in backups.backups(folders.database))
 
 
 async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(

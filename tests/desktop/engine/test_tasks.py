@@ -27,7 +27,7 @@ async def test_an_error_is_said_and_logged_without_its_words(qloop: Loop, tmp_pa
         tasks.spawn(named(), "Looking")
         tasks.spawn(unexpected(), "Guessing")
         await until(lambda: len(said) == 2)
-    assert said[0].title == "This folder holds no model"
+    assert said[0].title == "A model file is missing"
     assert said[1].message == "Guessing ended with an error (KeyError)."
     logged = (tmp_path / "window.log").read_text()
     assert "Guessing failed: KeyError" in logged and "zanzibar" not in logged

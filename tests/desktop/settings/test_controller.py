@@ -121,9 +121,7 @@ async def test_L5_a_folder_that_fails_does_not_become_the_setting(
     assert stored_path(folders) == "/models/good"
     parts.settings.load()
     await until(lambda: parts.engine.status.trouble)
-    assert parts.engine.status.trouble.startswith(
-        "broken was not loaded. This folder holds no model"
-    )
+    assert parts.engine.status.trouble.startswith("broken was not loaded. A model file is missing")
     assert parts.engine.model is good
     assert parts.settings.settings.model.path == stored_path(folders) == "/models/good"
     assert parts.settings.loaded.path == "/models/good" and not parts.settings.needs_load

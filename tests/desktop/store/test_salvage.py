@@ -366,6 +366,32 @@ def test_H7_a_log_without_its_file_is_kept_and_the_backup_takes_their_place(
     assert kept.read_bytes() == rest and Path(f"{kept}-wal").read_bytes() == log
 
 
+@pytest.mark.parametrize("rest", [b"", None])
+def test_H7_a_file_that_is_empty_or_missing_is_made_from_its_backup(
+    path: Path, qloop: Loop, rest: bytes | None
+) -> None:
+    back_up(path)
+    path.unlink() if rest is None else path.write_bytes(rest)
+    with opened(path) as database:
+        assert ("was missing" if rest is None else "was damaged") in database.notice
+        assert_others_whole(paths_of(database, qloop), but=0)
+    assert len(damaged_files(path)) == (rest is not None)
+
+
+def test_H7_backups_of_a_file_put_aside_fill_no_gaps_of_the_next_one(path: Path) -> None:
+    back_up(path)
+    backups.set_aside(path)
+
+    def begin(connection: sqlite3.Connection) -> None:
+        turns.append_turn(connection, chats.create(connection, "new"), "the only one", ())
+
+    with opened(path) as database:
+        database.run_now(begin)
+    zero_page(path, root_of(path, "messages"))
+    with opened(path):
+        assert not any(SECRET in text for text in all_texts(path))
+
+
 def test_H7_two_damaged_files_of_one_second_are_both_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
