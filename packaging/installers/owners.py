@@ -41,7 +41,7 @@ class Contents:
     files: dict[PurePosixPath, Path]
     modules: frozenset[str]
     is_frozen: bool
-    """Whether there are executables, and so a loader in them."""
+    """True if there are executables, and so a loader in them."""
 
 
 def read(folder: Path) -> Contents:

@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,33 +84,14 @@ def folder_graph(graph: Graph, known: Mapping[str, Path]) -> dict[str, set[str]]
     return folders
 
 
-def cycles(graph: Graph) -> list[list[str]]:
-    """Groups of nodes that reach each other (Tarjan's strongly connected components)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for other in graph.get(node, ()):
-            if other not in index:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], index[other])
-        if low[node] == index[node]:
-            group: list[str] = []
-            while not group or group[-1] != node:
-                group.append(stack.pop())
-            if len(group) > 1:
-                found.append(sorted(group))
-
-    for node in graph:
-        if node not in index:
-            visit(node)
-    return found
+def cycle(graph: Graph) -> list[str]:
+    """A cycle of the graph, its first node again at the end; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
 
 
 def single_importers(graph: Graph, known: Mapping[str, Path]) -> list[str]:
@@ -124,7 +106,7 @@ def single_importers(graph: Graph, known: Mapping[str, Path]) -> list[str]:
 
 
 def is_module(path: Path) -> bool:
-    """Whether a file is a module of its own rather than a package's `__init__`."""
+    """True if a file is a module of its own, not a package's `__init__`."""
     return path.name != "__init__.py"
 
 
@@ -226,7 +208,7 @@ def lines_in(folder: str) -> int:
 
 @dataclass(frozen=True)
 class Size:
-    """What the source amounts to, each figure beside its rule."""
+    """Size of the source, and the rules that it breaks."""
 
     lines: int
     modules: int
@@ -271,9 +253,10 @@ def size_of(known: Mapping[str, Path]) -> Size:
 def broken_rules(known: Mapping[str, Path]) -> list[str]:
     """What the structure must not have, in words."""
     graph = import_graph(known)
-    found = [f"modules import each other: {', '.join(group)}" for group in cycles(graph)]
-    for group in cycles(folder_graph(graph, known)):
-        found.append(f"folders import each other: {', '.join(group)}")
+    found = []
+    for kind, group in (("modules", cycle(graph)), ("folders", cycle(folder_graph(graph, known)))):
+        if group:
+            found.append(f"{kind} import each other: {' <- '.join(group)}")
     for folder, size in folder_sizes(known).items():
         if size > MOST_FILES and folder not in LARGER_FOLDERS:
             found.append(f"{folder} has {size} files, more than {MOST_FILES}")

@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 
 class Failed(Exception):
-    """What was not as it should be."""
+    """An expectation of the trial was not met."""
 
 
 def until(look: Callable[[], Found], what: str) -> Found:

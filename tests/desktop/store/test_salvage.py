@@ -7,6 +7,7 @@ import itertools
 import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -132,7 +133,9 @@ def count_ids_from(last: object) -> str:
         ),
     ],
 )
-def test_H7_damage_beside_the_rows_costs_nothing(path: Path, qloop: Loop, damage) -> None:  # type: ignore[no-untyped-def]
+def test_H7_damage_beside_the_rows_costs_nothing(
+    path: Path, qloop: Loop, damage: Callable[[Path], object]
+) -> None:
     whole = all_texts(path)
     damage(path)
     with opened(path) as database:
