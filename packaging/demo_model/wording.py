@@ -31,7 +31,7 @@ def at_place(cell: int) -> str:
 
 
 def asked_place(rng: random.Random, cell: int) -> str:
-    """Where a cell is, as people may say it."""
+    """Names for the place of a cell."""
     place = PLACES[cell]
     if rng.random() < 0.6:
         return at_place(cell)

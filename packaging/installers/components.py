@@ -21,15 +21,15 @@ class Component:
     name: str
     version: str
     licence: str
-    """As its maker says it; an SPDX expression where `is_spdx`."""
+    """The licence as its maker states it; an SPDX expression if `is_spdx`."""
     is_spdx: bool = True
     kind: str = "library"
     purl: str = ""
     sources: str = ""
-    """Where its source code is to be had, for licences that want this said."""
+    """The place of its source code, for licences that require it."""
     texts: dict[str, bytes] = field(default_factory=dict)
     parts: list[Component] = field(default_factory=list)
-    """What is inside it; their texts are among its own."""
+    """Components inside it; their texts are among its own."""
 
     @property
     def key(self) -> str:

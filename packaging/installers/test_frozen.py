@@ -1,4 +1,4 @@
-"""What was frozen answers as its sources do, to the bit: every family, every precision, pictures.
+"""The frozen app answers as its sources do, to the bit: every family, every precision, pictures.
 
     python -m pytest packaging/installers/test_frozen.py
 

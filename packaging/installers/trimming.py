@@ -8,7 +8,7 @@ from pathlib import PurePath
 from PyInstaller.depend.bindepend import get_imports
 
 Entry = tuple[str, str, str]
-"""Where it lies in the bundle, where it comes from, and its kind."""
+"""Its place in the bundle, its origin, and its kind."""
 
 # Kept are windows on X11, Wayland, Windows and macOS, or on none; the system's own file dialogs;
 # the formats of pictures that people have. Left out are screens without a desktop, GTK's theme,

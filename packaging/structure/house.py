@@ -251,7 +251,7 @@ def size_of(known: Mapping[str, Path]) -> Size:
 
 
 def broken_rules(known: Mapping[str, Path]) -> list[str]:
-    """What the structure must not have, in words."""
+    """Broken rules of the structure, in words."""
     graph = import_graph(known)
     found = []
     for kind, group in (("modules", cycle(graph)), ("folders", cycle(folder_graph(graph, known)))):

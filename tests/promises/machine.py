@@ -362,6 +362,30 @@ def same(one: Answer, other: Answer) -> None:
         assert torch.equal(left, right), f"the logits of token {step} differ"
 
 
+def same_from_every_checkpoint(
+    base: LoadedModel, chat: Sequence[Message], sampling: SamplingParams
+) -> Answer:
+    """Assert that each checkpoint, in the KV buffer and after a branch, gives the cold answer.
+
+    Returns the cold answer.
+    """
+    cold = Machine(base).ask(chat, sampling=sampling)
+    for branched in (False, True):
+        machine = Machine(base)
+        for place in reversed([held.token for held in cold.stats.checkpoints]):
+            machine.ask(chat, sampling=sampling)
+            for node in machine.held(chat):
+                if node.end.token.value > place:
+                    machine.cache.tree.drop_checkpoint(node)
+            if branched:
+                machine.ask([user("elsewhere " + words(150, "e"))], sampling=sampling)
+            answer = machine.ask(chat, sampling=sampling)
+            assert answer.stats.restored_at.token == answer.reused == place
+            assert answer.stats.restored_from == ("memory" if branched else "slab")
+            same(answer, cold)
+    return cold
+
+
 def load(folder: Path, **settings: Any) -> LoadedModel:
     """A model folder, loaded as the window would; the grid is small, so that texts have runs."""
     given: dict[str, Any] = {

@@ -15,6 +15,7 @@ from tests.promises.machine import (
     Machine,
     num_common,
     same,
+    same_from_every_checkpoint,
     system,
     two_hundred_tokens,
     user,
@@ -59,22 +60,8 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
 ) -> None:
     base = loaded_of("hybrid", precision)
     chat = chat_with_pictures(picture)
-    cold = Machine(base).ask(chat, sampling=SHORT)
-    places = [held.token for held in cold.stats.checkpoints]
-    assert len(places) >= len(cold.fed) > 4
-    for branched in (False, True):
-        machine = Machine(base)
-        for place in reversed(places):
-            machine.ask(chat, sampling=SHORT)
-            for node in machine.held(chat):
-                if node.end.token.value > place:
-                    machine.cache.tree.drop_checkpoint(node)
-            if branched:
-                machine.ask([user("elsewhere " + words(150, "e"))], sampling=SHORT)
-            answer = machine.ask(chat, sampling=SHORT)
-            assert answer.stats.restored_at.token == answer.reused == place
-            assert answer.stats.restored_from == ("memory" if branched else "slab")
-            same(answer, cold)
+    cold = same_from_every_checkpoint(base, chat, SHORT)
+    assert len(cold.stats.checkpoints) >= len(cold.fed) > 4
 
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))

@@ -24,6 +24,7 @@ from tests.promises.machine import (
     last_end,
     num_common,
     same,
+    same_from_every_checkpoint,
     system,
     user,
     words,
@@ -224,23 +225,8 @@ def long_chat() -> list[Message]:
 def test_X1_every_checkpoint_of_a_hybrid_leads_to_the_same_bits(
     loaded_of: Loads, family: str, precision: str
 ) -> None:
-    base, chat = loaded_of(family, precision), long_chat()
-    cold = Machine(base).ask(chat, sampling=SHORT)
-    places = [held.token for held in cold.stats.checkpoints]
-    assert len(places) >= 4 and len(cold.ids) == 8
-    for branched in (False, True):
-        machine = Machine(base)
-        for place in reversed(places):
-            machine.ask(chat, sampling=SHORT)
-            for node in machine.held(chat):
-                if node.end.token.value > place:
-                    machine.cache.tree.drop_checkpoint(node)
-            if branched:
-                machine.ask([user("elsewhere " + words(150, "e"))], sampling=SHORT)
-            answer = machine.ask(chat, sampling=SHORT)
-            assert answer.stats.restored_at.token == answer.reused == place
-            assert answer.stats.restored_from == ("memory" if branched else "slab")
-            same(answer, cold)
+    cold = same_from_every_checkpoint(loaded_of(family, precision), long_chat(), SHORT)
+    assert len(cold.stats.checkpoints) >= 4 and len(cold.ids) == 8
 
 
 @EACH

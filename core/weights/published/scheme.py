@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from re import _compiler as compiler  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _compiler as compiler  # type: ignore[attr-defined] # private: has no stubs
+from re import _parser as parser  # type: ignore[attr-defined] # the only parser of `re` patterns
 from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError

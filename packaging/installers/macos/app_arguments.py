@@ -1,4 +1,4 @@
-"""What PyInstaller is told to make an app of its folder, as waymark.spec asks for it on macOS.
+"""PyInstaller's arguments that make an app of its folder, for waymark.spec on macOS.
 
 The identity to sign with is the variable WAYMARK_SIGN_IDENTITY; without it code is signed for
 nobody, which macOS wants at least, and the hardened runtime stays off.

@@ -1,4 +1,4 @@
-"""What dmgbuild makes of the app bundle: an image from which the app is dragged to Applications.
+"""Settings of dmgbuild: an image from which the app is dragged to Applications.
 
     dmgbuild -s dmg_settings.py -D app=dist/Waymark.app -D icon=waymark.icns Waymark waymark.dmg
 
