@@ -47,7 +47,7 @@ class ChatController(ShownChat):
         self._blobs = services.blobs
         # Drafts on their way to the store, by chat: Enter may be pressed twice before they arrive.
         self._sending: dict[int | None, Draft] = {}
-        self.queue = MessageQueue(drafts, replies, services.tasks, self._send_queued)
+        self.queue = MessageQueue(drafts, replies, services.tasks, self._send)
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
@@ -110,31 +110,26 @@ class ChatController(ShownChat):
         return ()
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
-        sent = False
+        """Send the chat's draft, or a message that was queued before it."""
+        self._sending[chat] = draft
+        taken, sent = draft is not self._drafts.of(chat), False
         try:
-            if not draft.complete:
+            if not draft.complete and not taken:
                 self.refused.emit(tr("The message will be sent once its picture is ready."))
-            # The composer shows what was refused; the user decides again.
-            if await self._pictures.settled(draft) and self._sendable(draft):
-                self._put_draft(chat, Draft())
+            ready = await self._pictures.settled(draft)
+            if ready and (chat != self._wanted or self._sendable(draft)):
+                if not taken:
+                    taken = True
+                    self._drafts.put(chat, Draft())
+                    self.draft_changed.emit()
                 sent = await self._store_and_begin(chat, draft)
-                if not sent:
-                    self._drafts.of(chat).queued.insert(0, draft)
+            if taken and not sent:
+                self._drafts.of(chat).queued.insert(0, draft)
         finally:
             self._sent(draft)
             if not sent:
+                # The composer shows what was refused; the user decides again.
                 self.queue.take_all_back(chat)
-
-    async def _send_queued(self, chat: int, draft: Draft) -> bool:
-        """Send a queued message; False if it could not be sent."""
-        self._sending[chat] = draft
-        try:
-            shown = chat == self._wanted
-            if not await self._pictures.settled(draft) or (shown and not self._sendable(draft)):
-                return False
-            return await self._store_and_begin(chat, draft)
-        finally:
-            self._sent(draft)
 
     def _sent(self, draft: Draft) -> None:
         self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
@@ -153,8 +148,10 @@ class ChatController(ShownChat):
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
             # With what was typed meanwhile.
-            self._drafts.put(turn.chat, self._drafts.of(None))
+            typed = self._drafts.of(None)
+            self._drafts.put(turn.chat, typed)
             self._drafts.put(None, Draft())
+            self._drafts.save_soon(typed)
         await self._begin(turn)
         self._sent(draft)
         self.stored.emit()
@@ -212,10 +209,6 @@ class ChatController(ShownChat):
         live = LiveReply(turn.reply, turn.chat, format=reply.format if reply else None)
         self._replies.begin(live, conversation, chat_path.key)
         self._show_path(turn.chat, chat_path)
-
-    def _put_draft(self, chat: int | None, draft: Draft) -> None:
-        self._drafts.put(chat, draft)
-        self.draft_changed.emit()
 
 
 PathOf = Callable[[str], Path]

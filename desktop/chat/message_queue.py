@@ -21,7 +21,7 @@ from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import ElidedLabel
 
 LONGEST_SHOWN = 200
-Send = Callable[[int, Draft], Awaitable[bool]]
+Send = Callable[[int, Draft], Awaitable[None]]
 
 
 class MessageQueue(QObject):
@@ -71,12 +71,9 @@ class MessageQueue(QObject):
             return
         message = queued.pop(0)
         self.changed.emit()
-        if await self._send(chat, message):
-            # Sending stored what was left of the draft; there may be more by now.
-            self._drafts.save(self._drafts.of(chat))
-        else:
-            self._drafts.of(chat).queued.insert(0, message)
-            self.take_all_back(chat)
+        await self._send(chat, message)
+        # Sending stored what was left of the draft; there may be more by now.
+        self._drafts.save(self._drafts.of(chat))
 
     async def _take_back(self, chat: int | None, message: Draft) -> None:
         # Until it is decoded, a picture belongs to the draft it was dropped into.

@@ -98,7 +98,7 @@ class ShownChat(QObject):
         self.open(made.chat)
 
     def keep_draft(self, draft: Draft) -> None:
-        self._drafts.save(draft)
+        self._drafts.save_soon(draft)
 
     def note_pause(self, draft: Draft) -> None:
         if draft is self.draft:
