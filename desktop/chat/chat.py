@@ -64,7 +64,7 @@ class ChatController(ShownChat):
             self.queue.add(self._wanted)
             return
         self._sending[self._wanted] = self.draft
-        self._tasks.spawn(self._send(self._wanted, self.draft), "Sending")
+        self._tasks.spawn(self._send(self._wanted, self.draft), tr("Sending"))
 
     def take_back(self, message: Draft) -> None:
         self.queue.take_back(self._wanted, message)
@@ -77,13 +77,13 @@ class ChatController(ShownChat):
         row = self.transcript.row_of(reply)
         if row is not None and row.message.parent is not None:
             work = self._regenerate(row.message.chat, row.message.parent)
-            self._tasks.spawn(work, "Regenerating")
+            self._tasks.spawn(work, tr("Regenerating"))
 
     def go_on(self, reply: int) -> None:
         """Continue the last reply, which was stopped or cut off."""
         row = self.transcript.row_of(reply)
         if row is not None and row.can_go_on:
-            self._tasks.spawn(self._go_on(row.message), "Going on with a reply")
+            self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
         """Send another version of a message, with the pictures of its draft."""
@@ -93,12 +93,12 @@ class ChatController(ShownChat):
         draft = self._drafts.edited(message)
         shown = row.message.pictures if draft is None else draft.ready_pictures()
         if text.strip() or shown:
-            self._tasks.spawn(self._edit(row.message, text.strip(), shown), "Sending again")
+            self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
 
     def choose(self, message: int) -> None:
         chat = self.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._choose(chat, message), "Turning to another version")
+            self._tasks.spawn(self._choose(chat, message), tr("Showing another version"))
 
     def pictures_with(self, digest: str) -> tuple[Picture, ...]:
         """The group of a picture: those of the draft, of the shown chat, or of edited messages."""

@@ -14,7 +14,7 @@ from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.message_editor import DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.i18n import tr
-from desktop.numbers import BETWEEN, count_of, format_count
+from desktop.numbers import format_count
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
@@ -205,10 +205,20 @@ class Composer(DraftEditor):
 
 
 def size_text(size: DraftTokens) -> str:
-    tokens = count_of(size.tokens, "token")
-    if size.left < 0:
-        text = tr("{tokens}, {over} more than the context has left")
-        return text.format(tokens=tokens, over=format_count(-size.left))
-    if not size.tokens:
-        return tr("{tokens} left").format(tokens=count_of(size.left, "token"))
-    return tokens + BETWEEN + tr("{tokens} left").format(tokens=format_count(size.left))
+    if not size.tokens and size.left >= 0:
+        text = tr("1 token left") if size.left == 1 else tr("{left} tokens left")
+    elif size.left >= 0:
+        text = (
+            tr("1 token · {left} left") if size.tokens == 1 else tr("{tokens} tokens · {left} left")
+        )
+    else:
+        text = (
+            tr("1 token, {over} more than the context has left")
+            if size.tokens == 1
+            else tr("{tokens} tokens, {over} more than the context has left")
+        )
+    return text.format(
+        tokens=format_count(size.tokens),
+        left=format_count(size.left),
+        over=format_count(-size.left),
+    )

@@ -11,6 +11,7 @@ from functools import partial
 from PySide6.QtCore import QTimer
 
 from desktop.engine.tasks import attempted
+from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftPicture
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
@@ -82,7 +83,7 @@ class Drafts:
 
     def _store_changed(self) -> None:
         for chat in self._changed:
-            self._tasks.spawn(self._save(chat), "Keeping a draft")
+            self._tasks.spawn(self._save(chat), tr("Storing a draft"))
         self._changed.clear()
 
     async def _save(self, chat: int | None) -> None:
@@ -151,7 +152,7 @@ class Drafts:
 
     def _store_typed(self) -> None:
         self._store_changed()
-        self._tasks.spawn(self.store_instructions(), "Keeping instructions")
+        self._tasks.spawn(self.store_instructions(), tr("Storing instructions"))
 
     # All of these.
 

@@ -243,13 +243,13 @@ class Formats(QObject):
     def check(self, schema: str) -> None:
         """Emit `checked` for the schema asked for last."""
         self._wanted = schema
-        self._tasks.spawn(self._check(schema), "Checking a schema")
+        self._tasks.spawn(self._check(schema), tr("Checking a schema"))
 
     def read(self, message: int, text: str, reply_format: ReplyFormat) -> None:
-        self._tasks.spawn(self._read(message, text, reply_format), "Reading a reply")
+        self._tasks.spawn(self._read(message, text, reply_format), tr("Reading a reply"))
 
     def indent(self, message: int, text: str) -> None:
-        self._tasks.spawn(self._indent(message, text), "Copying a reply")
+        self._tasks.spawn(self._indent(message, text), tr("Copying a reply"))
 
     async def _check(self, schema: str) -> None:
         async with self._turn:

@@ -137,4 +137,4 @@ async def test_a_draft_changed_back_while_it_was_stored_is_stored_as_it_is(
 
 
 def keeping(parts: WindowParts) -> bool:
-    return any(task.get_name() == "Keeping a draft" for task in parts.tasks._running)
+    return any(task.get_name() == "Storing a draft" for task in parts.tasks._running)
