@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
@@ -13,7 +10,7 @@ from core.loading.precision import PRECISIONS
 from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import (
     Machine,
-    num_common,
+    chat_with_pictures,
     same,
     same_from_every_checkpoint,
     system,
@@ -24,11 +21,6 @@ from tests.promises.machine import (
 
 # Frequency keeps a random model from saying the same thing for ever.
 SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
-
-
-def chat_with_pictures(picture: PictureOf) -> list[Message]:
-    said = words(60)
-    return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
 
 
 @pytest.mark.parametrize(
@@ -64,23 +56,6 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
     assert len(cold.stats.checkpoints) >= len(cold.fed) > 4
 
 
-@pytest.mark.parametrize("precision", list(PRECISIONS))
-def test_X4_what_is_kept_has_the_type_it_lives_in(
-    loaded_of: LoadedOf, picture: PictureOf, precision: str
-) -> None:
-    machine = Machine(loaded_of("hybrid", precision))
-    machine.ask(chat_with_pictures(picture))
-    machine.ask([user("elsewhere")])
-    kept = PRECISIONS[precision].dtype
-    rows = [node.rows for node in machine.cache.tree if node.rows is not None]
-    assert rows
-    assert {part.dtype for row in rows for pair in row.layers.values() for part in pair} == {kept}
-    for node in machine.cache.tree.checkpoints():
-        assert node.checkpoint is not None and node.checkpoint.last_hidden.dtype == kept
-        for tail, state in node.checkpoint.state.layers.values():
-            assert (tail.dtype, state.dtype) == (kept, torch.float32)
-
-
 def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: PictureOf) -> None:
     chat = chat_with_pictures(picture)
     hot = SamplingParams(temperature=1.5, top_p=0.95, top_k=50, seed=11, max_tokens=20)
@@ -109,32 +84,3 @@ def test_X3_settings_never_change_an_output(
     for messages in (chat, chat[:2], chat, [*chat[:2], first.reply, user("Else.")]):
         answer = machine.ask(messages, cache=settings)
         same(answer, Machine(machine.base).ask(messages))
-
-
-PARTS = st.lists(
-    st.sampled_from(["a", "bb c", "\n", "1 2 3 " * 30, 1, 2, 3]), min_size=1, max_size=4
-)
-
-
-@given(st.lists(PARTS, min_size=2, max_size=4), st.lists(PARTS, min_size=1, max_size=2))
-def test_X0_cuts_inside_a_common_prefix_are_the_same(
-    loaded_of: LoadedOf,
-    picture: PictureOf,
-    common: list[list[str | int]],
-    rest: list[list[str | int]],
-) -> None:
-    machine = Machine(loaded_of("hybrid"))
-
-    def message(parts: list[str | int]) -> Message:
-        shown = [part if isinstance(part, str) else picture(part) for part in parts]
-        return user("m", *shown)
-
-    one = machine.prompt([message(parts) for parts in common])
-    other = machine.prompt([message(parts) for parts in (*common[:-1], *rest)])
-    shared = num_common(one.ids(-1), other.ids(-1))
-    keys = list(zip(machine.cache.tree.keys(one), machine.cache.tree.keys(other), strict=False))
-    agreed = num_common([left for left, _ in keys], [right for _, right in keys])
-    # Pictures share their placeholder, so only what the keys agree on is surely common.
-    end = one.runs[agreed - 1].end.token.value if agreed else 0
-    inside = [[cut for cut in made.cuts if cut.token.value <= end] for made in (one, other)]
-    assert inside[0] == inside[1] and end <= shared
