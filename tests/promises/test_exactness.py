@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.api.chat import Message
@@ -9,8 +11,10 @@ from core.api.params import CacheSettings, SamplingParams
 from core.loading.precision import PRECISIONS
 from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import (
+    Answer,
     Machine,
     chat_with_pictures,
+    last_end,
     same,
     same_from_every_checkpoint,
     system,
@@ -28,10 +32,10 @@ SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
     [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("lfm2_vl", "int4")],
 )
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
-    loaded_of: LoadedOf, picture: PictureOf, name: str, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, name: str, precision: str
 ) -> None:
     base = loaded_of(name, precision)
-    machine, chat = Machine(base), chat_with_pictures(picture)
+    machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
     long = two_hundred_tokens(base, chat)
     cold = machine.ask(chat, sampling=long)
     assert len(cold.ids) == 200 and len(set(cold.ids)) > 50
@@ -44,6 +48,14 @@ def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     back = machine.ask(chat, sampling=long)
     assert back.fed == () and back.stats.restored_from == "memory"
     same(back, cold)
+    machine.reopen()
+    reopened = machine.ask(chat, sampling=long)
+    assert reopened.stats.restored_from == "disk" and reopened.stats.images_encoded == 0
+    assert reopened.reused == last_end(cold.finished.prompt_ids)
+    same(reopened, cold)
+    machine.reopen()
+    machine.ask([system("Be brief."), user("Elsewhere.", picture(3, "tall"))])
+    same(machine.ask(chat, sampling=long), cold)
 
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
@@ -72,15 +84,39 @@ def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: Pictu
     assert other.ids != answers[0].ids and other.stats.seed == 12
 
 
+@pytest.fixture(scope="module")
+def turns(loaded_of: LoadedOf, picture: PictureOf) -> list[tuple[list[Message], Answer]]:
+    """What a chat asks, one after the other, and the answers of engines that have read nothing."""
+    base, chat = loaded_of("hybrid"), chat_with_pictures(picture)
+    reply = Machine(base).ask(chat).reply
+    longer = [*chat, reply, user(words(70, "n"))]
+    other = [*chat, reply, user("Else.", picture(3))]
+    colds = [(asked, Machine(base).ask(asked)) for asked in (chat, longer, other)]
+    return [colds[which] for which in (0, 1, 0, 1, 2, 1)]
+
+
 @pytest.mark.parametrize("interval", [1, 128, 32_768])
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 256])
 def test_X3_settings_never_change_an_output(
-    machine: Machine, picture: PictureOf, count: int, interval: int
+    machine: Machine, turns: list[tuple[list[Message], Answer]], count: int, interval: int
 ) -> None:
     settings = CacheSettings(count=count, interval=interval)
-    chat = chat_with_pictures(picture)
-    first = machine.ask(chat, cache=settings)
-    chat += [first.reply, user(words(70, "n"))]
-    for messages in (chat, chat[:2], chat, [*chat[:2], first.reply, user("Else.")]):
-        answer = machine.ask(messages, cache=settings)
-        same(answer, Machine(machine.base).ask(messages))
+    for asked, cold in turns:
+        same(machine.ask(asked, cache=settings), cold)
+
+
+@pytest.mark.parametrize("states", [None, 12, 2, 0])
+@pytest.mark.parametrize("disk", [None, 30_000, 0])
+def test_X3_budgets_and_disk_never_change_an_output(
+    kept: Machine, turns: list[tuple[list[Message], Answer]], states: int | None, disk: int | None
+) -> None:
+    info = kept.base.info
+    kv_buffer = info.kv_bytes_per_token * info.context_length
+    host = None if states is None else kv_buffer + states * (info.checkpoint_bytes + 128)
+    settings = CacheSettings(interval=1, host_bytes=host, disk_bytes=disk)
+    for asked, cold in turns:
+        same(kept.ask(asked, cache=settings), cold)
+        kept.write()
+        if disk is not None:
+            assert kept.cache.disk.num_bytes <= disk
+        kept.restart()

@@ -1,4 +1,4 @@
-"""S10, M1, M3, M5, M7, M8, I11, X3: what the cache may hold, what goes first, and what reading
+"""S10, M1, M3, M5, M7, M8, I11: what the cache may hold, what goes first, and what reading
 costs."""
 
 from __future__ import annotations
@@ -209,22 +209,3 @@ def test_I11_a_vision_tower_costs_a_text_chat_nothing(
         told.append((name, machine.ask(chat, say=[65, 66, 67, 68]).reused, (), 0))
     half = len(told) // 2
     assert [one[1:] for one in told[:half]] == [other[1:] for other in told[half:]]
-
-
-@pytest.mark.parametrize("states", [None, 12, 2, 0])
-@pytest.mark.parametrize("disk", [None, 30_000, 0])
-def test_X3_budgets_and_disk_never_change_an_output(
-    kept: Machine, picture: PictureOf, states: int | None, disk: int | None
-) -> None:
-    state = kept.base.info.checkpoint_bytes + 128
-    host = None if states is None else kv_buffer_bytes(kept) + states * state
-    settings = CacheSettings(interval=1, host_bytes=host, disk_bytes=disk)
-    chat: list[Message] = [user(words(40), picture(1, "wide"), words(40, "q"))]
-    first = kept.ask(chat, cache=settings)
-    chat += [first.reply, user(words(30, "n"))]
-    for messages in (chat, chat[:1], [*chat[:2], user("Else.", picture(2))], chat):
-        same(kept.ask(messages, cache=settings), kept.cold(messages))
-        kept.write()
-        if disk is not None:
-            assert kept.cache.disk.num_bytes <= disk
-        kept.restart()

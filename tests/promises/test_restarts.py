@@ -1,4 +1,4 @@
-"""I9, D1 to D3, M2, X1, X4: a chat that outlives its process, and files that can't be trusted."""
+"""I9, D1 to D3, M2, X4: a chat that outlives its process, and files that can't be trusted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from tests.promises.machine import (
     chat_with_pictures,
     last_end,
     num_common,
-    same,
     system,
-    two_hundred_tokens,
     user,
     words,
 )
@@ -40,25 +38,6 @@ def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
     assert machine.folder is not None
     found = machine.folder.rglob("*.safetensors")
     return sorted(path for path in found if kind is None or path.name.startswith(kind.value))
-
-
-@pytest.mark.parametrize("precision", list(PRECISIONS))
-def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
-    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, precision: str
-) -> None:
-    base = loaded_of("hybrid", precision)
-    machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
-    long = two_hundred_tokens(base, chat)
-    cold = machine.ask(chat, sampling=long)
-    assert len(cold.ids) == 200 and cold.stats.restored_from is None
-    machine.reopen()
-    restored = machine.ask(chat, sampling=long)
-    assert restored.stats.restored_from == "disk" and restored.stats.images_encoded == 0
-    assert restored.reused == last_end(cold.finished.prompt_ids)
-    same(restored, cold)
-    machine.reopen()
-    machine.ask([system("Be brief."), user("Elsewhere.", picture(3, "tall"))])
-    same(machine.ask(chat, sampling=long), cold)
 
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))

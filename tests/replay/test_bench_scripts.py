@@ -32,9 +32,8 @@ def replies(found: Run) -> list[Any]:
     return [(line["reply_ids"], line["finish_reason"]) for line in found.lines]
 
 
-@pytest.mark.parametrize(
-    "script", ["drafts.json", pytest.param("stress.json", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["drafts.json", "stress.json"])
 def test_P1_replies_of_a_script_are_the_same_with_drafts(script: str) -> None:
     plain, drafted = played(script, "--draft", "off"), played(script, *DRAFTS)
     assert replies(plain) == replies(drafted)

@@ -80,6 +80,7 @@ def test_a_closed_replay_has_written_what_the_next_one_needs(hybrid: Played) -> 
     assert (nothing["reused_tokens"], nothing["bytes"]["disk"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_M2_replay_forget_leaves_nothing_of_the_chat(tmp_path: Path, hybrid: Played) -> None:
     other = [send(words(70, "b"), "b"), settle("b")]
     alone = hybrid(other).lines[1]["bytes"]["disk"]

@@ -314,7 +314,8 @@ def test_nonsense_on_its_input_ends_the_worker(
     assert process.wait(60) == 1
 
 
-@pytest.mark.parametrize("kind", ["lock", pytest.param("free", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lock", "free"])
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in calls the C library")
 def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
     kind: str, folder_of: FolderOf, monkeypatch: pytest.MonkeyPatch
