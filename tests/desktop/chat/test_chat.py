@@ -81,6 +81,7 @@ async def test_a_chat_goes_back_and_forth(open_parts: OpenParts, engine: FakeEng
     first.finish(stats=stats, reasoning="greet")
     reply = await ended(parts)
     assert (reply.state, reply.stats, reply.reasoning) == (ReplyState.COMPLETE, stats, "greet")
+    assert reply.model == "stand-in"
     second = await ask(parts, engine, "And then?")
     answer = second.conversation.messages[1]
     assert isinstance(answer, AssistantMessage)
@@ -133,21 +134,6 @@ async def test_a_message_sent_before_there_is_a_model_waits_and_can_be_stopped(
     await until(lambda: engine.asked)
     engine.asked[0].finish("here")
     assert (await ended(parts)).state is ReplyState.COMPLETE
-
-
-async def test_words_that_came_at_once_are_shown_in_one_step(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    asked = await ask(parts, engine, "Hello")
-    seen: list[str] = []
-    parts.replies.streamed.connect(lambda _: seen.append(parts.transcript.rows[-1].text))
-    for word in ("Good", " ", "day"):
-        asked.say(word)
-    await until(lambda: seen)
-    asked.say(", Anna")
-    await until(lambda: len(seen) == 2)
-    assert seen == ["Good day", "Good day, Anna"]
 
 
 async def test_an_engine_that_does_not_stop_is_not_waited_for(
@@ -399,23 +385,3 @@ def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
 
     qloop.run(first_life())
     qloop.run(second_life())
-
-
-def has_model(parts: WindowParts, name: str) -> bool:
-    return parts.engine.model is not None and parts.engine.model.name == name
-
-
-async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    for name in ("stand-in", "another"):
-        engine.model_to_load = model_info(name=name)
-        parts.settings.load()
-        await until(partial(has_model, parts, name))
-        (await ask(parts, engine, "Which are you?")).finish("A model.")
-        assert (await ended(parts)).model == name
-    chat = parts.transcript.chat
-    assert chat is not None
-    stored = await parts.database.run(messages.read_path, chat)
-    assert [each.reply.model for each in stored if each.reply] == ["stand-in", "another"]

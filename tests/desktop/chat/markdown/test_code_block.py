@@ -163,15 +163,6 @@ def test_colours_follow_the_theme(block: CodeBlock, qtbot: QtBot, dressed: QAppl
     assert colour_at(block, 0, 0) == theme.colours().syntax_keyword != light
 
 
-def test_growing_code_is_added_to(block: CodeBlock) -> None:
-    cleared = []
-    block.set_code("a", closed=False)
-    words(block).document().contentsChange.connect(lambda *change: cleared.append(change))
-    block.set_code("a\nb", closed=False, extends=True)
-    assert [removed for _place, removed, _added in cleared] == [0]
-    assert words(block).toPlainText() == "a\nb"
-
-
 def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbot: QtBot) -> None:
     block.show()
     bar = words(block).verticalScrollBar()
