@@ -21,7 +21,7 @@ from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.trash_page import TrashPage
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import format_count
 from desktop.store.tables.records import Chat
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, action
@@ -179,7 +179,7 @@ class SideBar(QFrame):
     def _count_trash(self) -> None:
         count = len(self._chats.trash.chats)
         self._open_trash.setVisible(bool(count))
-        title = tr("Deleted chats ({})").format(whole(count))
+        title = tr("Deleted chats ({})").format(format_count(count))
         self._open_trash.set_words(title)
         self._open_trash.setAccessibleName(title)
 

@@ -9,7 +9,7 @@ from desktop.chats.chat_delegate import set_up
 from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import format_count
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, action
@@ -122,4 +122,4 @@ def _question(count: int) -> str:
         )
     return tr(
         "Delete all {} chats for good, with their messages and pictures? This can't be undone."
-    ).format(whole(count))
+    ).format(format_count(count))

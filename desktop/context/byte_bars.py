@@ -42,9 +42,7 @@ class ByteStore:
 
     def spoken(self) -> str:
         shares = ", ".join(
-            f"{share.name.lower()} {format_bytes(share.size)}"
-            for share in self.shares
-            if share.size
+            f"{share.name} {format_bytes(share.size)}" for share in self.shares if share.size
         )
         return f"{self.title}: {self.words()}{shares and f': {shares}'}."
 

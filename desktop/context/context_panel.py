@@ -129,7 +129,8 @@ def _separator(parent: QWidget) -> QWidget:
 def _tokens_row() -> Row:
     explanation = tr(
         "Tokens of this chat in the context, and how many fit. While the computer is idle, the "
-        "last reply is read the way later turns show it, which may take a few tokens more or fewer."
+        "last reply is read in the form that later turns use, which may take a few tokens more or "
+        "fewer."
     )
     return Row("contextTokens", tr("In the context"), explanation)
 
@@ -152,7 +153,7 @@ def _speed_rows() -> tuple[Row, ...]:
 
 
 def _kept_rows() -> tuple[Row, ...]:
-    checkpoints = tr("Saved states of this chat from which reading can resume; those of all chats.")
+    checkpoints = tr("Saved states from which reading can resume: of this chat, and of all chats.")
     return (
         Row("contextCheckpoints", tr("Checkpoints"), checkpoints),
         Row("contextRestoredFrom", tr("Restored from"), tr("Where the reused part was stored.")),
@@ -175,8 +176,8 @@ def _without_request(view: ContextView) -> tuple[str, str]:
         )
     if view.foreign:
         words = tr(
-            "Another model, or other model settings, wrote the last reply. The next message reads "
-            "the whole chat; {limit} tokens fit."
+            "The last reply was written by another model, or with other model settings. The next "
+            "message reads the whole chat; {limit} tokens fit."
         )
         return tr("Not read by this model"), words.format(limit=limit)
     words = tr("Numbers appear with the first message.")

@@ -26,7 +26,7 @@ class LimitBar(QFrame):
         super().__init__()
         self._limit = limit
         self.setObjectName("limitBar")
-        self.setAccessibleName(tr("The context fills up"))
+        self.setAccessibleName(tr("The context is filling up"))
         self.setProperty("class", "notice")
         self._words = Label(name="limitWords", wraps=True)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)

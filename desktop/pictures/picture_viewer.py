@@ -96,7 +96,7 @@ class PictureViewer(QDialog):
             "save", tr("Save the picture as a file (Ctrl+S)"), self, name="pictureSave"
         )
         self._fit_button = IconButton("fit", tr("Fit the picture into the window (F)"), self)
-        self._full_button = IconButton("actual_size", tr("Show one to one (1)"), self)
+        self._full_button = IconButton("actual_size", tr("Show at actual size (1)"), self)
         for button, key, act in (
             (self._before, "Left", lambda: self._turn(-1)),
             (self._next, "Right", lambda: self._turn(1)),
@@ -193,14 +193,15 @@ class PictureViewer(QDialog):
 
     def _say_size(self) -> None:
         whole = self._whole
-        said = tr("{width} x {height} pixels").format(
-            width=format_count(whole.width()), height=format_count(whole.height())
-        )
         drawn = self._canvas.zoom() * whole.width()
         # A difference of one pixel is rounding.
         if 0 < self._shown.width() < min(drawn, whole.width()) - 1:
-            said += tr(", shown reduced")
-        self._size.setText(f"{said}, {round(100 * self._canvas.zoom())} %")
+            words = tr("{width} x {height} pixels, shown reduced, {zoom} %")
+        else:
+            words = tr("{width} x {height} pixels, {zoom} %")
+        width, height = format_count(whole.width()), format_count(whole.height())
+        zoom = round(100 * self._canvas.zoom())
+        self._size.setText(words.format(width=width, height=height, zoom=zoom))
 
     def _lay_out(self) -> None:
         holder = QWidget(self)

@@ -9,13 +9,8 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QValidator
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QSizePolicy, QSpinBox
 
 from desktop import theme
-from desktop.number_format import (
-    NotANumberError,
-    UnclearNumberError,
-    parse_number,
-    whole,
-    whole_number,
-)
+from desktop.number_format import NotANumberError, UnclearNumberError, parse_number, whole_number
+from desktop.numbers import format_count
 from desktop.settings.budgets import exact_bytes, parse_size, stepped
 
 LARGEST = 2**31 - 1
@@ -57,7 +52,7 @@ class NumberBox(QSpinBox):
     # Qt ignores separators wherever they are: '1,5' would be 15.
 
     def textFromValue(self, value: int) -> str:
-        return whole(value)
+        return format_count(value)
 
     def valueFromText(self, text: str) -> int:
         return whole_number(parse_number(text))

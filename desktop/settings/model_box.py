@@ -16,8 +16,7 @@ from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.i18n import tr
-from desktop.number_format import whole
-from desktop.numbers import describe_choice, describe_load, format_bytes
+from desktop.numbers import describe_choice, describe_load, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
@@ -149,11 +148,11 @@ def _facts(model: ModelInfo) -> str:
         "{own} tokens, {each} per token."
     ).format(
         family=model.family,
-        parameters=whole(model.num_parameters),
+        parameters=format_count(model.num_parameters),
         reads=tr("reads pictures") if model.vision else tr("reads text only"),
         device=model.device,
         precision=model.precision,
-        length=whole(model.context_length),
-        own=whole(model.model_context_length),
+        length=format_count(model.context_length),
+        own=format_count(model.model_context_length),
         each=format_bytes(model.kv_bytes_per_token),
     )

@@ -18,10 +18,9 @@ from desktop.number_format import (
     UnclearNumberError,
     number,
     parse_number,
-    whole,
     whole_number,
 )
-from desktop.numbers import format_bytes
+from desktop.numbers import format_bytes, format_count
 from desktop.settings.budgets import automatic, setting_cost, too_small
 from desktop.settings.controls import NumberBox, SizeBox, Switch
 from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
@@ -97,7 +96,8 @@ class Editor(QWidget):
 
 def unclear_number(given: str) -> str:
     return tr(
-        "'{given}' is unclear: write numbers like {example}. The setting was not changed."
+        "'{given}' could be read in more than one way. Write numbers like {example}. The setting "
+        "was not changed."
     ).format(given=given, example=number(1234.5))
 
 
@@ -238,7 +238,7 @@ class SettingEditor(Editor):
         self._show(taken)
         if taken != value:
             rounded = tr("Rounded up to {}, a multiple of {}.")
-            self._say(rounded.format(whole(taken), whole(self.row.step)))
+            self._say(rounded.format(format_count(taken), format_count(self.row.step)))
 
     def _choice_of(self, value: object) -> int:
         values = [choice for _, choice in self.row.choices]

@@ -19,7 +19,8 @@ from PySide6.QtWidgets import (
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
-from desktop.number_format import number, whole
+from desktop.number_format import number
+from desktop.numbers import format_count
 from desktop.settings.model_box import ModelBox
 from desktop.settings.setting_editor import BudgetEditor, Editor, SettingEditor
 from desktop.settings.setting_rows import (
@@ -123,7 +124,7 @@ class SettingsPanel(QScrollArea):
             lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
         )
         self._all_note = Label(
-            tr("The model's folder and your chats are not changed."),
+            tr("The model folder and your chats stay as they are."),
             style="muted small",
             wraps=True,
         )
@@ -179,7 +180,7 @@ class SettingsPanel(QScrollArea):
         if model is None:
             return ""
         if row.key == "model.context_length":
-            return whole(model.context_length)
+            return format_count(model.context_length)
         own = getattr(model.sampling, name, None) if section == "sampling" else None
         return "" if own is None else tr("Model default: {}").format(number(own))
 

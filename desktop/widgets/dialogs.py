@@ -141,8 +141,8 @@ class LinkDialog(QDialog):
             self._warn("linkLetters", said.format(host=address.letters))
         if address.unseen:
             said = tr(
-                "It contains {characters}, which is invisible, or reverses the text, if the "
-                "address is shown in letters."
+                "Shown in letters, it would contain characters that are invisible or reverse the "
+                "text: {characters}."
             )
             characters = " ".join(address.unseen[:MOST_UNSEEN])
             self._warn("linkUnseen", said.format(characters=characters))

@@ -166,7 +166,7 @@ def _other_keys() -> Sequence[tuple[str, str]]:
         ("Ctrl+V", tr("Paste text, picture files or a picture")),
         ("F2, Delete", tr("Rename or delete the selected chat")),
         ("Space, Delete", tr("Open a picture, remove it from the draft")),
-        ("F, 1", tr("In the large picture: fit, one to one")),
+        ("F, 1", tr("In the large picture: fit, actual size")),
         ("Left, Right", tr("In the large picture: previous, next")),
         ("Ctrl+C, Ctrl+S", tr("In the large picture: copy, save")),
     )
@@ -176,7 +176,7 @@ class AboutDialog(_Page):
     def __init__(self, facts: dict[str, str], parent: QWidget) -> None:
         super().__init__(tr("About Waymark"), "aboutDialog", parent)
         self._facts = facts
-        about = tr("Chats with a model on this computer. Nothing you write leaves it.")
+        about = tr("Chat with a model on this computer. Nothing you write leaves it.")
         self.inside.addWidget(Label(about, wraps=True))
         self.add_pairs(list(facts.items()))
         self.inside.addWidget(Label(tr("Licences"), style="heading"))

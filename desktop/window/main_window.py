@@ -196,7 +196,7 @@ class MainWindow(QMainWindow):
 
     def _choose_pictures(self, add: AddFiles | None = None) -> None:
         add = add or self.page.composer.add_files
-        self._parts.tasks.spawn(self._add_chosen(add), "Choosing pictures")
+        self._parts.tasks.spawn(self._add_chosen(add), tr("Choosing pictures"))
 
     async def _add_chosen(self, add: AddFiles) -> None:
         chosen = await dialogs.choose_pictures(self)
@@ -204,10 +204,10 @@ class MainWindow(QMainWindow):
             add([Path(name) for name in chosen])
 
     def _choose_model(self) -> None:
-        self._parts.tasks.spawn(self._set_chosen_model(), "Choosing a model")
+        self._parts.tasks.spawn(self._set_chosen_model(), tr("Choosing a model"))
 
     def _choose_and_load(self) -> None:
-        self._parts.tasks.spawn(self._load_chosen_model(), "Choosing a model")
+        self._parts.tasks.spawn(self._load_chosen_model(), tr("Choosing a model"))
 
     async def _load_chosen_model(self) -> None:
         if await self._set_chosen_model():
@@ -220,7 +220,7 @@ class MainWindow(QMainWindow):
         return bool(path)
 
     def _open_link(self, address: str) -> None:
-        self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")
+        self._parts.tasks.spawn(dialogs.open_link(self, address), tr("Opening a link"))
 
     def _show_error(self, error: ErrorInfo) -> None:
         self.toast.say(f"{error.title}. {error.message}", "error")

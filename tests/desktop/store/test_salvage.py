@@ -192,7 +192,7 @@ def test_H7_a_lost_message_is_marked_where_it_was(path: Path, qloop: Loop) -> No
             assert [each.is_reply for each in lost.path] == [False, True] * TURNS
         # The beginning of a chat was nowhere.
         assert texts_of(found[f"{SECRET} title 1"]) == shown(1)[2:]
-        assert "marked in the chats: 2 messages" in database.notice
+        assert "marked as such in the chats: 2 messages" in database.notice
         # The key of a deleted chat may be lost as well.
         queued = qloop.run(database.run(lambda c: c.execute("SELECT key FROM forgets").fetchall()))
         assert queued[-1] == (None,)

@@ -457,7 +457,7 @@ async def test_an_engine_that_gives_up_offers_to_start_again(
 ) -> None:
     engine.starts = False
     app = await open_app()
-    await until(lambda: words(app, "engineState") == "The engine does not start")
+    await until(lambda: words(app, "engineState") == "The engine could not be started")
     engine.starts = True
     press(app, "restartEngine")
     await until(lambda: words(app, "modelName") == "stand-in")
