@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QVBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QFrame
 
 from desktop import theme
 from desktop.context.limit import LimitController
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
+from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, set_tip
 
 
@@ -31,11 +32,7 @@ class LimitBar(QFrame):
         self._words = Label(name="limitWords", wraps=True)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._buttons.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 10, 10, 10)
-        layout.setSpacing(8)
-        layout.addWidget(self._words)
-        layout.addLayout(self._buttons)
+        column(self._words, self._buttons, of=self, margins=(14, 10, 10, 10), spacing=8)
         self._cancel = self._add("limitCancel", tr("Cancel"), limit.cancel_summary)
         self._edit = self._add("limitEdit", tr("Edit the message"), self.edit_asked.emit)
         set_tip(self._edit, tr("Send it again in fewer words"))

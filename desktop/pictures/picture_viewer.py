@@ -25,9 +25,7 @@ from PySide6.QtWidgets import (
     QGraphicsPixmapItem,
     QGraphicsScene,
     QGraphicsView,
-    QHBoxLayout,
     QStackedLayout,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -37,6 +35,7 @@ from desktop.numbers import format_count
 from desktop.pictures.picture import read_thumbnail
 from desktop.store.tables.records import Picture
 from desktop.widgets.icon_button import CopyButton, IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Label
 
 # More would take too long through the pipe from the engine's process.
@@ -208,19 +207,10 @@ class PictureViewer(QDialog):
         self._stack = QStackedLayout(holder)
         self._stack.addWidget(self._canvas)
         self._stack.addWidget(self._words)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(12, 6, 8, 6)
-        bar.addWidget(self._size)
-        bar.addStretch(1)
-        for widget in (self._before, self._place, self._next, self._copy, self._save):
-            bar.addWidget(widget)
-        bar.addWidget(self._fit_button)
-        bar.addWidget(self._full_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(holder, 1)
-        layout.addLayout(bar)
+        turn, use = (self._before, self._place, self._next), (self._copy, self._save)
+        zoom = (self._fit_button, self._full_button)
+        bar = row(self._size, None, *turn, *use, *zoom, margins=(12, 6, 8, 6))
+        column((holder, 1), bar, of=self, spacing=0)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

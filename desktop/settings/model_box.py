@@ -5,10 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QStyle,
     QStyleOptionComboBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,6 +17,7 @@ from desktop.i18n import tr
 from desktop.numbers import describe_choice, describe_load, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
 # Free space of the style around the text.
@@ -64,14 +63,7 @@ class ModelBox(QWidget):
         self._load = Button(tr("Load"), name="loadModel")
         self._load.clicked.connect(self._act)
         self._words = Label(name="modelWords", wraps=True)
-        row = QHBoxLayout()
-        row.addWidget(self._folders, 1)
-        row.addWidget(browse)
-        row.addWidget(self._load)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(row)
-        layout.addWidget(self._words)
+        column(row((self._folders, 1), browse, self._load), self._words, of=self)
         settings.changed.connect(self._refresh)
         settings.engine.changed.connect(self._show_status)
         self._refresh()

@@ -10,9 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -34,6 +32,8 @@ from desktop.settings.setting_rows import (
     part_texts,
 )
 from desktop.settings.settings import SettingsController
+from desktop.widgets.layouts import column
+from desktop.widgets.layouts import row as row_of
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.search_field import SearchField
 
@@ -129,18 +129,9 @@ class SettingsPanel(QScrollArea):
             wraps=True,
         )
         content = QWidget()
-        layout = QVBoxLayout(content)
-        layout.setContentsMargins(14, 12, 14, 12)
-        layout.setSpacing(14)
-        for widget in (
-            self._search,
-            *self.parts.values(),
-            self._nothing,
-            self._restore_all,
-            self._all_note,
-        ):
-            layout.addWidget(widget)
-        layout.addStretch(1)
+        last = (self._nothing, self._restore_all, self._all_note, None)
+        parts = (self._search, *self.parts.values(), *last)
+        column(*parts, of=content, margins=(14, 12, 14, 12), spacing=14)
         self.setWidget(content)
         # A scroll area fills its widget with the window's colour; here the side's shows through.
         content.setAutoFillBackground(False)
@@ -236,14 +227,8 @@ class SettingsPart(QWidget):
             spoken=tr("Restore the defaults of {}").format(title),
         )
         self._restore.clicked.connect(self.restore_asked)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(12)
-        layout.addWidget(self._head)
-        layout.addWidget(self._note)
-        for widget, _ in settings:
-            layout.addWidget(widget)
-        layout.addWidget(self._restore)
+        widgets = [widget for widget, _ in settings]
+        column(self._head, self._note, *widgets, self._restore, of=self, spacing=12)
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
@@ -290,10 +275,7 @@ class QuantisedWeights(QWidget):
             tip=tr("Each model then takes longer to load the next time."),
         )
         self._delete.clicked.connect(settings.delete_matrices)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._delete)
-        layout.addStretch(1)
+        row_of(self._delete, None, of=self)
         settings.engine.changed.connect(self._show_status)
         self._show_status(settings.engine.status)
 

@@ -10,7 +10,6 @@ from PySide6.QtGui import QDesktopServices, QTextOption
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QHBoxLayout,
     QPlainTextEdit,
     QVBoxLayout,
     QWidget,
@@ -18,9 +17,10 @@ from PySide6.QtWidgets import (
 
 from core.api.limits import PICTURE_FORMATS
 from desktop.i18n import tr
+from desktop.widgets.layouts import row
+from desktop.widgets.notices import GuardedButton
 from desktop.widgets.plain import Button, Label, make_plain
 from desktop.widgets.plain_text import shortened, visible
-from desktop.widgets.question import GuardedButton
 from desktop.widgets.web_address import RefusedAddressError, WebAddress, web_address
 
 LINK_WIDTH = 460
@@ -152,12 +152,10 @@ class LinkDialog(QDialog):
 
     def _finish(self, leave: tuple[str, str], accept: tuple[str, str] | None = None) -> None:
         self._column.addWidget(self._address)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(self._button(*leave, self.reject))
+        buttons = [self._button(*leave, self.reject)]
         if accept is not None:
-            row.addWidget(self._button(*accept, self.accept))
-        self._column.addLayout(row)
+            buttons.append(self._button(*accept, self.accept))
+        self._column.addLayout(row(None, *buttons))
         # A layout assumes one line for wrapped labels, unless it is asked.
         self.resize(LINK_WIDTH, self._column.totalHeightForWidth(LINK_WIDTH))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from desktop.chat.chat_options import InstructionsPanel, SchemaDialog
 from desktop.chat.composer import Composer
@@ -23,8 +23,8 @@ from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
-from desktop.widgets.layouts import in_column, scrolled
-from desktop.widgets.question import Question
+from desktop.widgets.layouts import column, in_column, scrolled
+from desktop.widgets.notices import Question
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
 
@@ -69,13 +69,7 @@ class ChatPage(QWidget):
     def _build(self) -> None:
         bottom = in_column(self.limit, self.composer, top=4, bottom=16)
         top = in_column(self.instructions, self.find_bar)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.header)
-        layout.addLayout(top)
-        layout.addWidget(self._pages, 1)
-        layout.addLayout(bottom)
+        column(self.header, top, (self._pages, 1), bottom, of=self, spacing=0)
 
     def _connect(self) -> None:
         chat, transcript = self._parts.chat, self._parts.transcript

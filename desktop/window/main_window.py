@@ -23,12 +23,10 @@ from desktop.models.model_choice import chosen_model
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
+from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
-from desktop.window.help_dialogs import AboutDialog, ShortcutsDialog, diagnostics
-from desktop.window.menus import add_menus
-from desktop.window.sides import SidePanel, Sides, fitted, fitted_size
-from desktop.window.tab_order import move_focus
-from desktop.window.toast import Toast
+from desktop.window.menus import AboutDialog, ShortcutsDialog, add_menus, diagnostics
+from desktop.window.sides import SidePanel, Sides, fitted, fitted_size, move_focus
 from desktop.window.viewing import Viewing
 from desktop.window.window_parts import WindowParts
 

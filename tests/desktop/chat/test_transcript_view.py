@@ -24,7 +24,7 @@ from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
-from desktop.window.tab_order import move_focus
+from desktop.window.sides import move_focus
 from tests.desktop.hands import arrive, no_drafts, no_formats
 
 MakeView = Callable[..., TranscriptView]

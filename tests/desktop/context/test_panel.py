@@ -9,11 +9,18 @@ from pytestqt.qtbot import QtBot
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint, RequestStats
 from desktop import theme
-from desktop.context.byte_bars import ByteBars, PlaceBytes, stores
 from desktop.context.context import ContextView
 from desktop.context.context_panel import ContextPanel
 from desktop.context.context_strip import BAND_TOP, BAR_HEIGHT, ContextBar, ContextStrip
-from desktop.context.fills import THINNEST, TICK_HALF_WIDTH, TICK_HEIGHT, FillBar
+from desktop.context.fills import (
+    THINNEST,
+    TICK_HALF_WIDTH,
+    TICK_HEIGHT,
+    ByteBars,
+    FillBar,
+    PlaceBytes,
+    stores,
+)
 from desktop.context.strip import Strip, part_words, prepared_strip
 from tests.desktop.widgets import samples
 
