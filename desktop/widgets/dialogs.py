@@ -53,8 +53,7 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
-    return dialog.selectedFiles()[0] if accepted and dialog.selectedFiles() else ""
+    return next(iter(await _chosen(dialog)), "")
 
 
 async def choose_pictures(parent: QWidget) -> list[str]:
@@ -64,8 +63,7 @@ async def choose_pictures(parent: QWidget) -> list[str]:
     dialog.setObjectName("pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
-    return dialog.selectedFiles() if accepted else []
+    return await _chosen(dialog)
 
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
@@ -74,8 +72,12 @@ async def choose_target(parent: QWidget, title: str, name: str) -> str:
     dialog.setObjectName("saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.selectFile(name)
+    return next(iter(await _chosen(dialog)), "")
+
+
+async def _chosen(dialog: QFileDialog) -> list[str]:
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
-    return dialog.selectedFiles()[0] if accepted and dialog.selectedFiles() else ""
+    return dialog.selectedFiles() if accepted else []
 
 
 async def open_link(parent: QWidget, address: str) -> None:
