@@ -48,12 +48,9 @@ _NOWHERE = QModelIndex()
 
 
 class ChatList(QAbstractListModel):
-    """Chats that match the search, in sections; a row is a chat or the head of a section.
+    """Chats that match the search, in sections; a row is a chat or the head of a section."""
 
-    Signals:
-        rename_asked(int, str): the user typed another title for a chat; the controller stores it.
-    """
-
+    # The user typed another title for a chat; the controller stores it.
     rename_asked = Signal(int, str)
 
     def __init__(self) -> None:

@@ -46,14 +46,11 @@ def _selectable(index: QModelIndex) -> bool:
 
 
 class SideBar(QFrame):
-    """Signals:
-    open_asked(object): show this chat and focus its composer; None for a new chat.
-    look_asked(object): show this chat and keep the focus in the list.
-    selected(): another chat of the list is selected, or none.
-    """
-
+    # Show this chat and focus its composer; None for a new chat.
     open_asked = Signal(object)
+    # Show this chat and keep the focus in the list.
     look_asked = Signal(object)
+    # Another chat of the list is selected, or none.
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -224,12 +221,9 @@ class SideBar(QFrame):
 
 
 class TrashPage(QWidget):
-    """Signals:
-    left(): back to the list of chats.
-    delete_asked(object): delete this chat for good; None for all of them.
-    """
-
+    # Back to the list of chats.
     left = Signal()
+    # Delete this chat for good; None for all of them.
     delete_asked = Signal(object)
 
     def __init__(self, chats: ChatsController) -> None:

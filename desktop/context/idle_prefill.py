@@ -34,13 +34,10 @@ SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class IdlePrefill(QObject):
-    """Reacts to replies that end, opened chats, loaded models and changed drafts.
+    """Reacts to replies that end, opened chats, loaded models and changed drafts."""
 
-    Signals:
-        prepared(int | None, Prepared): the engine has prefilled the path that ends with this
-            message (None: the draft of a new chat).
-    """
-
+    # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
+    # the draft of a new chat).
     prepared = Signal(object, object)
 
     def __init__(

@@ -46,10 +46,7 @@ ASK = (
 
 
 class LimitController(QObject):
-    """Signals:
-    changed(): of `words`, `fill`, `longer` or `summarising`.
-    """
-
+    # `words`, `fill`, `longer` or `summarising` has changed.
     changed = Signal()
 
     def __init__(self, services: Services, chat: ChatController, chats: ChatsController) -> None:

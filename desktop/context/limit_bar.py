@@ -17,10 +17,7 @@ from desktop.widgets.plain import Button, Label, set_tip
 
 
 class LimitBar(QFrame):
-    """Signals:
-    edit_asked(): the user wants to edit the last message.
-    """
-
+    # The user wants to edit the last message.
     edit_asked = Signal()
 
     def __init__(self, limit: LimitController) -> None:

@@ -21,16 +21,13 @@ from desktop.i18n import tr
 
 
 class EngineController(QObject):
-    """Signals:
-    changed(EngineStatus)
-    model_loaded(ModelInfo): a model is ready, after a load or a restart.
-    load_failed(ErrorInfo): a requested load failed or was cancelled.
-    said(str): a message for the user.
-    """
-
+    # The new EngineStatus.
     changed = Signal(object)
+    # ModelInfo: a model is ready, after a load or a restart.
     model_loaded = Signal(object)
+    # ErrorInfo: a requested load failed or was cancelled.
     load_failed = Signal(object)
+    # A message for the user.
     said = Signal(str)
 
     def __init__(self, engine: EngineClient, tasks: Tasks) -> None:

@@ -163,12 +163,9 @@ COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 class ModelSwitcher(ToolButton):
-    """Signals:
-    folder_asked(): the user wants to pick a model folder.
-    settings_asked(): the user wants to see the model settings.
-    """
-
+    # The user wants to pick a model folder.
     folder_asked = Signal()
+    # The user wants to see the model settings.
     settings_asked = Signal()
 
     def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:

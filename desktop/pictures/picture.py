@@ -32,12 +32,9 @@ LARGEST_THUMBNAIL = 2048
 
 
 class PictureThumbnail(QWidget):
-    """Signals:
-    opened(): the picture was pressed.
-    removed(): the user removes it from the draft.
-    """
-
+    # The picture was pressed.
     opened = Signal()
+    # The user removes it from the draft.
     removed = Signal()
 
     def __init__(

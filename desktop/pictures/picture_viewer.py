@@ -51,15 +51,13 @@ SMALLEST_ZOOM = 0.02
 
 
 class PictureViewer(QDialog):
-    """Shows `picture` and turns to the others of `pictures`.
+    """Shows `picture` and turns to the others of `pictures`."""
 
-    Signals:
-        pixels_wanted(int, int): width and height of the pixels wanted by `show_pixels`.
-        copy_asked(Picture), save_asked(Picture)
-    """
-
+    # Width and height of the pixels wanted by `show_pixels`.
     pixels_wanted = Signal(int, int)
+    # The Picture.
     copy_asked = Signal(object)
+    # The Picture.
     save_asked = Signal(object)
 
     def __init__(
@@ -218,12 +216,9 @@ class PictureViewer(QDialog):
 
 
 class PictureCanvas(QGraphicsView):
-    """Draws a picture fitted or at any zoom, from as many pixels as it is given.
+    """Draws a picture fitted or at any zoom, from as many pixels as it is given."""
 
-    Signals:
-        zoomed(int): the zoom in percent.
-    """
-
+    # The zoom in percent.
     zoomed = Signal(int)
 
     def __init__(self, size: QSize, parent: QWidget | None = None) -> None:

@@ -37,14 +37,11 @@ UNREADABLE = frozenset(
 
 
 class PictureController(QObject):
-    """Signals:
-    changed(Draft): pictures were added, removed or described.
-    refused(Draft, tuple[Refusal, ...]): pictures were not added.
-    outdated(): another model counts tokens differently, so drafts must be described again.
-    """
-
+    # Draft: pictures were added, removed or described.
     changed = Signal(object)
+    # Draft, tuple[Refusal, ...]: pictures were not added.
     refused = Signal(object, object)
+    # Another model counts tokens differently, so drafts must be described again.
     outdated = Signal()
 
     def __init__(self, services: Services) -> None:

@@ -20,13 +20,9 @@ KNOB = 14
 
 
 class NumberBox(QSpinBox):
-    """Steps between `least` and `most`. A number beyond them can be typed; its owner refuses it.
+    """Steps between `least` and `most`. A number beyond them can be typed; its owner refuses it."""
 
-    Signals:
-        not_taken(str, bool): the text is no whole number; True if its separators are out of place
-            in this locale.
-    """
-
+    # The text is no whole number; True if its separators are out of place in this locale.
     not_taken = Signal(str, bool)
 
     def __init__(self, least: int, most: int, step: int) -> None:
@@ -80,15 +76,12 @@ class NumberBox(QSpinBox):
 
 
 class SizeBox(QAbstractSpinBox):
-    """Shows a size, typed as '1.5 GB' or '700 MB', or stepped with arrows and wheel.
-
-    Signals:
-        size_asked(int): the user wants this many bytes.
-        not_taken(str, bool): as in `NumberBox`.
-    """
+    """Shows a size, typed as '1.5 GB' or '700 MB', or stepped with arrows and wheel."""
 
     # object, since an int of Qt's ends at 2 GB.
+    # int: the user wants this many bytes.
     size_asked = Signal(object)
+    # As in `NumberBox`.
     not_taken = Signal(str, bool)
 
     def __init__(self) -> None:

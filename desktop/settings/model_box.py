@@ -38,12 +38,9 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    """Signals:
-    browse_asked(): the user wants to pick a folder.
-    load_asked(): the user pressed Load.
-    """
-
+    # The user wants to pick a folder.
     browse_asked = Signal()
+    # The user pressed Load.
     load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:

@@ -43,12 +43,9 @@ CONTEXT_KEY = "model.context_length"
 
 
 class SettingsController(QObject):
-    """Signals:
-    changed(): another value is in force.
-    said(str): what went wrong with the file.
-    """
-
+    # Another value is in force.
     changed = Signal()
+    # What went wrong with the file.
     said = Signal(str)
 
     def __init__(

@@ -42,12 +42,9 @@ Found: TypeAlias = tuple[QWidget, str]
 
 
 class SettingsPanel(QScrollArea):
-    """Signals:
-    restored(str, object): defaults are in force again: a message, and a function that undoes it.
-    instructions_asked(): the user wants to write instructions for the shown chat.
-    """
-
+    # Defaults are in force again: a message, and a function that undoes it.
     restored = Signal(str, object)
+    # The user wants to write instructions for the shown chat.
     instructions_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -197,14 +194,11 @@ class SettingsPanel(QScrollArea):
 
 
 class SettingsPart(QWidget):
-    """Settings under a head that folds them.
+    """Settings under a head that folds them."""
 
-    Signals:
-        folded(bool): the user has folded or unfolded it.
-        restore_asked(): the user wants its defaults.
-    """
-
+    # The user has folded or unfolded it.
     folded = Signal(bool)
+    # The user wants its defaults.
     restore_asked = Signal()
 
     def __init__(self, name: str, settings: Sequence[Found], is_open: bool) -> None:

@@ -46,12 +46,9 @@ class _Rest:
 
 
 class LongText(QPlainTextEdit):
-    """`setPlainText` and `put` insert step by step.
+    """`setPlainText` and `put` insert step by step."""
 
-    Signals:
-        refused(str): why a pasted text was not added.
-    """
-
+    # Why a pasted text was not added.
     refused = Signal(str)
     longest_line = LONGEST_LINE
 

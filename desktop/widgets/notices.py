@@ -161,9 +161,6 @@ class GuardedButton(Button):
 class Question(QFrame):
     """Covers part of `owner`; its parts are named `deleteAllBar`, `deleteAllWords`, `deleteAllNo`
     and `deleteAllYes`.
-
-    Signals:
-        confirmed(), kept()
     """
 
     confirmed = Signal()

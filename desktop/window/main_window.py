@@ -38,10 +38,7 @@ STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
-    """Signals:
-    close_asked(): the user closes the window.
-    """
-
+    # The user closes the window.
     close_asked = Signal()
 
     def __init__(self, parts: WindowParts, samples: Path) -> None:

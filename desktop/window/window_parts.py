@@ -40,14 +40,11 @@ ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
-    """Signals:
-    said(str): a message for the user.
-    failed(ErrorInfo): a background task failed.
-    chats_read(): the list of chats has been read for the first time.
-    """
-
+    # A message for the user.
     said = Signal(str)
+    # ErrorInfo: a background task failed.
     failed = Signal(object)
+    # The list of chats has been read for the first time.
     chats_read = Signal()
 
     def __init__(self, folders: Folders, engine: EngineClient) -> None:

@@ -81,7 +81,7 @@ async def test_count_and_interval_reach_the_next_request(
     assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
     shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
     assert "Rounded up to 1,024, a multiple of 512." in shown
-    assert "at most 1,535 tokens" in words(app, "costCacheInterval")
+    assert "At most 1,535 tokens" in words(app, "costCacheInterval")
     asked = await send(app, engine, "Hello")
     assert (asked.command.cache.count, asked.command.cache.interval) == (5, 1024)
     assert asked.command.cache.restore == "when_faster"
