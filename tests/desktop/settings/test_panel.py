@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
-from core.api.model_info import LoadFacts, PrecisionChoice
+from core.api.model_info import LoadFacts
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
@@ -81,7 +81,7 @@ async def test_count_and_interval_reach_the_next_request(
     assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
     shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
     assert "Rounded up to 1,024, a multiple of 512." in shown
-    assert "At most 1,535 tokens" in words(app, "costCacheInterval")
+    assert "at most 1,535 tokens" in words(app, "costCacheInterval")
     asked = await send(app, engine, "Hello")
     assert (asked.command.cache.count, asked.command.cache.interval) == (5, 1024)
     assert asked.command.cache.restore == "when_faster"
@@ -282,23 +282,6 @@ async def test_quantised_weights_are_seen_deleted_and_limited(
     press(app, "loadModel")
     await until(lambda: len(engine.loads) == 2)
     assert [load.weights_bytes for load in engine.loads] == [None, 0]
-
-
-async def test_an_automatic_precision_says_why_and_a_wished_one_nothing(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    choice = PrecisionChoice(needed=2 * GB, free=20 * GB, faster_than="float32")
-    engine.model_to_load = model_info(precision="bfloat16", choice=choice)
-    app = await opened(open_app)
-    why = "Automatic: bfloat16, because it fits and is faster than float32 on this processor"
-    assert f" {why}: it needs 2.0 GB and 20.0 GB were free." in words(app, "modelWords")
-    engine.model_to_load = model_info(precision="bfloat16")
-    choose(app, "settingModelPrecision", 2)
-    assert words(app, "modelWords") == "Press Load to apply these settings."
-    press(app, "loadModel")
-    await until(lambda: len(engine.loads) == 2)
-    await until(lambda: "bfloat16" in words(app, "modelWords"))
-    assert "Automatic" not in words(app, "modelWords")
 
 
 OUT_OF_RANGE = (

@@ -191,24 +191,6 @@ async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
     await ended(app)
 
 
-async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    paths = [tmp_path / "a.png", tmp_path / "b.png"]
-    for number, path in enumerate(paths):
-        path.write_bytes(png(48 + number, 32))
-    drop(app, files(paths))
-    await until(lambda: len(thumbnails(app)) == 2 and app.parts.chat.draft.complete)
-    assert "48 x 32" in thumbnails(app)[0].caption()
-    assert "4 tokens" in thumbnails(app)[0].caption()
-    thumbnails(app)[0].removed.emit()
-    assert [each.caption()[:7] for each in thumbnails(app)] == ["49 x 32"]
-    await send(app, engine, "What is it?")
-    assert thumbnails(app) == []
-    assert len(user_rows(app)[0].row.message.pictures) == 1
-
-
 async def dialog(app: App, name: str) -> QFileDialog:
     await until(lambda: app.window.findChild(QFileDialog, name))
     return find(app, QFileDialog, name)
