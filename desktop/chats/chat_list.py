@@ -45,6 +45,11 @@ DAYS_OF_WEEK = 7
 # In the year 9999, the last of the calendar, whatever the clock says.
 LAST_MOMENT = 253_370_764_800.0
 _NOWHERE = QModelIndex()
+# The padding of the style sheet.
+SIDE_PX, ENDS_PX = 14, 8
+NOTE_PX = 2
+SMALLER = 0.88
+FORK_PX = 14
 
 
 class ChatList(QAbstractListModel):
@@ -197,14 +202,6 @@ class TrashList(QAbstractListModel):
                 return tip(f"{chat.title}, {words}")
             case _:
                 return {CHAT_ROLE: chat.id, NOTE_ROLE: words}.get(role)
-
-
-AnyIndex = QModelIndex | QPersistentModelIndex
-# The padding of the style sheet.
-SIDE_PX, ENDS_PX = 14, 8
-NOTE_PX = 2
-SMALLER = 0.88
-FORK_PX = 14
 
 
 def set_up(

@@ -58,7 +58,7 @@ class SideBar(QFrame):
         self.setObjectName("sideBar")
         self._chats = chats
         self._following = False
-        self._new = Button(tr("New chat"), name="newChat", spoken=tr("New chat"))
+        self._new = Button(tr("New chat"), name="newChat")
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
         self.search = SearchField("chatSearch", tr("Search titles"))
         self.list = ChatsView()
@@ -162,9 +162,7 @@ class SideBar(QFrame):
     def _count_trash(self) -> None:
         count = len(self._chats.trash.chats)
         self._open_trash.setVisible(bool(count))
-        title = tr("Deleted chats ({})").format(format_count(count))
-        self._open_trash.set_words(title)
-        self._open_trash.setAccessibleName(title)
+        self._open_trash.set_words(tr("Deleted chats ({})").format(format_count(count)))
 
     def _show_trash(self) -> None:
         self._pages.setCurrentWidget(self.trash)

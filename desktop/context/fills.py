@@ -45,6 +45,8 @@ _PLAIN = ("slab", "memory", "reused", "evaluated", "reply", "room", "checkpoint"
 _BAND = ("reused", "evaluated", "reply")
 # Anything used is drawn at least this wide.
 THINNEST = 2.0
+BAR_HEIGHT = 10
+PLACES = ("host", "device", "disk")
 
 
 def fill(painter: QPainter, area: QRectF, kind: Fill) -> None:
@@ -157,10 +159,6 @@ class _Swatch(QWidget):
         outline.addRoundedRect(area, 3, 3)
         painter.setClipPath(outline)
         fill(painter, area, self._kind)
-
-
-BAR_HEIGHT = 10
-PLACES = ("host", "device", "disk")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class LimitBar(QFrame):
         self._show()
 
     def _add(self, name: str, words: str, act: Callable[[], object], style: str = "") -> Button:
-        button = Button(words, name=name, style=style, spoken=words)
+        button = Button(words, name=name, style=style)
         button.clicked.connect(lambda _checked: act())
         self._buttons.addWidget(button)
         return button
@@ -63,7 +63,6 @@ class LimitBar(QFrame):
             tokens, size = format_count(longer[0]), format_bytes(longer[1])
             words = tr("Load with {tokens} tokens ({size})").format(tokens=tokens, size=size)
             self._longer.set_words(words)
-            self._longer.setAccessibleName(words)
             set_tip(self._longer, tr("Its KV cache takes {size} of memory").format(size=size))
         full = offered is not None and offered.full
         self._say(self._limit.words(), "danger" if full else "warning")

@@ -41,6 +41,10 @@ WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 CONFIG = "config.json"
 MOST_ENTRIES = 2_000
 HASH_BYTES = 128
+WIDEST_PX = 160
+# The arrow and the margins.
+FRAME_PX = 46
+COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
@@ -78,11 +82,10 @@ class ModelsDialog(QDialog):
             self._list.addItem(item)
         self._list.setCurrentRow(0)
         self._list.itemDoubleClicked.connect(self.accept)
-        choose = Button(tr("Choose"), name="modelsChoose", spoken=tr("Choose"))
-        choose.setProperty("class", "primary")
+        choose = Button(tr("Choose"), name="modelsChoose", style="primary")
         choose.setDefault(True)
         choose.clicked.connect(self.accept)
-        cancel = Button(tr("Cancel"), name="modelsCancel", spoken=tr("Cancel"))
+        cancel = Button(tr("Cancel"), name="modelsCancel")
         cancel.clicked.connect(self.reject)
         said = Label(found, style="muted", wraps=True)
         buttons = row(None, cancel, choose)
@@ -154,12 +157,6 @@ def _newest(folder: Path) -> Path | None:
 def _entries(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         yield from islice(folder.iterdir(), MOST_ENTRIES)
-
-
-WIDEST_PX = 160
-# The arrow and the margins.
-FRAME_PX = 46
-COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 class ModelSwitcher(ToolButton):

@@ -56,11 +56,9 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = settings
         self.model_box = ModelBox(settings)
-        instructions = tr("Instructions for this chat")
         self._instructions = Button(
-            instructions,
+            tr("Instructions for this chat"),
             name="openInstructions",
-            spoken=instructions,
             tip=tr("The system prompt. Each chat has its own."),
         )
         self._instructions.clicked.connect(self.instructions_asked)
@@ -70,8 +68,7 @@ class SettingsPanel(QScrollArea):
         self._nothing = Label(
             tr("No setting matches."), name="settingsNotFound", style="muted small"
         )
-        restore_all = tr("Restore all defaults")
-        self._restore_all = Button(restore_all, name="restoreAll", style="flat", spoken=restore_all)
+        self._restore_all = Button(tr("Restore all defaults"), name="restoreAll", style="flat")
         self.parts = self._make_parts()
         self._build()
         self._find()
@@ -210,7 +207,7 @@ class SettingsPart(QWidget):
         # Shown if anything of the part is found.
         self.always: QWidget | None = None
         self._open = is_open
-        self._head = Button(title, name=f"part{name}", style="head", spoken=title)
+        self._head = Button(title, name=f"part{name}", style="head")
         self._head.setCheckable(True)
         self._head.clicked.connect(self._on_head)
         self._note = Label(note, style="muted small", wraps=True)

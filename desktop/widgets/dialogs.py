@@ -164,7 +164,7 @@ class LinkDialog(QDialog):
     def _button(self, name: str, said: str, act: object) -> Button:
         # A double click on the link must not press a button that appears under the pointer.
         kind = Button if name == "linkCancel" else GuardedButton
-        button = kind(said, name=name, spoken=said)
+        button = kind(said, name=name)
         # Enter cancels; opening takes a press on its button.
         button.setDefault(name == "linkCancel")
         button.setAutoDefault(name == "linkCancel")

@@ -29,6 +29,7 @@ MOST_CHARACTERS = 400
 MOST_STANDING = 20
 
 Kind = Literal["info", "warning", "error"]
+WIDEST_QUESTION = 400
 
 
 class Toast(QFrame):
@@ -87,7 +88,6 @@ class Toast(QFrame):
         self._action = action[1] if action else None
         if action:
             self._button.set_words(action[0])
-            self._button.setAccessibleName(action[0])
         self.setProperty("kind", kind)
         # The style sheet uses this property for the parts too.
         for widget in (self, self._words, self._button):
@@ -139,9 +139,6 @@ class Toast(QFrame):
         return super().eventFilter(watched, event)
 
 
-WIDEST = 400
-
-
 class GuardedButton(Button):
     """Ignores the mouse for the time of a double click after it is shown."""
 
@@ -176,9 +173,9 @@ class Question(QFrame):
         self.setProperty("class", "notice")
         self.setProperty("kind", "danger")
         self._words = Label(name=f"{name}Words", wraps=True)
-        self._confirm = GuardedButton(confirm, name=f"{name}Yes", style="danger", spoken=confirm)
+        self._confirm = GuardedButton(confirm, name=f"{name}Yes", style="danger")
         self._confirm.clicked.connect(lambda: self._answer(self.confirmed))
-        self._keep = Button(keep, name=f"{name}No", spoken=keep)
+        self._keep = Button(keep, name=f"{name}No")
         self._keep.clicked.connect(lambda: self._answer(self.kept))
         parts = (self._words, self._confirm, self._keep)
         self._layout = column(*parts, of=self, margins=(10, 10, 10, 10), spacing=8)
@@ -213,7 +210,7 @@ class Question(QFrame):
     def _place(self) -> None:
         """Put *Keep* over the pressed button, or the question in the middle."""
         room = self._owner.rect()
-        width = min(WIDEST, room.width())
+        width = min(WIDEST_QUESTION, room.width())
         self.resize(width, self.heightForWidth(width))
         self._layout.activate()
         place = QRect(QPoint(0, 0), self.size())

@@ -136,7 +136,7 @@ class _Page(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         content = QWidget()
         self.inside = column(of=content, margins=(0, 0, 8, 0))
-        close = Button(tr("Close"), name="helpClose", spoken=tr("Close"))
+        close = Button(tr("Close"), name="helpClose")
         close.clicked.connect(self.close)
         self.buttons = row(None, close)
         parts = (Label(title, style="title"), (scrolled(content, f"{name}Scroll"), 1), self.buttons)
@@ -192,8 +192,7 @@ class AboutDialog(_Page):
         self.inside.addWidget(Label(tr("Licences"), style="heading"))
         self.add_pairs(list(licences().items()))
         self.inside.addStretch(1)
-        words = tr("Copy diagnostics")
-        self._copy = Button(words, name="copyDiagnostics", spoken=words)
+        self._copy = Button(tr("Copy diagnostics"), name="copyDiagnostics")
         self._copy.clicked.connect(self._on_copy)
         self.buttons.insertWidget(1, self._copy)
 
