@@ -19,7 +19,6 @@ import pytest
 from core.api.errors import DataFolderBusyError
 from core.client.lock import DataFolderLock
 from desktop import app as app_module
-from desktop import event_loop
 from desktop.store.folders import Folders
 from tests.desktop.conftest import HARMLESS, PATIENCE_S
 
@@ -179,7 +178,7 @@ def test_an_app_that_loses_its_display_stores_everything_and_ends_in_one_line(
         text=True,
         timeout=PATIENCE_S,
     )
-    assert done.returncode == event_loop.EXIT_LOST_DISPLAY
+    assert done.returncode == app_module.EXIT_LOST_DISPLAY
     assert ours_of(done.stderr) == [
         "Waymark has lost its display and has closed. Your chats are stored."
     ]
