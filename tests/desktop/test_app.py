@@ -149,7 +149,7 @@ sys.exit(app.main(["--data", str(data)]))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.parametrize("what", ["picture", "chats"])
+@pytest.mark.parametrize("what", ["picture", pytest.param("chats", marks=pytest.mark.slow)])
 def test_an_app_ends_though_a_thread_of_it_never_does(tmp_path: Path, what: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HANGS, str(tmp_path / "data"), what],

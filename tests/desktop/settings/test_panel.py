@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
-from core.api.model_info import LoadFacts
+from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
@@ -263,8 +263,10 @@ def kept(size: int) -> LoadFacts:
 async def test_quantised_weights_are_seen_deleted_and_limited(
     open_app: OpenApp, engine: FakeEngine, folders: Folders
 ) -> None:
-    engine.model_to_load = model_info(load=kept(1_200_000_000))
+    choice = PrecisionChoice(needed=2 * GB, free=20 * GB)
+    engine.model_to_load = model_info(load=kept(1_200_000_000), precision="bfloat16", choice=choice)
     app = await opened(open_app)
+    assert " Automatic: bfloat16, because it fits: it needs 2.0 GB" in words(app, "modelWords")
     assert "Loaded in 2.1 s, 1.3 s of it packing; quantised" in words(app, "modelWords")
     assert words(app, "costModelWeightsBytes") == "1.2 GB saved, for all models."
     button = find(app, QPushButton, "deleteKeptWeights")

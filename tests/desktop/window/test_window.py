@@ -494,6 +494,7 @@ async def test_a_blind_model_refuses_pictures_before_sending(
     assert len(thumbnails(app)) == 1
 
 
+@pytest.mark.slow
 async def test_the_theme_may_change_while_a_reply_grows(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
