@@ -16,7 +16,7 @@ from core.formats import check
 from desktop.app import App
 from desktop.chat.chat_options import EXAMPLE, SchemaDialog
 from desktop.chat.data import reading
-from desktop.chat.data.data_view import DataView
+from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
