@@ -136,15 +136,15 @@ def _causal_conv(
     tl.store(outputs + wide * channels + channel, total.to(outputs.dtype.element_ty), valid)
 
     if MOVES:
-        if tl.program_id(0) == 0:
-            column = tl.arange(0, TAIL)[:, None]
-            last, kept = num_tokens + column - (TAPS - 1), (column < TAPS - 1) & (channel < channels)
-            moved = _row(
-                inputs, tail, last, channel, kept, channels, row_stride, tail_stride, TAPS, GATED
-            )
-            # In a step the tail is written where it was read: not before every thread has read.
-            tl.debug_barrier()
-            tl.store(after + column * after_stride + channel, moved, kept)
+        column = tl.arange(0, TAIL)[:, None]
+        last = num_tokens + column - (TAPS - 1)
+        kept = (column < TAPS - 1) & (channel < channels) & (tl.program_id(0) == 0)
+        moved = _row(
+            inputs, tail, last, channel, kept, channels, row_stride, tail_stride, TAPS, GATED
+        )
+        # In a step the tail is written where it was read: not before every thread has read.
+        tl.debug_barrier()
+        tl.store(after + column * after_stride + channel, moved, kept)
 
 
 @triton.jit

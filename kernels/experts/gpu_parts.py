@@ -52,8 +52,7 @@ def rows_of_numbers(
     OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
 ) -> None:
-    """Weights of the type of `inputs`, or SCALED: 8-bit integers with float32 scales [num_outputs].
-    """
+    """Weights of the type of `inputs`, or if SCALED of 8-bit integers, with float32 scales."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
     if SCALED:
         weight = tl.load(weights + chosen).to(tl.pointer_type(tl.int8))
