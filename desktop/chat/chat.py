@@ -26,9 +26,9 @@ from desktop.chat.transcript import LiveReply
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
-from desktop.store.tables import messages, turns
+from desktop.store.tables import messages
+from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import ChatPath, Message, Picture
-from desktop.store.tables.turns import Turn
 
 
 class ChatController(ShownChat):
@@ -139,7 +139,7 @@ class ChatController(ShownChat):
         text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
-                turns.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
+                messages.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")
@@ -171,7 +171,7 @@ class ChatController(ShownChat):
 
     async def _regenerate(self, chat: int, parent: int) -> None:
         await self._replies.stop_chat(chat)
-        await self._begin(await self._database.run(turns.add_alternative, chat, parent))
+        await self._begin(await self._database.run(messages.add_alternative, chat, parent))
 
     async def _go_on(self, message: Message) -> None:
         await self._drafts.store_instructions()
@@ -183,7 +183,9 @@ class ChatController(ShownChat):
 
     async def _edit(self, message: Message, text: str, shown: tuple[Picture, ...]) -> None:
         await self._replies.stop_chat(message.chat)
-        turn = await self._database.run(turns.add_turn, message.chat, message.parent, text, shown)
+        turn = await self._database.run(
+            messages.add_turn, message.chat, message.parent, text, shown
+        )
         # Not before: until then only the edit refers to the pictures that were added.
         self._drafts.end_edit(message.id)
         await self._begin(turn)

@@ -11,11 +11,13 @@ import pytest
 from core.api.chat import AssistantMessage, TextPart, UserMessage
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo
-from core.api.stats import RequestStats
+from core.api.events import Prefilling
+from core.api.stats import ContextPart, RequestStats
 from core.client.requests import Request
 from desktop.chat import replies
 from desktop.chat.transcript import LiveReply, ending_text
 from desktop.engine.engine_status import Phase
+from desktop.numbers import images_reused
 from desktop.pictures.draft import DraftPicture
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
@@ -385,3 +387,19 @@ def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
 
     qloop.run(first_life())
     qloop.run(second_life())
+
+
+@pytest.mark.parametrize(
+    ("done", "words"),
+    [(150, "Reading: 150 of 400 tokens"), (200, "Reading an image: 200 of 400 tokens")],
+)
+def test_an_image_counts_once_it_is_reused_or_encoded(done: int, words: str) -> None:
+    parts = (
+        ContextPart(start=0, end=100, kind="image", source="reused"),
+        ContextPart(start=100, end=200, kind="text", source="evaluated"),
+        ContextPart(start=200, end=400, kind="image", source="evaluated"),
+    )
+    stats = RequestStats(prompt_tokens=400, images_in_prompt=2, parts=parts)
+    assert replies.prefill_text(Prefilling(request=1, done=done, stats=stats)) == words
+    encoded = stats.model_copy(update={"images_encoded": 1})
+    assert images_reused(stats, done) == images_reused(encoded, 400) == 1

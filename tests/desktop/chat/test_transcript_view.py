@@ -24,7 +24,7 @@ from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
-from desktop.window.tab_order import move_focus
+from desktop.window.sides import move_focus
 from tests.desktop.hands import arrive, no_drafts, no_formats
 
 MakeView = Callable[..., TranscriptView]
@@ -286,3 +286,16 @@ def test_rows_are_one_below_the_other() -> None:
     assert (len(rows), rows.top(1), rows.total()) == (2, 14, 19)
     rows.replace_from(0, [])
     assert (len(rows), rows.total()) == (0, 0)
+
+
+def test_a_row_that_has_left_no_longer_grows(make_view: MakeView) -> None:
+    view = make_view(20)
+    live = LiveReply(message=20, chat=1, text="words\n\n" * 100)
+    view._transcript.update(Row(row(19).message, live))
+    rest()
+    view._transcript.show(2, [])
+    while view.messages._take_apart() and len(view.messages._leaving) > 1:
+        pass
+    arrive(live, "more\n\n" * 10)
+    rest()
+    assert view.messages._leaving == []

@@ -24,7 +24,7 @@ from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.engine.engine_status import Phase
 from desktop.pictures.picture_viewer import PictureViewer
-from desktop.store.tables import chats, turns
+from desktop.store.tables import chats, messages
 from desktop.widgets.pacing import pace
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
@@ -142,7 +142,7 @@ async def stored(app: App, *texts: str) -> int:
     def fill(connection: sqlite3.Connection) -> int:
         chat: int | None = None
         for number, text in enumerate(texts):
-            turn = turns.append_turn(connection, chat, f"question {number}")
+            turn = messages.append_turn(connection, chat, f"question {number}")
             chat = turn.chat
             connection.execute("UPDATE messages SET text = ? WHERE id = ?", (text, turn.reply))
             connection.execute(

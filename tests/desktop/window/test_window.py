@@ -28,9 +28,9 @@ from desktop.chat.reply_row import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.store.folders import DEMO_MODEL
+from desktop.widgets import notices
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LONGEST_TEXT
-from desktop.window import toast as toast_module
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import (
@@ -387,7 +387,7 @@ async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
 async def test_what_went_wrong_stays_until_it_is_closed(
     open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toast_module, "SHOWN_FOR_MS", 50)
+    monkeypatch.setattr(notices, "SHOWN_FOR_MS", 50)
     app = await open_app()
     await until(lambda: app.parts.engine.model)
     toast = app.window.toast
@@ -414,7 +414,7 @@ async def test_an_engine_that_gives_up_offers_to_start_again(
 ) -> None:
     engine.starts = False
     app = await open_app()
-    await until(lambda: words(app, "engineState") == "The engine does not start")
+    await until(lambda: words(app, "engineState") == "The engine could not be started")
     engine.starts = True
     press(app, "restartEngine")
     await until(lambda: words(app, "modelName") == "stand-in")
@@ -453,6 +453,7 @@ async def test_a_blind_model_refuses_pictures_before_sending(
     assert len(thumbnails(app)) == 1
 
 
+@pytest.mark.slow
 async def test_the_theme_may_change_while_a_reply_grows(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
