@@ -15,8 +15,8 @@ from unittest.mock import patch
 import torch
 
 from core.api.chat import Message, TextPart, UserMessage
-from core.engine.drafting.head import HeadDrafter
-from core.engine.writing.sampler import Sampler
+from core.engine.drafting.speculation import HeadDrafter
+from core.engine.sampling import Sampler
 
 RATES = (0.0, 0.7)
 SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"
