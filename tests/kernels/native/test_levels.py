@@ -9,6 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernels.common.shapes import (
+    AttentionShape,
+    DeltaShape,
+    FullAttentionShape,
+    GateShape,
+    GroupNormShape,
+    Mamba2Shape,
+    NormShape,
+    OpenGateShape,
+    RotationShape,
+    SquaredReluShape,
+    SumShape,
+)
 from kernels.dispatch import REFERENCE, Backend
 from kernels.linear.native import (
     MOST_STEPS,
@@ -29,7 +42,6 @@ from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.kernels.poison import poisoned_memory
-from tests.kernels.test_native_ops import SHAPES
 
 pytestmark = [
     NEEDS_COMPILER,
@@ -45,6 +57,24 @@ LEVELS = {
 PRODUCTS: tuple[Product, ...] = ("pairs", "floats")
 # And what comes along for each level.
 SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine == "x86_64"]
+SHAPES = (
+    NormShape(33),
+    NormShape(64, gated=True),
+    GateShape(50),
+    GateShape(50, gelu=True),
+    OpenGateShape(3, 18),
+    SumShape(50),
+    RotationShape(3, 34, 16),
+    AttentionShape(4, 2, 40),
+    FullAttentionShape(2, 72),
+    DeltaShape(2, 40, 4, 50, 4),
+    DeltaShape(2, 40, 4, 48, 4),
+    Mamba2Shape(4, 33, 2, 48, 4),
+    GroupNormShape(2, 50),
+    SquaredReluShape(50),
+)
+
+
 QUICK = "x86-64-v3"
 COMPILED = [
     name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEVELS
