@@ -13,7 +13,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
+from desktop.chat.message_row import MessageRow, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
@@ -45,7 +45,6 @@ class UserRow(MessageRow):
         self._strip.open_asked.connect(actions.open_picture_asked)
         self._strip.filled.connect(self._fit)
         self._text = UserText(formatted)
-        self._text.link_activated.connect(actions.link_asked)
         self._text.laid_out.connect(self._fit)
         self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
@@ -63,20 +62,20 @@ class UserRow(MessageRow):
             self._text.set_text(row.text)
         if self.row.message.pictures != row.message.pictures or self.row is row:
             self._strip.show_pictures(row.message.pictures)
-            self._strip.setVisible(bool(row.message.pictures) and self._editor is None)
         self.row = row
         self.bar.show_row(row)
         self.notice()
         self._line.setVisible(row.first_in_prompt)
-        self._fit()
+        self._show_parts()
 
     def show_formatted(self, formatted: bool) -> None:
         self._text.show_formatted(formatted)
-        self._text.setVisible(bool(self.row.text) and self._editor is None)
-        self._fit()
+        self._show_parts()
 
-    def shed(self) -> bool:
-        return self._text.shed(SHED_AT_ONCE)
+    def _show_parts(self) -> None:
+        self._text.setVisible(bool(self.row.text) and self._editor is None)
+        self._strip.setVisible(bool(self.row.message.pictures) and self._editor is None)
+        self._fit()
 
     def is_busy(self) -> bool:
         return self._editor is not None or super().is_busy()
@@ -115,9 +114,7 @@ class UserRow(MessageRow):
         assert inside is not None
         inside.addWidget(editor)
         self._editor = editor
-        self._text.hide()
-        self._strip.hide()
-        self._fit()
+        self._show_parts()
         return editor
 
     def _send_again(self, text: str) -> None:
@@ -133,9 +130,7 @@ class UserRow(MessageRow):
             self._editor.hide()
             self._editor.deleteLater()
             self._editor = None
-        self._text.setVisible(bool(self.row.text))
-        self._strip.setVisible(bool(self.row.message.pictures))
-        self._fit()
+        self._show_parts()
 
     def resizeEvent(self, event: object) -> None:
         self._fit()
@@ -144,10 +139,9 @@ class UserRow(MessageRow):
 class UserText(WholeText):
     """The text of a user message: Markdown, or plain as typed; a very long one in a field.
 
-    `link_activated(address)`: a full http or https address. `laid_out()`: its width may change.
+    `laid_out()`: its width may change.
     """
 
-    link_activated = Signal(str)
     laid_out = Signal()
 
     def __init__(self, formatted: bool = True) -> None:
@@ -170,7 +164,6 @@ class UserText(WholeText):
         self._shown.setObjectName("userLongText" if is_long else "userText")
         self._shown.setAccessibleName(tr("Your message"))
         self._layout.addWidget(self._shown)
-        self.setVisible(bool(text))
 
     def show_formatted(self, formatted: bool) -> None:
         if formatted != self._formatted:
@@ -187,9 +180,6 @@ class UserText(WholeText):
             return self._shown.sizeHint().width()
         return _measured(self._shown, self._text)
 
-    def shed(self, count: int) -> bool:
-        return isinstance(self._shown, MarkdownBody) and self._shown.shed(count)
-
     def event(self, event: QEvent) -> bool:
         handled = super().event(event)
         if event.type() == QEvent.Type.LayoutRequest:
@@ -198,7 +188,6 @@ class UserText(WholeText):
 
     def _body(self, text: str) -> MarkdownBody:
         body = MarkdownBody(self, keeps_lines=True)
-        body.link_activated.connect(self.link_activated)
         body.set_text(text)
         return body
 

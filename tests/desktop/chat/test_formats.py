@@ -16,12 +16,12 @@ from core.formats import check
 from desktop.app import App
 from desktop.chat.chat_options import EXAMPLE, SchemaDialog
 from desktop.chat.data import reading
-from desktop.chat.data.data_view import DataView
+from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
-from desktop.window.tab_order import tab_stops
+from desktop.window.sides import tab_stops
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask
 from tests.desktop.chat.test_chat import ended as reply_ended
@@ -298,17 +298,6 @@ async def free_replies_stay_free_and_old_ones_data(app: App, engine: FakeEngine)
     app.parts.chat.open(None)
     app.parts.chat.open(chat)
     await until(lambda: app.window.page.transcript.findChildren(DataView))
-
-
-async def test_a_reply_that_takes_too_long_to_check_says_that_it_was_not_checked(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(check, "CHECK_S", 0.3)
-    app = await ready(open_app)
-    row = await replied(app, engine, "[1, 2]", ENDLESS)
-    assert validity(row).text() == "Not checked: It couldn't be checked in 2 s."
-    assert validity(row).property("class") == "warning small"
-    assert view_of(row).isVisible()
 
 
 async def test_H1_words_of_a_reply_are_text_in_its_data(
