@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from core.api.params import Frozen
 
+_SHOWN_CHARACTERS = 120  # published names of tensors have at most about 100
+
 
 class ErrorInfo(Frozen):
     """An error as it crosses the pipe. `tokens` is the length of a prompt that was too long."""
@@ -92,3 +94,9 @@ class PromptTooLongError(WaymarkError, title="The conversation is longer than th
 
     def info(self) -> ErrorInfo:
         return super().info().model_copy(update={"tokens": self.tokens})
+
+
+def shown(name: str) -> str:
+    """A name from a file, shortened and made printable for a message."""
+    short = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}.."
+    return short if short.isprintable() else ascii(short)

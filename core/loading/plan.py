@@ -17,6 +17,7 @@ from core.api.errors import (
     UnsupportedDeviceError,
     WaymarkError,
     WrongShapeError,
+    shown,
 )
 from core.loading.registry import family_of
 from core.model_files import LookingTime
@@ -26,7 +27,7 @@ from core.weights.memory import HEADROOM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedPlan, packed_layer, plain_names
 from core.weights.published.scheme import read_scheme
-from core.weights.safetensors_file import StoredTensor, shown
+from core.weights.safetensors_file import StoredTensor
 from core.weights.smoothing import smoothed_norms
 from core.weights.spec import (
     Shape,

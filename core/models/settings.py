@@ -18,12 +18,11 @@ from pydantic import (
 )
 from torch import Tensor
 
-from core.api.errors import BrokenConfigError
+from core.api.errors import BrokenConfigError, shown
 from core.layers.block import MakeFeedForward
 from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
 from core.layers.rope import inverse_frequencies, stretched_frequencies
 from core.weights.plan import Weights
-from core.weights.safetensors_file import shown
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import AttentionShape, ExpertShape, Mamba2Shape, Routing
 

@@ -21,6 +21,7 @@ from core.api.errors import (
     MissingFileError,
     MissingTensorError,
     PickleWeightsError,
+    shown,
 )
 from core.model_files import INDEX_BYTES, read_object
 from core.weights.safetensors_file import (
@@ -28,7 +29,6 @@ from core.weights.safetensors_file import (
     StoredTensor,
     WeightsFile,
     read_header,
-    shown,
 )
 
 CONFIG = "config.json"
