@@ -66,7 +66,7 @@ _PLAIN = {
 }  # fmt: skip
 _LAYOUTS = SMALL_BLOCKS | K_BLOCKS | GRID_BLOCKS
 # Values in the processor's cache at a time: every type takes several passes.
-_AT_ONCE = 2**15
+_AT_ONCE = 2**17
 
 
 def dequantise(type: GGUFType, blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -79,15 +79,19 @@ def dequantise(type: GGUFType, blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.
     assert count * type.block_bytes == size
     shape = (*outer, count * type.block_values)
     data = np.ascontiguousarray(blocks).reshape(-1)
+    with np.errstate(all="ignore"):  # scales may be infinite or NaN
+        return _values(type, data).reshape(shape)
+
+
+def _values(type: GGUFType, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     if type in _PLAIN:
-        return data.view(_PLAIN[type]).astype(np.float32).reshape(shape)
+        return data.view(_PLAIN[type]).astype(np.float32)
     if type is GGUFType.BF16:
-        return (data.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
+        return (data.view("<u2").astype(np.uint32) << 16).view(np.float32)
     layout, unpack = _LAYOUTS[type.name]
     records = data.view(layout)
     values = np.empty((len(records), type.block_values), np.float32)
     step = _AT_ONCE // type.block_values
-    with np.errstate(all="ignore"):  # scales may be infinite or NaN
-        for start in range(0, len(records), step):
-            unpack(records[start : start + step], values[start : start + step])
-    return values.reshape(shape)
+    for start in range(0, len(records), step):
+        unpack(records[start : start + step], values[start : start + step])
+    return values

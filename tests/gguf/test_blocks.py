@@ -53,7 +53,7 @@ def with_scales(type: GGUFType) -> Bytes:
 CASES: dict[str, Callable[[GGUFType], Bytes]] = {
     "random": lambda type: random(type, 500),
     "rows of several": lambda type: random(type, 3, 70, seed=2).reshape(3, 1, -1),
-    "more than at once": lambda type: random(type, 1, 2**15 // type.block_values + 3, seed=3),
+    "more than at once": lambda type: random(type, 1, 2**17 // type.block_values + 3, seed=3),
     "scales": with_scales,
     "zeros": lambda type: np.zeros((2, type.block_bytes), np.uint8),
     "ones": lambda type: np.full((2, type.block_bytes), 255, np.uint8),
@@ -80,6 +80,7 @@ def test_plain_numbers(name: str) -> None:
     numbers = np.array([[0, 1, -128, 127]], kind)
     values = dequantise(GGUFType[name], numbers.view(np.uint8))
     assert values.dtype == np.float32 and values.tolist() == numbers.tolist()
+    assert np.isnan(dequantise(GGUFType.F64, np.full((1, 8), 255, np.uint8)))
 
 
 @pytest.mark.parametrize("type", COMPARED, ids=lambda type: type.name)
