@@ -70,10 +70,11 @@ class GGUFTensor:
 
 @dataclass(frozen=True, slots=True)
 class GGUFPart:
-    """One file of a model; its digest tells later whether the header changed."""
+    """One file of a model; the digest of its first bytes tells later whether the header changed."""
 
     path: Path
     num_bytes: int
+    header_bytes: int
     header_digest: bytes
 
 
@@ -192,7 +193,8 @@ def _joined(parts: list[_Opened]) -> GGUFFile:
     if len(tensors) > MOST_TENSORS:
         raise damaged(parts[0].path.name, f"its parts have {len(tensors):,} tensors")
     files = tuple(
-        GGUFPart(part.path, part.num_bytes, hashlib.sha256(part.header.data).digest())
+        GGUFPart(part.path, part.num_bytes, len(header), hashlib.sha256(header).digest())
         for part in parts
+        for header in (part.header.data,)
     )
     return GGUFFile(files, parts[0].header.metadata, tensors)

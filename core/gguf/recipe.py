@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from core.api.errors import BrokenWeightsError, WrongShapeError
-from core.gguf.blocks import dequantise
+from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFTensor
 
 Shape = tuple[int, ...]
@@ -34,7 +34,8 @@ class Recipe:
     """A tensor of `shape` from the rows of `parts`, one part below the other.
 
     Rows have the width of the last axis of `shape`. Row i is row `rows(..)[i]` of the parts, column
-    j column `columns(..)[j]`, and `values` maps the numbers.
+    j column `columns(..)[j]`, and `values` maps the numbers. A part may have `scales`, which
+    multiply it: one number, or one for each of its experts.
     """
 
     shape: Shape
@@ -42,6 +43,13 @@ class Recipe:
     rows: Order | None = None
     columns: Order | None = None
     values: Callable[[Floats], Floats] | None = None
+    scales: tuple[GGUFTensor | None, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the tensor is one of the file's, as it is."""
+        changed = self.rows or self.columns or self.values or any(self.scales)
+        return len(self.parts) == 1 and not changed
 
     @property
     def width(self) -> int:
@@ -83,30 +91,48 @@ class RowReader:
             self._columns = recipe.columns(width) if recipe.columns is not None else None
         except ValueError as error:
             raise WrongShapeError(f"{recipe.name} can't be split into heads.") from error
+        scales = recipe.scales or (None,) * len(sizes)
+        self._scales = [
+            self._by_row(each, size) if each is not None else None
+            for each, size in zip(scales, sizes, strict=True)
+        ]
 
     def __call__(self, start: int, stop: int) -> Floats:
-        wanted = np.arange(start, stop) if self._rows is None else self._rows[start:stop]
-        rows = np.empty((stop - start, self._recipe.width), np.float32)
-        for index, part in enumerate(self._recipe.parts):
-            first, last = self._starts[index], self._starts[index + 1]
-            places = np.flatnonzero((wanted >= first) & (wanted < last))
-            if len(places):
-                rows[places] = self._of_part(part, wanted[places] - first)
+        if self._rows is None:
+            rows = self._neighbours(0, start, stop - start)
+        else:
+            rows = self._moved(self._rows[start:stop])
         if self._columns is not None:
             rows = rows[:, self._columns]
         return self._recipe.values(rows) if self._recipe.values is not None else rows
 
-    def _of_part(self, part: GGUFTensor, numbers: Indices) -> Floats:
-        """Rows of one part, in any order; neighbours in the file are read at once."""
+    def _moved(self, wanted: Indices) -> Floats:
+        rows = np.empty((len(wanted), self._recipe.width), np.float32)
+        for index in range(len(self._recipe.parts)):
+            first, last = self._starts[index], self._starts[index + 1]
+            places = np.flatnonzero((wanted >= first) & (wanted < last))
+            in_file = np.argsort(wanted[places])
+            numbers = wanted[places][in_file] - first
+            # Rows that follow each other in the file are read at once.
+            edges = np.flatnonzero(np.diff(numbers) != 1) + 1
+            for run, there in zip(np.split(numbers, edges), np.split(in_file, edges), strict=True):
+                if len(run):
+                    rows[places[there]] = self._neighbours(index, int(run[0]), len(run))
+        return rows
+
+    def _neighbours(self, index: int, first: int, count: int) -> Floats:
+        part, scales = self._recipe.parts[index], self._scales[index]
         row_bytes = self._recipe.width // part.type.block_values * part.type.block_bytes
-        order = np.argsort(numbers)
-        in_file = numbers[order]
-        runs = np.split(in_file, np.flatnonzero(np.diff(in_file) != 1) + 1)
-        raw = [self._read(part, int(run[0]) * row_bytes, len(run) * row_bytes) for run in runs]
-        data = raw[0] if len(raw) == 1 else np.concatenate(raw)
-        moved = np.empty((len(numbers), row_bytes), np.uint8)
-        moved[order] = data.reshape(len(numbers), row_bytes)
-        return dequantise(part.type, moved.reshape(-1)).reshape(len(numbers), -1)
+        data = self._read(part, first * row_bytes, count * row_bytes)
+        rows = dequantise(part.type, data).reshape(count, -1)
+        return rows if scales is None else rows * scales[first : first + count, None]
+
+    def _by_row(self, scale: GGUFTensor, rows: int) -> Floats:
+        count = math.prod(scale.shape)
+        if scale.type is not GGUFType.F32 or not count or rows % count:
+            raise WrongShapeError(f"{scale.name} has no scale for each of {rows:,} rows.")
+        numbers = dequantise(scale.type, self._read(scale, 0, scale.num_bytes))
+        return np.repeat(numbers.reshape(-1), rows // count)
 
 
 # ------------------------------------------------------------------ steps of recipes

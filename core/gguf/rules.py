@@ -22,7 +22,7 @@ from core.gguf.recipe import (
     shaped,
     swapped,
 )
-from core.gguf.settings import Config, Settings, refuse_scaled
+from core.gguf.settings import Config, Settings
 
 Step = Callable[[Settings, Recipe], Recipe]
 
@@ -103,14 +103,14 @@ class Recipes(dict[str, Recipe]):
     def _recipe(self, rule: Rule, names: list[str]) -> Recipe:
         settings = self._settings
         parts = [settings.tensors[name] for name in names]
-        for part in parts:
-            refuse_scaled(settings.name, part, settings.tensors)
         recipe = plain(parts[0])
         if len(parts) == 2 and rule.step is None:
             recipe = alternating(parts[0], parts[1], rule.joined, new=rule.new_axis)
         elif len(parts) == 2:
             recipe = replace(recipe, parts=tuple(parts))
-        return rule.step(settings, recipe) if rule.step is not None else recipe
+        recipe = rule.step(settings, recipe) if rule.step is not None else recipe
+        ends = (name.removesuffix(".weight") for name in names)
+        return replace(recipe, scales=tuple(settings.tensors.get(f"{end}.scale") for end in ends))
 
 
 # ------------------------------------------------------------------ steps

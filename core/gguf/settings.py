@@ -13,7 +13,6 @@ from core.api.errors import (
     BrokenWeightsError,
     MissingFileError,
     MissingTensorError,
-    UnsupportedQuantisationError,
 )
 from core.gguf.blocks import GGUFType
 from core.gguf.file import GGUFTensor
@@ -183,12 +182,3 @@ class Settings:
             "norm_topk_prob": self.flag("expert_weights_norm", True),
             "mlp_only_layers": [each for each in range(self.num_layers) if each not in sparse],
         }
-
-
-def refuse_scaled(name: str, part: GGUFTensor, tensors: Mapping[str, GGUFTensor]) -> None:
-    """Raises UnsupportedQuantisationError for a tensor that another one multiplies."""
-    scale = f"{part.name.removesuffix('.weight')}.scale"
-    if part.name.endswith(".weight") and scale in tensors:
-        raise UnsupportedQuantisationError(
-            f"{name}: {part.name} has a scale in a tensor of its own, which isn't supported yet."
-        )

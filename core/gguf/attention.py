@@ -1,14 +1,16 @@
-"""Qwen's architectures: Qwen3, Qwen3-VL, Qwen3-Next and Qwen3.5, dense and with sparse experts."""
+"""Architectures without Mamba layers: those of Qwen, Llama, Gemma 3 and LFM2."""
 
 from __future__ import annotations
 
 import math
 
+from core.api.errors import BrokenConfigError, UnknownArchitectureError
 from core.gguf.rules import (
     ATTENTION,
     MLP,
     NORMS,
     QK_NORMS,
+    ROTATED_ATTENTION,
     STACK,
     Architecture,
     Rules,
@@ -27,10 +29,10 @@ from core.gguf.rules import (
 )
 from core.gguf.settings import Config, Settings
 
-# ------------------------------------------------------------------ config
+# ------------------------------------------------------------------ Qwen
 
 
-def qwen3(settings: Settings) -> Config:
+def _qwen3(settings: Settings) -> Config:
     config = settings.common() | {
         "model_type": "qwen3",
         "rope_parameters": settings.rope(),
@@ -42,7 +44,7 @@ def qwen3(settings: Settings) -> Config:
 
 
 def _qwen3_vl(settings: Settings) -> Config:
-    text = qwen3(settings)
+    text = _qwen3(settings)
     kind = "qwen3_vl_moe" if "num_experts" in text else "qwen3_vl"
     sections = settings.each("rope.dimension_sections", 3)
     text["rope_parameters"] |= {"mrope_section": sections, "mrope_interleaved": True}
@@ -96,8 +98,6 @@ def _qwen3_5(settings: Settings) -> Config:
 def _qwen3_next(settings: Settings) -> Config:
     return _gated_deltas(settings) | {"model_type": "qwen3_next"}
 
-
-# ------------------------------------------------------------------ rules
 
 _QWEN3 = {**ATTENTION, **modules(QK_NORMS), **MLP, **NORMS}
 _QWEN_EXPERTS: Rules = {
@@ -167,5 +167,102 @@ QWEN3_NEXT = Architecture(
     {**_GATED_ATTENTION, **_NEXT_DELTA_NET, **_ALL_EXPERTS},
     _NEXTN,
 )
-QWEN3 = Architecture(qwen3, "model.", STACK, {**_QWEN3, **_QWEN_EXPERTS})
+QWEN3 = Architecture(_qwen3, "model.", STACK, {**_QWEN3, **_QWEN_EXPERTS})
 QWEN3_VL = Architecture(_qwen3_vl, _HYBRID, STACK, {**_QWEN3, **_QWEN_EXPERTS})
+
+# ------------------------------------------------------------------ Llama, Gemma, LFM2
+
+
+def _llama(settings: Settings) -> Config:
+    if settings.count("expert_count", 0):
+        raise UnknownArchitectureError(
+            f"{settings.name} is a Llama with experts (Mixtral), which Waymark doesn't know."
+        )
+    config = _qwen3(settings) | {"model_type": "llama", "mlp_bias": settings.has("ffn_up.bias")}
+    if settings.count("rope.dimension_count", config["head_dim"]) != config["head_dim"]:
+        raise BrokenConfigError(f"{settings.name} rotates a part of each head, which is refused.")
+    divisors = settings.divisors()
+    if divisors:  # those of Llama 3's scaling, whose own numbers the file doesn't have
+        config["rope_parameters"] |= {"rope_type": "divided", "divisors": divisors}
+    return config
+
+
+def _gemma3(settings: Settings) -> Config:
+    layers, pattern = settings.num_layers, "attention.sliding_window_pattern"
+    text = settings.common()
+    heads, hidden = text["num_attention_heads"], text["hidden_size"]
+    period = settings.count(pattern, 6) if not settings.is_list(pattern) else 0
+    sliding = (
+        [(layer + 1) % period for layer in range(layers)]
+        if period
+        else settings.each(pattern, layers)
+    )
+    kinds = ["sliding_attention" if each else "full_attention" for each in sliding]
+    # The largest release alone scales scores by another number, which the file doesn't have.
+    scale = hidden // max(1, heads) if layers == 62 else text["head_dim"]
+    text |= {
+        "layer_types": kinds,
+        "sliding_window": settings.count("attention.sliding_window", 4096),
+        "query_pre_attn_scalar": float(scale),
+        "rope_parameters": {
+            "full_attention": settings.rope(default=1_000_000.0),
+            "sliding_attention": {
+                "rope_type": "default",
+                "rope_theta": settings.number("rope.freq_base_swa", 10000.0),
+            },
+        },
+    }
+    if "final_logit_softcapping" in settings:
+        text["final_logit_softcapping"] = settings.number("final_logit_softcapping")
+    return text | {"model_type": "gemma3_text"}
+
+
+def _lfm2(settings: Settings) -> Config:
+    return settings.common() | {
+        "model_type": "lfm2",
+        "norm_eps": settings.number("attention.layer_norm_rms_epsilon"),
+        "conv_L_cache": settings.count("shortconv.l_cache"),
+        "conv_bias": settings.has("shortconv.conv.bias"),
+        "block_auto_adjust_ff_dim": False,
+        "layer_types": ["full_attention" if heads else "conv" for heads in settings.kv_heads],
+        "rope_parameters": settings.rope(default=1_000_000.0),
+    }
+
+
+LLAMA = Architecture(_llama, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
+GEMMA3 = Architecture(
+    _gemma3,
+    "language_model.model.",
+    STACK | {"norm.weight": rule("output_norm.weight", step=zero_centred)},
+    {
+        **ATTENTION,
+        **MLP,
+        **modules(QK_NORMS, zero_centred),
+        "input_layernorm.weight": rule("attn_norm.weight", step=zero_centred),
+        "post_attention_layernorm.weight": rule("post_attention_norm.weight", step=zero_centred),
+        "pre_feedforward_layernorm.weight": rule("ffn_norm.weight", step=zero_centred),
+        "post_feedforward_layernorm.weight": rule("post_ffw_norm.weight", step=zero_centred),
+    },
+)
+LFM2 = Architecture(
+    _lfm2,
+    "model.",
+    {
+        "embed_tokens.weight": rule("token_embd.weight"),
+        "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),
+    },
+    {
+        **modules({
+            "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+            "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output",
+            "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
+            "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up",
+            "feed_forward.w2": "ffn_down", "conv.in_proj": "shortconv.in_proj",
+            "conv.out_proj": "shortconv.out_proj",
+        }),
+        "conv.conv.weight": rule("shortconv.conv.weight", step=taps),
+        "conv.conv.bias": rule("shortconv.conv.bias"),
+        "operator_norm.weight": rule("attn_norm.weight"),
+        "ffn_norm.weight": rule("ffn_norm.weight"),
+    },
+)  # fmt: skip

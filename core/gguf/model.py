@@ -1,0 +1,180 @@
+"""A model in GGUF files, translated into what a model folder holds.
+
+A vision tower is a file of its own (mmproj), which is looked for next to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from core.api.errors import BrokenConfigError, MissingFileError, UnknownArchitectureError, shown
+from core.gguf.attention import GEMMA3, LFM2, LLAMA, QWEN3, QWEN3_NEXT, QWEN3_VL, QWEN35
+from core.gguf.file import GGUFFile, GGUFPart
+from core.gguf.header import Metadata
+from core.gguf.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
+from core.gguf.recipe import Recipe
+from core.gguf.rules import Architecture, Recipes, rule
+from core.gguf.settings import Config, Settings
+from core.gguf.text import GGUFText, read_text
+from core.gguf.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
+
+# Names that are looked at in a folder.
+_MOST_ENTRIES = 10_000
+_MOST_PROJECTORS = 16
+MARK = "mmproj"  # in names of vision towers
+_ENDING = ".gguf"
+# Values of `general.file_type`, the most exact first: float32, bfloat16, float16.
+_EXACTEST = (0, 32, 1)
+
+
+ARCHITECTURES = {
+    "qwen35": QWEN35,
+    "qwen35moe": QWEN35,
+    "qwen3next": QWEN3_NEXT,
+    "qwen3": QWEN3,
+    "qwen3moe": QWEN3,
+    "qwen3vl": QWEN3_VL,
+    "qwen3vlmoe": QWEN3_VL,
+    "llama": LLAMA,
+    "gemma3": GEMMA3,
+    "lfm2": LFM2,
+    "falcon-h1": FALCON_H1,
+    "granite": GRANITE_HYBRID,
+    "granitemoe": GRANITE_HYBRID,
+    "granitehybrid": GRANITE_HYBRID,
+    "jamba": JAMBA,
+    "nemotron_h": NEMOTRON_H,
+    "nemotron_h_moe": NEMOTRON_H,
+}
+
+
+@dataclass(frozen=True)
+class GGUFModel:
+    """The files of a model, and how they become a folder's.
+
+    `config` is what config.json holds; `processor` what preprocessor_config.json does, None without
+    vision. `recipes` are by published name; `missing` has the GGUF tensor that others need.
+    """
+
+    files: tuple[GGUFPart, ...]
+    metadata: Metadata
+    config: Config
+    processor: Config | None
+    recipes: Mapping[str, Recipe]
+    missing: Mapping[str, str]
+
+    @cached_property
+    def text(self) -> GGUFText:
+        """Raises the errors of `read_text`."""
+        return read_text(self.metadata)
+
+    @staticmethod
+    def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
+        """Read headers alone.
+
+        `check` is called for every key and tensor and may raise. Raises MissingFileError,
+        BrokenWeightsError, GgufError, UnknownArchitectureError, BrokenConfigError, WrongShapeError,
+        MissingTensorError, UnsupportedQuantisationError.
+        """
+        file = GGUFFile.open(path, check)
+        architecture = _architecture_of(file, path.name)
+        kind = str(file.metadata["general.architecture"])
+        settings = Settings(path.name, kind, file.metadata, file.tensors)
+        config, scope, processor = architecture.config(settings), architecture.scope, None
+        files = file.parts
+        recipes: dict[str, Recipe] = {}
+        tower = _find_tower(path, config, check)
+        missing: dict[str, str] = {}
+        if tower is not None:
+            seen, clip, projector = tower
+            scope = projector.text_scope or scope
+            config = projector.config(clip, config) | _token_ids(projector, file.metadata)
+            processor = projector.processor(clip)
+            of_tower = tower_recipes(clip, projector)
+            recipes |= of_tower
+            missing |= of_tower.missing
+            files += seen.parts
+        of_text = _text_recipes(architecture, settings, scope)
+        recipes |= of_text
+        missing |= of_text.missing
+        return GGUFModel(files, file.metadata, config, processor, recipes, missing)
+
+
+def _token_ids(projector: Projector, metadata: Metadata) -> Config:
+    tokens = metadata.get("tokenizer.ggml.tokens")
+    listed = tokens if isinstance(tokens, list) else []
+    named = projector.tokens.items()
+    return {key: listed.index(token) for key, token in named if token in listed}
+
+
+def _find_tower(
+    path: Path, config: Config, check: Callable[[], None]
+) -> tuple[GGUFFile, Settings, Projector] | None:
+    """The most exact vision tower next to `path` that fits the text stack of `config`."""
+    found = []
+    for each in _candidates(path):
+        file = GGUFFile.open(each, check)
+        if file.metadata.get("general.architecture") != CLIP:
+            continue
+        clip = clip_settings(file, each.name)
+        projector = projector_of(clip, config)
+        if projector is not None:
+            kind = file.metadata.get("general.file_type")
+            rank = _EXACTEST.index(kind) if kind in _EXACTEST else len(_EXACTEST)
+            found.append((rank, each.name, file, clip, projector))
+    if not found:
+        return None
+    _, _, file, clip, projector = min(found, key=lambda each: each[:2])
+    return file, clip, projector
+
+
+def _candidates(path: Path) -> list[Path]:
+    try:
+        entries = islice(path.parent.iterdir(), _MOST_ENTRIES)
+        named = [each for each in entries if MARK in each.name.lower()]
+        files = [each for each in named if each.suffix.lower() == _ENDING and each.is_file()]
+    except OSError as error:
+        raise MissingFileError(f"{path.parent} can't be read: {error.strerror}.") from error
+    if len(files) > _MOST_PROJECTORS:
+        raise BrokenConfigError(f"{path.parent.name} has {len(files):,} files called {MARK}.")
+    return sorted(files)
+
+
+def _architecture_of(file: GGUFFile, name: str) -> Architecture:
+    """Raises UnknownArchitectureError."""
+    kind = file.metadata.get("general.architecture")
+    found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
+    if found is not None:
+        return found
+    if kind == CLIP:
+        raise UnknownArchitectureError(
+            f"{name} is the part of a model that sees pictures. Choose the model's file; this one "
+            "is found next to it."
+        )
+    named = f'"{shown(kind)}"' if isinstance(kind, str) else "not named"
+    raise UnknownArchitectureError(
+        f"The architecture of {name} is {named}. Of GGUF files Waymark runs: "
+        f"{', '.join(ARCHITECTURES)}."
+    )
+
+
+def _text_recipes(architecture: Architecture, settings: Settings, scope: str) -> Recipes:
+    """The recipes of a text stack whose published names begin with `scope`.
+
+    Raises WrongShapeError, UnsupportedQuantisationError.
+    """
+    recipes, layers = Recipes(settings), settings.num_layers
+    recipes.add(scope, "", architecture.stack)
+    recipes.add("", "", {"lm_head.weight": rule("output.weight")})
+    for layer in range(layers):
+        recipes.add(f"{scope}layers.{layer}.", f"blk.{layer}.", architecture.layer)
+    if architecture.head:
+        for extra in range(settings.count("nextn_predict_layers", 0)):
+            ours = f"blk.{layers + extra}."
+            recipes.add("mtp.", ours, architecture.head)
+            recipes.add(f"mtp.layers.{extra}.", ours, architecture.layer)
+    return recipes
