@@ -84,7 +84,9 @@ class Settings(BaseModel):
 Parsed = TypeVar("Parsed", bound=Settings)
 
 
-def parse_settings(kind: type[Parsed], values: Mapping[str, Any]) -> Parsed:
+def parse_settings(
+    kind: type[Parsed], values: Mapping[str, Any], source: str = "config.json"
+) -> Parsed:
     """`values` as a `kind`; raises BrokenConfigError that names the first keys at fault."""
     try:
         return kind.model_validate(dict(values))
@@ -95,7 +97,7 @@ def parse_settings(kind: type[Parsed], values: Mapping[str, Any]) -> Parsed:
             faults.append(f"and {len(listed) - _MOST_FAULTS:,} more")
         # Not raised from the other, which would keep all of them alive.
         raise BrokenConfigError(
-            f"config.json does not describe a model: {'; '.join(faults)}."
+            f"{source} does not describe a model: {'; '.join(faults)}."
         ) from None
 
 

@@ -93,8 +93,8 @@ class ModelFolder(Container):
 def _refuse_gguf(path: Path) -> None:
     if any(each.suffix.lower() == GGUF for each in islice(path.iterdir(), MOST_ENTRIES)):
         raise GgufError(
-            f"{path.name} holds GGUF files. Waymark reads safetensors: choose the folder of the "
-            "model as it is published on Hugging Face."
+            f"{path.name} holds several GGUF files. Choose the one to open.",
+            "Choose one of the files",
         )
 
 

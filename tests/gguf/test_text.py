@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +63,6 @@ def added(text: GGUFText) -> dict[str, bool]:
     return {each["content"]: each["special"] for each in json.loads(text.tokenizer)["added_tokens"]}
 
 
-@dataclass(frozen=True)
-class Given(TextFiles):
-    data: bytes = b""
-
-    def read_tokenizer(self) -> bytes:
-        return self.data
-
-
 @pytest.mark.parametrize("family", ["chatml", "chatml_thinking", "llama3"])
 def test_a_folder_and_its_metadata_give_the_same_prompts(tmp_path: Path, family: str) -> None:
     folder = write_text_folder(tmp_path, family)
@@ -85,9 +77,9 @@ def test_a_folder_and_its_metadata_give_the_same_prompts(tmp_path: Path, family:
     template = (folder / "chat_template.jinja").read_text("utf-8")
     text = read_text({**metadata, "tokenizer.chat_template": template})
     config = json.loads((folder / "config.json").read_text())
-    files = Given(
-        folder, b"", text.tokenizer_config, config, text.generation_config, text.template, "",
-        data=text.tokenizer,
+    files = TextFiles(
+        folder, lambda: text.tokenizer, sha256(text.tokenizer).digest(), text.tokenizer_config,
+        config, text.generation_config, text.template, "",
     )  # fmt: skip
     ours, theirs = ChatText(files), ChatText.open(folder)
     said = "Hello <|im_end|> e\u0301 <think>\n\n\n 12345 \u4f60\u597d"
