@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from core.gguf.file import PART_NAME
-from core.gguf.model import MARK, GGUFModel
+from core.gguf.library import TOWER
+from core.gguf.models.model import GGUFModel
 from core.text.files import TextFiles, gguf_text_files, read_text_files
 from core.vision.configs import PublishedSettings, Source
 from core.weights.container import Container
@@ -50,7 +51,7 @@ def _only_gguf(folder: Path) -> Path | None:
     models = [
         each
         for each in entries
-        if each.suffix.lower() == GGUF and MARK not in each.name.lower() and not _continues(each)
+        if each.suffix.lower() == GGUF and TOWER not in each.name.lower() and not _continues(each)
     ]
     return models[0] if len(models) == 1 else None
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
 from core.api.params import SamplingParams
-from core.gguf.model import GGUFModel
+from core.gguf.models.model import GGUFModel
 from core.gguf.text import read_text
 from core.model_files import TEMPLATE_BYTES, TOKENIZER_BYTES, JsonObject, read_object, read_small
 

@@ -22,8 +22,8 @@ from torch import Tensor
 from core.api.errors import BrokenWeightsError, MissingFileError
 from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFPart, GGUFTensor
-from core.gguf.model import GGUFModel
-from core.gguf.recipe import Bytes, Recipe, RowReader
+from core.gguf.models.model import GGUFModel
+from core.gguf.models.recipe import Bytes, Recipe, RowReader
 from core.weights.container import Container, Facts, TensorHeader, TensorStream, facts_of
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES

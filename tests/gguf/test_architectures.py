@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.gguf.model import ARCHITECTURES
+from core.gguf.models.model import ARCHITECTURES
 from core.loading.files import open_files
 from core.loading.plan import ModelPlan
 from core.models.decoder import Decoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from core.api.errors import BrokenConfigError, UnknownArchitectureError
-from core.gguf.rules import (
+from core.gguf.models.rules import (
     ATTENTION,
     MLP,
     NORMS,
@@ -27,7 +27,7 @@ from core.gguf.rules import (
     taps_by_key_head,
     zero_centred,
 )
-from core.gguf.settings import Config, Settings
+from core.gguf.models.settings import Config, Settings
 
 # ------------------------------------------------------------------ Qwen
 

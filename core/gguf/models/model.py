@@ -8,28 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
-from core.api.errors import BrokenConfigError, MissingFileError, UnknownArchitectureError, shown
-from core.gguf.attention import GEMMA3, LFM2, LLAMA, QWEN3, QWEN3_NEXT, QWEN3_VL, QWEN35
+from core.api.errors import UnknownArchitectureError, shown
 from core.gguf.file import GGUFFile, GGUFPart
 from core.gguf.header import Metadata
-from core.gguf.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
-from core.gguf.recipe import Recipe
-from core.gguf.rules import Architecture, Recipes, rule
-from core.gguf.settings import Config, Settings
+from core.gguf.library import find_tower
+from core.gguf.models.attention import GEMMA3, LFM2, LLAMA, QWEN3, QWEN3_NEXT, QWEN3_VL, QWEN35
+from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
+from core.gguf.models.recipe import Recipe
+from core.gguf.models.rules import Architecture, Recipes, rule
+from core.gguf.models.settings import Config, Settings
+from core.gguf.models.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
 from core.gguf.text import GGUFText, read_text
-from core.gguf.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
-
-# Names that are looked at in a folder.
-_MOST_ENTRIES = 10_000
-_MOST_PROJECTORS = 16
-MARK = "mmproj"  # in names of vision towers
-_ENDING = ".gguf"
-# Values of `general.file_type`, the most exact first: float32, bfloat16, float16.
-_EXACTEST = (0, 32, 1)
-
 
 ARCHITECTURES = {
     "qwen35": QWEN35,
@@ -87,7 +78,7 @@ class GGUFModel:
         config, scope, processor = architecture.config(settings), architecture.scope, None
         files = file.parts
         recipes: dict[str, Recipe] = {}
-        tower = _find_tower(path, config, check)
+        tower = _open_tower(path, config, check)
         missing: dict[str, str] = {}
         if tower is not None:
             seen, clip, projector = tower
@@ -111,37 +102,17 @@ def _token_ids(projector: Projector, metadata: Metadata) -> Config:
     return {key: listed.index(token) for key, token in named if token in listed}
 
 
-def _find_tower(
+def _open_tower(
     path: Path, config: Config, check: Callable[[], None]
 ) -> tuple[GGUFFile, Settings, Projector] | None:
-    """The most exact vision tower next to `path` that fits the text stack of `config`."""
-    found = []
-    for each in _candidates(path):
-        file = GGUFFile.open(each, check)
-        if file.metadata.get("general.architecture") != CLIP:
-            continue
-        clip = clip_settings(file, each.name)
-        projector = projector_of(clip, config)
-        if projector is not None:
-            kind = file.metadata.get("general.file_type")
-            rank = _EXACTEST.index(kind) if kind in _EXACTEST else len(_EXACTEST)
-            found.append((rank, each.name, file, clip, projector))
-    if not found:
+    """The vision tower of the model `path`, if there is one for the text stack of `config`."""
+    found = find_tower(path, config.get("text_config", config)["hidden_size"])
+    if found is None:
         return None
-    _, _, file, clip, projector = min(found, key=lambda each: each[:2])
-    return file, clip, projector
-
-
-def _candidates(path: Path) -> list[Path]:
-    try:
-        entries = islice(path.parent.iterdir(), _MOST_ENTRIES)
-        named = [each for each in entries if MARK in each.name.lower()]
-        files = [each for each in named if each.suffix.lower() == _ENDING and each.is_file()]
-    except OSError as error:
-        raise MissingFileError(f"{path.parent} can't be read: {error.strerror}.") from error
-    if len(files) > _MOST_PROJECTORS:
-        raise BrokenConfigError(f"{path.parent.name} has {len(files):,} files called {MARK}.")
-    return sorted(files)
+    file = GGUFFile.open(found, check)
+    clip = clip_settings(file, found.name)
+    projector = projector_of(clip, config)
+    return (file, clip, projector) if projector is not None else None
 
 
 def _architecture_of(file: GGUFFile, name: str) -> Architecture:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from core.gguf.recipe import (
+from core.gguf.models.recipe import (
     Indices,
     Order,
     Recipe,
@@ -22,7 +22,7 @@ from core.gguf.recipe import (
     shaped,
     swapped,
 )
-from core.gguf.settings import Config, Settings
+from core.gguf.models.settings import Config, Settings
 
 Step = Callable[[Settings, Recipe], Recipe]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from core.gguf.file import GGUFFile
-from core.gguf.recipe import Recipe, shaped, swapped
-from core.gguf.rules import Recipes, Rule, Table, modules, rule, zero_centred
-from core.gguf.settings import Config, Settings
+from core.gguf.models.recipe import Recipe, shaped, swapped
+from core.gguf.models.rules import Recipes, Rule, Table, modules, rule, zero_centred
+from core.gguf.models.settings import Config, Settings
 
 CLIP = "clip"
 # Pixels of a picture in the releases of Qwen3-VL and Qwen3.5.
@@ -243,10 +243,7 @@ def projector_type(clip: Settings) -> str:
 def projector_of(clip: Settings, text: Config) -> Projector | None:
     """The kind of tower in a file, if it is one for this text stack."""
     found = PROJECTORS.get(projector_type(clip))
-    if found is None or text["model_type"] not in found.texts:
-        return None
-    width = text.get("text_config", text)["hidden_size"]
-    return found if clip.count("vision.projection_dim", 0) == width else None
+    return found if found is not None and text["model_type"] in found.texts else None
 
 
 def tower_recipes(clip: Settings, projector: Projector) -> Recipes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.api.errors import BrokenConfigError
-from core.gguf.rules import (
+from core.gguf.models.rules import (
     ATTENTION,
     ROTATED_ATTENTION,
     Architecture,
@@ -18,7 +18,7 @@ from core.gguf.rules import (
     rule,
     taps,
 )
-from core.gguf.settings import Config, Settings
+from core.gguf.models.settings import Config, Settings
 
 
 def _mamba2(scope: str) -> dict[str, Any]:
