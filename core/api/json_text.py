@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 MAX_DEPTH = 200
@@ -25,6 +25,11 @@ def json_fault(error: json.JSONDecodeError) -> str:
     """The fault in a text as JSON and its place, as the second half of a sentence."""
     place = f"line {error.lineno}, column {error.colno}"
     return _FAULTS.get(error.msg, f"{error.msg} at {{}}").format(place)
+
+
+def json_pointer(path: Iterable[object]) -> str:
+    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "/".join(("#", *escaped))
 
 
 class JsonTooDeepError(ValueError):

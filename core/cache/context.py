@@ -61,14 +61,13 @@ class ContextCache:
         fingerprint: bytes,
         budgets: Budgets | None = None,
         disk: DiskTier | None = None,
-        throughput: Throughput | None = None,
         copier: SideStream | None = None,
     ) -> None:
         self._specs = tuple(specs)
         self._device = device
         self.context_length = context_length
         self.budgets = budgets or Budgets()
-        self.throughput = throughput or Throughput()
+        self.throughput = Throughput()
         self.recurrent = any(isinstance(spec, RecurrentSpec) for spec in specs)
         limits = Limits(self.budgets.host, self.budgets.device)
         self.ledger = Ledger(device.type != "cpu", limits)

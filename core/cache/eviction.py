@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from core.api.prompt import CutKind, Image
@@ -17,29 +18,22 @@ from core.cache.tree import PrefixTree
 Candidate = tuple[Node | bytes | Worth, Worth]
 
 
+@dataclass(eq=False)
 class Evictor:
     """Keeps states within `count` and bytes within the limits. `path` is the active sequence, which
     decides what is precious; `stored` says if a checkpoint is on disk."""
 
-    def __init__(
-        self,
-        tree: PrefixTree,
-        embeddings: EmbeddingCache,
-        ledger: Ledger,
-        throughput: Throughput,
-        stored: Callable[[Node], bool],
-    ) -> None:
-        self._tree = tree
-        self._embeddings = embeddings
-        self._ledger = ledger
-        self._throughput = throughput
-        self._stored = stored
-        self.count = 0
-        self.path: list[Node] = []
+    tree: PrefixTree
+    embeddings: EmbeddingCache
+    ledger: Ledger
+    throughput: Throughput
+    stored: Callable[[Node], bool]
+    count: int = 0
+    path: list[Node] = field(default_factory=list)
 
     @property
     def is_off(self) -> bool:
-        return self._tree.recurrent and self.count == 0
+        return self.tree.recurrent and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
         """Make room for a new checkpoint; False if everything held is worth more."""
@@ -48,14 +42,14 @@ class Evictor:
         while self._too_many(1):
             if not self._evict(by_bytes=False, newcomer=node):
                 return False
-        while self._ledger.room(Held.STATES) < checkpoint.held_bytes:
+        while self.ledger.room(Held.STATES) < checkpoint.held_bytes:
             if not self._evict(by_bytes=True, newcomer=node, num_bytes=checkpoint.held_bytes):
                 return False
         return True
 
     def admit_picture(self, num_tokens: int, num_bytes: int) -> bool:
-        newcomer = Worth(None, self._throughput.read_seconds(0, num_tokens), num_bytes, age=0)
-        while self._ledger.room(Held.EMBEDDINGS) < num_bytes:
+        newcomer = Worth(None, self.throughput.read_seconds(0, num_tokens), num_bytes, age=0)
+        while self.ledger.room(Held.EMBEDDINGS) < num_bytes:
             if not self._evict(by_bytes=True, newcomer=newcomer):
                 return False
         return True
@@ -64,12 +58,12 @@ class Evictor:
         self, held: Held, num_bytes: int, needed: Callable[[], bool] = lambda: True
     ) -> bool:
         """Make room at any cost while the bytes are `needed`; False if there is none."""
-        if self._ledger.on_device(held):
+        if self.ledger.on_device(held):
             # Evictable items are in host memory: dropping them would not help.
-            return self._ledger.room(held) >= num_bytes
-        if self._ledger.most_room() < num_bytes:
+            return self.ledger.room(held) >= num_bytes
+        if self.ledger.most_room() < num_bytes:
             return False
-        while self._ledger.room(held) < num_bytes:
+        while self.ledger.room(held) < num_bytes:
             if not (needed() and self._evict(by_bytes=True)):
                 return False
         return True
@@ -81,14 +75,14 @@ class Evictor:
         assert fits, "a budget holds the whole KV buffer"
 
     def _too_many(self, coming: int) -> bool:
-        return self._tree.recurrent and self._tree.num_checkpoints + coming > self.count
+        return self.tree.recurrent and self.tree.num_checkpoints + coming > self.count
 
     def _evict(
         self, by_bytes: bool, newcomer: Node | Worth | None = None, num_bytes: int = 0
     ) -> bool:
         """Evict one thing; False if nothing can go, or nothing is worth less than `newcomer`."""
         node = newcomer if isinstance(newcomer, Node) else None
-        ranks = ranked(self.path, self._tree.checkpoints(), node)
+        ranks = ranked(self.path, self.tree.checkpoints(), node)
         candidates: list[Candidate] = list(self._nodes(ranks))
         if by_bytes:
             candidates += self._pictures()
@@ -104,42 +98,42 @@ class Evictor:
 
     def _drop(self, chosen: Node | bytes | Worth) -> None:
         if isinstance(chosen, bytes):
-            self._embeddings.drop(chosen)
+            self.embeddings.drop(chosen)
         elif isinstance(chosen, Node) and self._is_loose(chosen):
-            self._tree.drop_leaf(chosen)
+            self.tree.drop_leaf(chosen)
         elif isinstance(chosen, Node):
-            self._tree.drop_checkpoint(chosen)
+            self.tree.drop_checkpoint(chosen)
 
     def _nodes(self, ranks: dict[Node, int]) -> Iterator[Candidate]:
         """Evictable on its own: any checkpoint; without recurrent states, a branch's last run."""
-        pin = self._tree.pinned
+        pin = self.tree.pinned
         pinned = set(pin.upwards()) if pin is not None else set()
-        for node in self._tree:
+        for node in self.tree:
             alone = node.checkpoint is not None and node is not pin
             if alone or (self._is_loose(node) and node not in pinned):
                 yield node, self._worth(node, ranks, self._frees(node))
 
     def _is_loose(self, node: Node) -> bool:
-        return not (self._tree.recurrent or node.children or node.in_kv_buffer)
+        return not (self.tree.recurrent or node.children or node.in_kv_buffer)
 
     def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
-        seconds = self._throughput.read_seconds(*_tokens_to_read(node))
-        if self._stored(node):
-            seconds = min(seconds, self._throughput.fetch_seconds(num_bytes))
-        return Worth(ranks.get(node), seconds, num_bytes, self._tree.clock - node.last_used)
+        seconds = self.throughput.read_seconds(*_tokens_to_read(node))
+        if self.stored(node):
+            seconds = min(seconds, self.throughput.fetch_seconds(num_bytes))
+        return Worth(ranks.get(node), seconds, num_bytes, self.tree.clock - node.last_used)
 
     def _frees(self, node: Node) -> int:
         """Bytes of a checkpoint and of runs that only it needs."""
         checkpoint = node.checkpoint.held_bytes if node.checkpoint is not None else 0
-        if not self._tree.recurrent:
+        if not self.tree.recurrent:
             return checkpoint + (_row_bytes(node) if self._is_loose(node) else 0)
         needs = int(node.checkpoint is not None)
         freed = takewhile(lambda at: at.num_checkpoints <= needs, node.upwards())
         return checkpoint + sum(map(_row_bytes, freed))
 
     def _pictures(self) -> Iterator[Candidate]:
-        for key, num_bytes, tokens, age in self._embeddings.held():
-            seconds = self._throughput.read_seconds(0, tokens)
+        for key, num_bytes, tokens, age in self.embeddings.held():
+            seconds = self.throughput.read_seconds(0, tokens)
             yield key, Worth(None, seconds, num_bytes, age)
 
 

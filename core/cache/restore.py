@@ -4,7 +4,7 @@ depends on it, and the next best is tried."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -48,31 +48,23 @@ class Restored:
         return self.node.end
 
 
+@dataclass(eq=False)
 class Restorer:
-    def __init__(
-        self,
-        specs: Sequence[LayerSpec],
-        device: torch.device,
-        tree: PrefixTree,
-        live: LivePath,
-        disk: DiskTier,
-        evictor: Evictor,
-    ) -> None:
-        self._specs = specs
-        self._device = device
-        self._tree = tree
-        self._live = live
-        self._disk = disk
-        self._evictor = evictor
+    specs: Sequence[LayerSpec]
+    device: torch.device
+    tree: PrefixTree
+    live: LivePath
+    disk: DiskTier
+    evictor: Evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
         """Restore the deepest place; `always` fetches from disk even if prefilling is quicker.
         `mark` gets each new node."""
-        keys = self._tree.keys(prompt)
+        keys = self.tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
         while True:
-            node = self._tree.restorable(self._tree.match(keys), len(keys))
+            node = self.tree.restorable(self.tree.match(keys), len(keys))
             depth = len(node.path()) if node is not None else 0
             checkpoint = node.checkpoint if node is not None else None
             deeper, faster = self._deeper(prompt, keys, depth, passed, always)
@@ -87,15 +79,15 @@ class Restorer:
             if node is None:
                 return self.start(keys, failed, faster)
             state = checkpoint.state if checkpoint is not None else RecurrentState({})
-            if not state.matches(self._specs):
-                self._tree.drop_checkpoint(node)
+            if not state.matches(self.specs):
+                self.tree.drop_checkpoint(node)
                 failed = True
                 continue
             return self.at(node, checkpoint, TIERS[tier], keys, failed, faster)
 
     def start(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
-        zeros = RecurrentState.zeros(self._specs, self._device)
-        return Restored(self._tree.root, 0, zeros, None, None, failed, tuple(keys), faster)
+        zeros = RecurrentState.zeros(self.specs, self.device)
+        return Restored(self.tree.root, 0, zeros, None, None, failed, tuple(keys), faster)
 
     def at(
         self,
@@ -106,7 +98,7 @@ class Restorer:
         failed: bool = False,
         faster: bool = False,
     ) -> Restored:
-        here = checkpoint.to(self._device) if checkpoint is not None else None
+        here = checkpoint.to(self.device) if checkpoint is not None else None
         return Restored(
             node=node,
             num_runs=len(node.path()),
@@ -122,138 +114,126 @@ class Restorer:
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes], always: bool
     ) -> tuple[int, bool]:
         """How many runs the disk restores beyond `depth`, and if prefilling them is quicker."""
-        if self._evictor.is_off:
+        if self.evictor.is_off:
             return 0, False
-        held = len(self._tree.match(keys))
-        deeper = self._disk.reach(keys, held, depth, passed)
+        held = len(self.tree.match(keys))
+        deeper = self.disk.reach(keys, held, depth, passed)
         if deeper and not always:
             fetched = max(0, deeper - held)
-            if self._disk.slower_than_reading(prompt.runs[depth:deeper], fetched):
+            if self.disk.slower_than_reading(prompt.runs[depth:deeper], fetched):
                 return 0, True
         return deeper, False
 
     def _from_disk(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, mark: Callable[[Node], None]
     ) -> tuple[Node, Checkpoint]:
-        checkpoint = self._disk.checkpoint(keys[depth - 1])
-        if checkpoint is None or not checkpoint.state.matches(self._specs):
+        checkpoint = self.disk.checkpoint(keys[depth - 1])
+        if checkpoint is None or not checkpoint.state.matches(self.specs):
             raise RestoreFailedError("the state on disk is gone or damaged")
-        node = self._tree.root
+        node = self.tree.root
         for run in prompt.runs[:depth]:
-            node = self._tree.place(node, run)
+            node = self.tree.place(node, run)
             mark(node)
-        self._evictor.path = node.path()
-        self._tree.pinned = node
-        if self._evictor.admit(node, checkpoint):
-            self._tree.hold(node, checkpoint)
+        self.evictor.path = node.path()
+        self.tree.pinned = node
+        if self.evictor.admit(node, checkpoint):
+            self.tree.hold(node, checkpoint)
         return node, checkpoint
 
     def _bring(self, node: Node | None) -> int:
         """Bring a node's runs into the KV buffer; pinned, so that making room can't drop it."""
-        self._evictor.path = node.path() if node is not None else []
-        self._tree.pinned = node
+        self.evictor.path = node.path() if node is not None else []
+        self.tree.pinned = node
         try:
-            return self._live.leave_for(node)
+            return self.live.leave_for(node)
         finally:
-            self._tree.pinned = None
+            self.tree.pinned = None
 
 
 class RestoreFailedError(Exception):
     """The tree has already dropped what depended on the run."""
 
 
+@dataclass(eq=False)
 class LivePath:
-    """The nodes whose KV is in the KV buffer, without a gap. `make_room(num_bytes, needed)` makes
+    """The `nodes` whose KV is in the KV buffer, without a gap. `make_room(num_bytes, needed)` makes
     room for copies outside it; `fetch` reads rows from disk."""
 
-    def __init__(
-        self,
-        specs: Sequence[LayerSpec],
-        kv_buffer: KVBuffer,
-        tree: PrefixTree,
-        ledger: Ledger,
-        make_room: Callable[[int, Callable[[], bool]], bool],
-        fetch: Callable[[Node], KVRows | None],
-    ) -> None:
-        self._specs = specs
-        self._kv_buffer = kv_buffer
-        self._tree = tree
-        self._ledger = ledger
-        self._make_room = make_room
-        self._fetch = fetch
-        self._nodes: list[Node] = []
-
-    @property
-    def nodes(self) -> Sequence[Node]:
-        return self._nodes
+    specs: Sequence[LayerSpec]
+    kv_buffer: KVBuffer
+    tree: PrefixTree
+    ledger: Ledger
+    make_room: Callable[[int, Callable[[], bool]], bool]
+    fetch: Callable[[Node], KVRows | None]
+    nodes: list[Node] = field(default_factory=list)
 
     def leave_for(self, target: Node | None) -> int:
         """Make the buffer hold exactly the runs down to `target`; returns the slowest tier used.
         Raises RestoreFailedError, with the path cut to its complete runs."""
         wanted = target.path() if target is not None else []
-        shared = num_common(self._nodes, wanted)
+        shared = num_common(self.nodes, wanted)
         self._copy_out(shared)
         return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
 
     def append(self, node: Node) -> None:
-        self._nodes.append(node)
+        self.nodes.append(node)
 
     def leave_dropped(self) -> None:
         kept = 0
-        while kept < len(self._nodes) and self._nodes[kept] in self._tree:
+        while kept < len(self.nodes) and self.nodes[kept] in self.tree:
             kept += 1
-        del self._nodes[kept:]
+        del self.nodes[kept:]
 
     def _copy_out(self, keep: int) -> None:
         """End the path after `keep` nodes, saving rows that the tree still needs."""
-        leaving = self._nodes[keep:]
-        del self._nodes[keep:]
+        leaving = self.nodes[keep:]
+        del self.nodes[keep:]
         for node in reversed(leaving):
             self._save(node)
             node.in_kv_buffer = False
-            self._tree.prune(node)
+            self.tree.prune(node)
 
     def _save(self, node: Node) -> None:
-        if not self._tree.needs_rows(node):
+        if not self.tree.needs_rows(node):
             return
         assert node.run is not None
-        num_bytes = node.num_tokens * self._kv_buffer.bytes_per_token
+        num_bytes = node.num_tokens * self.kv_buffer.bytes_per_token
 
         def needed() -> bool:
             # Making room can drop the very checkpoints that needed this run.
-            return self._tree.needs_rows(node)
+            return self.tree.needs_rows(node)
 
-        if not (self._make_room(num_bytes, needed) and needed()):
+        if not (self.make_room(num_bytes, needed) and needed()):
             self._lose(node)
             return
-        self._ledger.reserve(Held.ROWS, num_bytes)
+        self.ledger.reserve(Held.ROWS, num_bytes)
         try:
-            rows = self._kv_buffer.copy_out(node.run.start.token.value, node.end.token.value)
+            rows = self.kv_buffer.copy_out(node.run.start.token.value, node.end.token.value)
         except (RuntimeError, MemoryError):
-            self._ledger.release(Held.ROWS, num_bytes)
+            self.ledger.release(Held.ROWS, num_bytes)
             self._lose(node)
         else:
-            self._tree.hold_rows(node, rows)
+            self.tree.hold_rows(node, rows)
 
     def _lose(self, node: Node) -> None:
-        if self._tree.needs_rows(node):
-            self._tree.drop_subtree(node)
+        if self.tree.needs_rows(node):
+            self.tree.drop_subtree(node)
 
     def _copy_in(self, node: Node) -> int:
         assert node.run is not None
         tier = FROM_MEMORY if node.rows is not None else FROM_DISK
         try:
-            rows = node.rows if node.rows is not None else self._fetch(node)
-            if rows is None or not rows.matches(self._specs, node.num_tokens):
+            rows = node.rows if node.rows is not None else self.fetch(node)
+            if rows is None or not rows.matches(self.specs, node.num_tokens):
                 raise ValueError("the run's rows are gone or of another kind")
             # Rows read from disk are a copy until they are in the KV buffer.
             passing = rows.num_bytes if node.rows is None else 0
-            with self._ledger.passing(Held.IN_FLIGHT, passing):
-                self._kv_buffer.copy_in(node.run.start.token.value, rows)
+            with self.ledger.passing(Held.IN_FLIGHT, passing):
+                self.kv_buffer.copy_in(node.run.start.token.value, rows)
         except (ValueError, RuntimeError, MemoryError) as error:
-            self._tree.drop_subtree(node)
+            self.tree.drop_subtree(node)
             raise RestoreFailedError(str(error)) from error
-        self._tree.release_rows(node)
+        self.tree.release_rows(node)
         node.in_kv_buffer = True
-        self._nodes.append(node)
+        self.nodes.append(node)
         return tier

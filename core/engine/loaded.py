@@ -28,7 +28,7 @@ from core.engine.passes.captured import StepCapture
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.model import read_model
+from core.loading.model import fits, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.loading.quantised_store import QuantisedStore
@@ -39,7 +39,7 @@ from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.processor import PictureProcessor
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES, available_bytes
+from core.weights.memory import available_bytes
 from kernels.common.capability import processor_level
 from kernels.self_test.validation import validated
 
@@ -154,7 +154,7 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
     chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
-    return chosen.num_bytes + HEADROOM_BYTES <= free
+    return fits(chosen.num_bytes, free)
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:

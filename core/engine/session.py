@@ -18,15 +18,14 @@ from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
-from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.speculation import Drafter, LookupDrafter, Speculation
+from core.engine.drafting.speculation import Drafter, HeadDrafter, LookupDrafter, Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
+from core.engine.reply import Reply
 from core.engine.stats import MessageMap, Report, explain
-from core.engine.writing.reply import Reply
 from kernels.common.memory import octets
 
 

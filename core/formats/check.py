@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from core.api.json_text import MAX_DEPTH, json_fault
+from core.api.json_text import json_fault, json_pointer
 from core.api.reply_format import ReplyFormat
 from core.client.codec import Fields
 from core.formats.grammar import grammar, schema_of
@@ -118,21 +118,9 @@ def _checked(task: str, fields: Fields, text: str, check: Check | None) -> Field
 def _fault_of_json(form: ReplyFormat, text: str, check: Check | None) -> str:
     schema = form.text if form.kind == "json_schema" else "{}"
     answer = _checked("schema.violation", {"schema": schema}, text, check)
-    match answer["found"]:
-        case "":
-            return ""
-        case "no JSON":
-            return f"It isn't JSON: {answer['said']}."
-        case "deep":
-            raise NotCheckedError(f"It is nested more than {MAX_DEPTH} levels deep.")
-        case "reference":
-            return f"The schema refers to {answer['said']}, which is not in it."
-        case "number":
-            return "A number in it is too large to be checked."
-        case "violation":
-            return f"At {_place(answer['path'])}: {answer['said']}."
-        case _:
-            raise NotCheckedError(_INVOLVED)
+    if answer["unchecked"]:
+        raise NotCheckedError(answer["unchecked"])
+    return str(answer["fault"])
 
 
 def _refusal(form: ReplyFormat, check: Check | None) -> str:
@@ -180,13 +168,8 @@ def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> 
         return "The schema is false: it allows no JSON at all."
     text = form.text.encode("utf-8", "replace")
     answer, _ = helper.ask("schema.invalid", {}, text, seconds=COMPILE_S, check=check)
-    match answer["found"]:
-        case "no JSON":
-            return f"The schema isn't JSON: {answer['said']}."
-        case "involved":
-            return "The schema is too involved to be looked at."
-        case "invalid":
-            return f"The schema is not valid at {_place(answer['path'])}: {answer['said']}."
+    if answer["fault"]:
+        return str(answer["fault"])
     return next(map(_needs_names, _uncountable(schema)), "")
 
 
@@ -204,7 +187,7 @@ def _uncountable(schema: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[o
 
 def _needs_names(path: tuple[object, ...]) -> str:
     return (
-        f"minProperties at {_place(path)} can't be kept to while a reply is written, unless "
+        f"minProperties at {json_pointer(path)} can't be kept to while a reply is written, unless "
         "additionalProperties is false."
     )
 
@@ -220,11 +203,6 @@ def _explained(error: str, form: ReplyFormat) -> str:
     at = _AT.match(error)
     where = f" at line {at[1]}, column {at[2]}" if at else ""
     return f"The grammar can't be used{where}: {found[1] if found else _plain(error)}."
-
-
-def _place(path: Iterable[object]) -> str:
-    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
-    return "/".join(("#", *escaped))
 
 
 def _parts_of(schema: Any) -> Iterator[tuple[object, Any]]:
@@ -243,7 +221,7 @@ def _of_schema(error: str, form: ReplyFormat) -> str:
         names = json.loads(unknown[1])
         found = next(_places(json.loads(form.text), names[0]), ())
         listed = " and ".join(names)
-        return f"{listed} at {_place(found)} can't be enforced while a reply is written."
+        return f"{listed} at {json_pointer(found)} can't be enforced while a reply is written."
     pattern = _REGEX.search(error)
     if pattern:
         return f"A pattern (or patternProperties) can't be used: {pattern[1]}."

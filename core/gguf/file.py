@@ -8,6 +8,7 @@ for next to the link, because the Hugging Face cache keeps the files themselves 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from core.gguf.header import (
     MOST_TENSORS,
     NUMBERS,
     TEXT,
+    U32,
     Entry,
     Header,
     Metadata,
@@ -66,6 +68,10 @@ class GGUFTensor:
         """The bytes of one row: a permutation of rows moves whole runs of so many bytes."""
         columns = self.shape[-1] if self.shape else 1
         return columns // self.type.block_values * self.type.block_bytes
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.num_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,7 @@ class _Opened:
     path: Path
     num_bytes: int
     header: Header
+    tensors: list[GGUFTensor]
 
     def integer(self, key: str, missing: int) -> int:
         value = self.header.metadata.get(key, missing)
@@ -127,7 +134,9 @@ def _read(path: Path, most: int, check: Callable[[], None]) -> _Opened:
     except OSError as error:
         raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
     _check_kinds(path.name, header.metadata)
-    return _Opened(path, num_bytes, header)
+    tensors = _placed(header, path)
+    _check_places(tensors, path.name, num_bytes)
+    return _Opened(path, num_bytes, header, tensors)
 
 
 def _check_kinds(name: str, metadata: Metadata) -> None:
@@ -146,6 +155,45 @@ def _is_kind(entry: Entry | None, wanted: str) -> bool:
     if entry is None:
         return False
     return entry.items in _MANY[wanted] if wanted in _MANY else entry.kind in _SINGLE[wanted]
+
+
+def _placed(header: Header, path: Path) -> list[GGUFTensor]:
+    """The tensors of a file. Raises BrokenWeightsError unless rows are whole and places aligned."""
+    alignment = _alignment(header.metadata, path.name)
+    data_start = -(-len(header.data) // alignment) * alignment
+    tensors = []
+    for name, type, shape, offset in header.tensors:
+        row = shape[-1] if shape else 1
+        if row % type.block_values:
+            fault = f"{row:,} values, no whole blocks of {type.block_values} ({type.name})"
+            raise damaged(path.name, f"a row of {shown(name)} has {fault}")
+        if offset % alignment:
+            raise damaged(path.name, f"{shown(name)} isn't aligned to {alignment:,} bytes")
+        num_bytes = math.prod(shape) // type.block_values * type.block_bytes
+        tensors.append(GGUFTensor(name, type, shape, data_start + offset, num_bytes, path))
+    return tensors
+
+
+def _alignment(metadata: Metadata, name: str) -> int:
+    entry = metadata.entry("general.alignment")
+    given = metadata.get("general.alignment", 32)
+    if (entry and entry.kind != U32) or not isinstance(given, int) or given.bit_count() != 1:
+        raise damaged(name, "general.alignment is no power of two")
+    return given
+
+
+def _check_places(tensors: list[GGUFTensor], name: str, num_bytes: int) -> None:
+    """Raises BrokenWeightsError unless each tensor has bytes of its own in the file."""
+    end, before = 0, ""
+    for each in sorted(tensors, key=lambda each: (each.offset, each.end)):
+        if each.offset < end:
+            raise damaged(name, f"{shown(before)} and {shown(each.name)} overlap")
+        end, before = each.end, each.name
+    if end > num_bytes:
+        raise BrokenWeightsError(
+            f"{name} has {num_bytes:,} bytes, and its tensors need {end:,}. It was not downloaded "
+            "completely, or is damaged."
+        )
 
 
 def _place_in_split(opened: _Opened) -> tuple[int, int]:
@@ -185,10 +233,10 @@ def _check_split(parts: list[_Opened]) -> None:
 def _joined(parts: list[_Opened]) -> GGUFFile:
     tensors: dict[str, GGUFTensor] = {}
     for part in parts:
-        for name, type, shape, start, num_bytes in part.header.tensors:
-            if name in tensors:
-                raise damaged(part.path.name, f"the tensor {shown(name)} occurs twice")
-            tensors[name] = GGUFTensor(name, type, shape, start, num_bytes, part.path)
+        for each in part.tensors:
+            if each.name in tensors:
+                raise damaged(part.path.name, f"the tensor {shown(each.name)} occurs twice")
+            tensors[each.name] = each
     if len(tensors) > MOST_TENSORS:
         raise damaged(parts[0].path.name, f"its parts have {len(tensors):,} tensors")
     files = tuple(

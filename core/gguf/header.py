@@ -46,10 +46,10 @@ Value = bool | int | float | str | list[str] | Array
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _COUNTS = struct.Struct("<QQ")
 # Kinds of values by their ids.
-BOOL, TEXT, ARRAY = 7, 8, 9
+U32, BOOL, TEXT, ARRAY = 4, 7, 8, 9
 NUMBERS: dict[int, np.dtype[Any]] = {
     0: np.dtype("<u1"), 1: np.dtype("<i1"), 2: np.dtype("<u2"), 3: np.dtype("<i2"),
-    4: np.dtype("<u4"), 5: np.dtype("<i4"), 6: np.dtype("<f4"), BOOL: np.dtype("?"),
+    U32: np.dtype("<u4"), 5: np.dtype("<i4"), 6: np.dtype("<f4"), BOOL: np.dtype("?"),
     10: np.dtype("<u8"), 11: np.dtype("<i8"), 12: np.dtype("<f8"),
 }  # fmt: skip
 
@@ -64,13 +64,12 @@ class Entry(NamedTuple):
 
 
 class TensorEntry(NamedTuple):
-    """A tensor in the directory; `start` counts from the start of the file."""
+    """A tensor in the directory; `offset` counts from the start of the data."""
 
     name: str
     type: GGUFType
     shape: tuple[int, ...]
-    start: int
-    num_bytes: int
+    offset: int
 
 
 class Metadata(Mapping[str, Value]):
@@ -204,13 +203,12 @@ def parse_header(
         if key in entries:
             raise source.damaged(f"the key {shown(key)} occurs twice")
         entries[key] = _entry(source, key)
-    infos = []
+    tensors = []
     for _ in range(tensor_count):
         check()
-        infos.append(_info(source))
+        tensors.append(_tensor(source))
     data = bytes(source.data[: source.position])
-    metadata = Metadata(name, data, entries)
-    return Header(data, metadata, _placed(source, infos, _alignment(metadata, source)))
+    return Header(data, Metadata(name, data, entries), tensors)
 
 
 def _start(source: _Bytes) -> tuple[int, int]:
@@ -256,8 +254,7 @@ def _entry(source: _Bytes, key: str) -> Entry:
     return Entry(kind, items, count, start)
 
 
-def _info(source: _Bytes) -> tuple[str, GGUFType, tuple[int, ...], int]:
-    """A tensor's name, type, shape and its offset in the data."""
+def _tensor(source: _Bytes) -> TensorEntry:
     name = source.name_of("tensor", _LONGEST_NAME)
     dimensions = source.u32()
     if dimensions > _MOST_DIMENSIONS:
@@ -271,47 +268,4 @@ def _info(source: _Bytes) -> tuple[str, GGUFType, tuple[int, ...], int]:
         raise UnsupportedQuantisationError(
             f"{shown(name)} in {source.name} has the type {given}, which Waymark can't read."
         )
-    return name, TYPES[number], shape, offset
-
-
-def _alignment(metadata: Metadata, source: _Bytes) -> int:
-    entry = metadata.entry("general.alignment")
-    if entry is None:
-        return 32
-    given = metadata["general.alignment"] if entry.kind == 4 else 0
-    alignment = given if isinstance(given, int) else 0
-    if alignment.bit_count() != 1:
-        raise source.damaged("general.alignment is no power of two")
-    return alignment
-
-
-def _placed(
-    source: _Bytes, infos: list[tuple[str, GGUFType, tuple[int, ...], int]], alignment: int
-) -> list[TensorEntry]:
-    """The directory. Raises BrokenWeightsError unless each tensor has bytes of its own."""
-    data_start = -(-source.position // alignment) * alignment
-    tensors = []
-    for name, type, shape, offset in infos:
-        row = shape[-1] if shape else 1
-        if row % type.block_values:
-            blocks = f"blocks of {type.block_values} values ({type.name})"
-            raise source.damaged(f"a row of {shown(name)} has {row:,} values, no whole {blocks}")
-        if offset % alignment:
-            raise source.damaged(f"{shown(name)} isn't aligned to {alignment:,} bytes")
-        num_bytes = math.prod(shape) // type.block_values * type.block_bytes
-        tensors.append(TensorEntry(name, type, shape, data_start + offset, num_bytes))
-    _check_places(source, tensors)
-    return tensors
-
-
-def _check_places(source: _Bytes, tensors: list[TensorEntry]) -> None:
-    end, before = 0, ""
-    for each in sorted(tensors, key=lambda each: (each.start, each.num_bytes)):
-        if each.start < end:
-            raise source.damaged(f"{shown(before)} and {shown(each.name)} overlap")
-        end, before = each.start + each.num_bytes, each.name
-    if end > source.num_bytes:
-        raise BrokenWeightsError(
-            f"{source.name} has {source.num_bytes:,} bytes, and its tensors need {end:,}. It was "
-            "not downloaded completely, or is damaged."
-        )
+    return TensorEntry(name, TYPES[number], shape, offset)

@@ -82,9 +82,7 @@ def _decode(data: bytes, name: str) -> Pillow.Image:
 
 
 def _open(data: bytes) -> Pillow.Image:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)
-        return Pillow.open(io.BytesIO(data), formats=FORMATS)
+    return Pillow.open(io.BytesIO(data), formats=FORMATS)
 
 
 def _check_size(name: str, size: tuple[int, int]) -> None:

@@ -19,7 +19,7 @@ from jsonschema_specifications import REGISTRY
 from llguidance import LLMatcher
 from referencing.exceptions import Unresolvable
 
-from core.api.json_text import JsonTooDeepError, json_fault, parse_json
+from core.api.json_text import JsonTooDeepError, json_fault, json_pointer, parse_json
 from core.client.codec import Fields
 from core.helper.grammars import GrammarLimitError, byte_tokens, derives, matcher, with_deep_stack
 
@@ -30,51 +30,54 @@ _DECIMAL = re.compile(r"Decimal\('([^']*)'\)")
 
 
 class SchemaTasks:
-    """Answers hold `found`, a word for the fault or "", its `path` in the JSON, and `said`, a
-    library's message."""
+    """Answers hold `fault`, a sentence or "", and `unchecked`, why a text could not be checked."""
 
     def invalid(self, _: Fields, schema: bytes) -> tuple[Fields, bytes]:
-        """Check the attached schema. Found: "no JSON", "invalid" or "involved"."""
-        return _recursively(lambda: invalid(schema.decode())), b""
+        """Check the attached schema."""
+        return {"fault": _recursively(lambda: fault_of_schema(schema.decode()))}, b""
 
     def violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Check the attached text against `schema`.
+        """Check the attached text against `schema`."""
+        fault = unchecked = ""
+        try:
+            fault = _recursively(lambda: fault_of_text(parsed(fields["schema"]), text.decode()))
+        except JsonTooDeepError as error:
+            unchecked = f"{str(error).capitalize()}."
+        except (RecursionError, GrammarLimitError):
+            unchecked = "It is too involved to be checked."
+        return {"fault": fault, "unchecked": unchecked}, b""
 
-        Found: "no JSON", "deep", "reference" (it leads nowhere), "number" (too large),
-        "violation", or "involved" where a check would never end.
-        """
-        return _recursively(lambda: violation(parsed(fields["schema"]), text.decode())), b""
 
-
-def invalid(text: str) -> Fields:
+def fault_of_schema(text: str) -> str:
     try:
         schema = parsed(text)
         _draft(schema).check_schema(schema, format_checker=None)
     except ValueError as error:
-        return _answer("no JSON", (), str(error))
+        return f"The schema isn't JSON: {_short(str(error))}."
     except SchemaError as error:
-        return _answer("invalid", error.path, error.message)
+        place = json_pointer(error.path)
+        return f"The schema is not valid at {place}: {_short(error.message)}."
     except RecursionError:
-        return _answer("involved")
-    return _answer("")
+        return "The schema is too involved to be looked at."
+    return ""
 
 
-def violation(schema: Any, text: str) -> Fields:
+def fault_of_text(schema: Any, text: str) -> str:
+    """Raises JsonTooDeepError, and where a check would never end RecursionError or
+    GrammarLimitError."""
     try:
         error = _first_violation(schema, parsed(text))
     except JsonTooDeepError:
-        return _answer("deep")
+        raise
     except json.JSONDecodeError as error:
-        return _answer("no JSON", (), json_fault(error))
+        return f"It isn't JSON: {_short(json_fault(error))}."
     except ValueError as error:
-        return _answer("no JSON", (), str(error))
+        return f"It isn't JSON: {_short(str(error))}."
     except Unresolvable as error:
-        return _answer("reference", (), error.ref)
+        return f"The schema refers to {_short(error.ref)}, which is not in it."
     except ArithmeticError:
-        return _answer("number")
-    except (RecursionError, GrammarLimitError):
-        return _answer("involved")
-    return _answer("") if error is None else _answer("violation", error.path, error.message)
+        return "A number in it is too large to be checked."
+    return "" if error is None else f"At {json_pointer(error.path)}: {_short(error.message)}."
 
 
 def parsed(text: str) -> Any:
@@ -84,11 +87,7 @@ def parsed(text: str) -> Any:
     return parse_json(text, parse_float=Decimal, parse_constant=refuse)
 
 
-def _answer(found: str, path: Any = (), said: str = "") -> Fields:
-    return {"found": found, "path": list(path), "said": _short(said)}
-
-
-def _recursively(check: Callable[[], Fields]) -> Fields:
+def _recursively(check: Callable[[], str]) -> str:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(DEEPEST_RECURSION)
     try:

@@ -20,11 +20,9 @@ from jinja2.utils import Namespace
 
 from core.api.errors import TemplateError, TemplateTooLargeError
 from core.client.codec import Fields
+from core.helper import MAX_OUTPUT_CHARACTERS, TEXT_ERRORS
 
-MAX_OUTPUT_CHARACTERS = 16 * 2**20
 _SHORTEST_QUOTE = 3
-# A conversation may hold half a surrogate pair, which goes through a template unchanged.
-TEXT_ERRORS = "surrogatepass"
 
 _T = TypeVar("_T")
 

@@ -18,14 +18,12 @@ from tokenizers.models import BPE, Unigram, WordLevel
 from core.api.errors import BrokenTokenizerError, TemplateTooLargeError
 from core.api.json_text import JsonTooDeepError, parse_json
 from core.client.codec import Fields
+from core.helper import MAX_IDS, NO_TOKEN
 
 JsonObject = dict[str, Any]
 
 # Far below any score of a trained unigram model: such a piece is never chosen.
 _NEVER = -1e9
-# No model's table has a row for a larger id, and the token table would fill the memory.
-MAX_IDS = 2**22
-NO_TOKEN = 2**32 - 1
 # Characters of all added tokens together; published ones have up to 100,000.
 MAX_SPELLED = 2**20
 MAX_ADDED = 2**16

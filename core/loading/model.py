@@ -10,20 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from core.api.errors import BrokenWeightsError, MissingFileError
+from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
 from core.loading.plan import HeldPlan
-from core.loading.quantised_file import QuantisedDamagedError, QuantisedFile, QuantisedLayout
+from core.loading.quantised_file import QuantisedDamagedError, QuantisedLayout
 from core.loading.quantised_store import QuantisedStore
-from core.loading.read_plan import ReadWeights
-from core.loading.stream import Unquantised, stream_weights
+from core.loading.reading import TensorReader
 from core.models.decoder import Decoder
-from core.weights.memory import available_bytes, check_memory, release_to_system
+from core.weights.memory import HEADROOM_BYTES, available_bytes, release_to_system
 from core.weights.plan import Weights
-from core.weights.spec import TensorSpec, Use
-from core.weights.table import Table
-from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +34,11 @@ class ReadModel:
     config: str
     packing_s: float = 0.0
     from_disk: bool = False
+
+
+def fits(num_bytes: int, free: int) -> bool:
+    """True if a model of `num_bytes` (`HeldPlan.num_bytes`) can be loaded and then run."""
+    return num_bytes + HEADROOM_BYTES <= free
 
 
 def read_model(
@@ -57,12 +57,19 @@ def read_model(
     read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
     MissingFileError; a load that fails or is cancelled leaves nothing behind.
     """
-    check_memory(plan.num_bytes, available(device), device)
-    reading = _Reading(plan, device, progress, check)
-    return reading.from_disk(store) or reading.from_weights(store)
+    needed, free = plan.num_bytes, available(device)
+    if not fits(needed, free):
+        place = "on the graphics card" if device.type == "cuda" else "of memory"
+        raise NotEnoughMemoryError(
+            f"The model needs {_gigabytes(needed + HEADROOM_BYTES)} {place}, "
+            f"{_gigabytes(free)} is free."
+        )
+    loading = _Loading(plan, device, progress, check)
+    loaded = loading.from_disk(store) if store is not None else None
+    return loaded or loading.from_weights(store)
 
 
-class _Reading:
+class _Loading:
     def __init__(
         self,
         plan: HeldPlan,
@@ -70,71 +77,66 @@ class _Reading:
         progress: Callable[[int, int], None],
         check: Callable[[], None],
     ) -> None:
-        self._plan, self._files, self._device = plan, plan.model.folder.files, device
+        self._plan, self._files, self._device = plan, plan.model.container, device
         self._progress, self._check = progress, check
+        self._done = self._total = 0
 
     def from_weights(self, store: QuantisedStore | None) -> ReadModel:
-        plan = self._plan
-        bar = self._bar(sum(file.num_bytes for file in self._files))
         writer = store.begin(self._files, self._layout()) if store is not None else None
+        reader = TensorReader(self._plan, self._device, keep=writer.keep if writer else None)
         try:
-            read, digest = stream_weights(
-                plan.tensors,
-                self._files,
-                self._device,
-                lambda done, _: bar.move_to(done),
-                self._check,
-                plan.packed,
-                plan.formats,
-                writer.keep if writer is not None else lambda name, tensors: None,
-            )
+            digest = self._read(reader)
         except BaseException:
             if writer is not None:
                 writer.drop()
             raise
         if store is not None and writer is not None:
             store.finish(writer, self._files, digest, self._meaning)
-        began = time.monotonic()
-        model = self._build(_Source(read, plan, bar, self._device), bar)
-        return ReadModel(model, digest, plan.config, time.monotonic() - began)
+        model, seconds = self._build(reader)
+        return ReadModel(model, digest, self._plan.config, seconds)
 
-    def from_disk(self, store: QuantisedStore | None) -> ReadModel | None:
+    def from_disk(self, store: QuantisedStore) -> ReadModel | None:
         """Build from matrices that an earlier load kept; None if that can't be done."""
-        if store is None:
-            return None
-        plan, layout = self._plan, self._layout()
-        found = store.find(self._files, self._meaning, layout)
+        found = store.find(self._files, self._meaning, self._layout())
         if found is None:
             return None
-        file, digest = found
-        names = frozenset(layout.matrices)
-        rest = Unquantised(
-            plan.tensors, self._files, self._device, plan.packed, plan.formats, names
-        )
-        bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
-        file.advance = bar.advance
+        kept, digest = found
+        reader = TensorReader(self._plan, self._device, kept)
         try:
-            read = rest.read(bar.advance)
-            began = time.monotonic()
-            model = self._build(_Source(read, plan, bar, self._device, file, names), bar)
-            packing = time.monotonic() - began - file.reading_s
+            self._read(reader)
+            model, seconds = self._build(reader)
             if store.known_digest(self._files) != digest:
                 raise QuantisedDamagedError("the weights files changed")
-            return ReadModel(model, digest, plan.config, packing, from_disk=True)
+            packing = seconds - kept.reading_s
+            return ReadModel(model, digest, self._plan.config, packing, from_disk=True)
         except QuantisedDamagedError as error:
-            store.discard(file, f"{error}")
+            store.discard(kept, f"{error}")
             return None
         except (BrokenWeightsError, MissingFileError):
             # The weights files can't be read, perhaps because a disk was taken out. The other way
             # reports it, and the kept matrices stay for when they are back.
             return None
         finally:
-            file.close()
+            kept.close()
 
-    def _bar(self, to_read: int) -> _Bar:
-        plan = self._plan
-        to_pack = sum(_packing_bytes(spec, plan.formats) for spec in plan.tensors.values())
-        return _Bar(to_read + to_pack, self._progress, self._check)
+    def _read(self, reader: TensorReader) -> str:
+        self._done, self._total = 0, reader.num_bytes
+        return reader.read(self._advance)
+
+    def _build(self, reader: TensorReader) -> tuple[Decoder, float]:
+        """The model, and the seconds that this took."""
+        release_to_system()
+        began, plan = time.monotonic(), self._plan
+        weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
+        model = plan.build(weights, self._device)
+        self._advance(self._total - self._done)
+        release_to_system()
+        return model, time.monotonic() - began
+
+    def _advance(self, num_bytes: int) -> None:
+        self._done += num_bytes
+        self._progress(self._done, self._total)
+        self._check()
 
     @property
     def _meaning(self) -> str:
@@ -144,67 +146,6 @@ class _Reading:
     def _layout(self) -> QuantisedLayout:
         return QuantisedLayout(self._plan.tensors, self._plan.formats, self._plan.packed)
 
-    def _build(self, source: _Source, bar: _Bar) -> Decoder:
-        release_to_system()
-        plan = self._plan
-        weights = Weights(source, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
-        model = plan.build(weights, self._device)
-        bar.finish()
-        release_to_system()
-        return model
 
-
-class _Bar:
-    def __init__(
-        self, total: int, progress: Callable[[int, int], None], check: Callable[[], None]
-    ) -> None:
-        self._done, self._total = 0, total
-        self._progress, self._check = progress, check
-
-    def move_to(self, done: int) -> None:
-        self._done = done
-        self._progress(done, self._total)
-
-    def advance(self, num_bytes: int) -> None:
-        self.move_to(self._done + num_bytes)
-        self._check()
-
-    def finish(self) -> None:
-        self.advance(self._total - self._done)
-
-
-def _packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
-    weight_format = formats.of(spec.exact)
-    is_packed = Use.MATRIX in spec.use and not weight_format.is_plain
-    return weight_format.num_bytes(spec.shape, spec.dtype) if is_packed else 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A `Source` by the family's names; each matrix moves the bar.
-
-    Matrices of these `names` come from the file `kept`, everything else from `read`.
-    """
-
-    read: ReadWeights
-    plan: HeldPlan
-    bar: _Bar
-    device: torch.device
-    kept: QuantisedFile | None = None
-    names: frozenset[str] = frozenset()
-
-    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
-        return self.read.tensor(self.plan.model.published(name), spec)
-
-    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        published = self.plan.model.published(name)
-        if self.kept is not None and published in self.names:
-            kept = self.kept.matrix(published)
-            found = [tuple(part.to(self.device) for part in each) for each in kept]
-        else:
-            found = self.read.matrix(published, spec)
-        self.bar.advance(_packing_bytes(spec, self.plan.formats))
-        return found
-
-    def table(self, name: str, spec: TensorSpec) -> Table:
-        return self.read.table(self.plan.model.published(name), spec)
+def _gigabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB"

@@ -22,12 +22,11 @@ from core.api.errors import (
 from core.loading.registry import family_of
 from core.model_files import LookingTime
 from core.models.decoder import MTP_SCOPE, Decoder
-from core.weights.folder import ModelFolder
+from core.weights.container import Container, TensorHeader
 from core.weights.memory import HEADROOM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedPlan, packed_layer, plain_names
 from core.weights.published.scheme import read_scheme
-from core.weights.safetensors_file import StoredTensor
 from core.weights.smoothing import smoothed_norms
 from core.weights.spec import (
     Shape,
@@ -67,7 +66,7 @@ def _of_mtp(name: str) -> bool:
     return name.startswith(f"{MTP_SCOPE}.")
 
 
-def check_plain(name: str, spec: TensorSpec, entry: StoredTensor | None) -> None:
+def check_plain(name: str, spec: TensorSpec, entry: TensorHeader | None) -> None:
     """Compare a tensor with its header entry; tensors that the model doesn't use are ignored.
 
     Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
@@ -86,24 +85,24 @@ def check_plain(name: str, spec: TensorSpec, entry: StoredTensor | None) -> None
 
 
 class ModelPlan:
-    """The model of a folder: its family, what config.json says, and its tensors.
+    """The model of a container: its family, what config.json says, and its tensors.
 
     The model is built without data once for each type, in the time for `looking`. Raises
     SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError.
     """
 
-    def __init__(self, folder: ModelFolder, looking: LookingTime | None = None) -> None:
-        self.folder = folder
+    def __init__(self, container: Container, looking: LookingTime | None = None) -> None:
+        self.container = container
         self._looking = looking or LookingTime()
         with self._looking:
-            self._read(folder)
+            self._read(container)
 
-    def _read(self, folder: ModelFolder) -> None:
-        self._family = family_of(folder.config)
-        self._config = self._family.parse(folder.config)
-        self._scheme = read_scheme(folder.config, self._looking)
-        names = plain_names(folder.tensor_names)
-        self._headers = folder.tensors
+    def _read(self, container: Container) -> None:
+        self._family = family_of(container.config)
+        self._config = self._family.parse(container.config)
+        self._scheme = read_scheme(container.config, self._looking)
+        self._headers = container.tensors
+        names = plain_names(frozenset(self._headers))
         plain = {name: each.shape for name, each in self._headers.items()}
         self._stored: dict[str, Shape] = dict.fromkeys(names, ()) | plain
         self.published = self._family.published_names(self._config, names)

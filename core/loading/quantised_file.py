@@ -21,18 +21,18 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.read_plan import allocate, fill
 from core.storage.rows import WEIGHTS
 from core.storage.store import DiskStore
+from core.weights.container import Facts
+from core.weights.memory import allocate
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES, HeaderError, parse_header, write_header
-from core.weights.spec import TensorSpec, Use, WeightPlan, slice_rows
+from core.weights.spec import Use, WeightPlan, slice_rows
+from core.weights.stream import fill
 from kernels.common.memory import octets
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 FORMAT = "waymark-matrices-2"
-# Facts that identify weights files without reading them.
-Facts = list[list[str | int]]
 DIGEST_BYTES = hashlib.sha256().digest_size
 _PIECE_BYTES = 4 * 2**20  # between two calls of `advance`
 
@@ -181,7 +181,7 @@ class QuantisedFile:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open the file and check its size and header. Raises QuantisedDamagedError, OSError."""
-        self.path, self._layout, self._clock = path, layout, clock
+        self.path, self.layout, self._clock = path, layout, clock
         self.reading_s = 0.0
         self.advance: Callable[[int], None] = lambda num_bytes: None
         self._file: FileIO = path.open("rb", buffering=0)
@@ -198,7 +198,7 @@ class QuantisedFile:
         began = self._clock()
         try:
             return [
-                tuple(self._tensor(part) for part in parts) for parts in self._layout.matrices[name]
+                tuple(self._tensor(part) for part in parts) for parts in self.layout.matrices[name]
             ]
         except (OSError, BrokenWeightsError) as error:
             raise QuantisedDamagedError(f"it can't be read: {error}") from error
@@ -207,25 +207,25 @@ class QuantisedFile:
 
     def _read_digests(self, key: str) -> list[bytes]:
         num_bytes = self._file.seek(0, 2)
-        if num_bytes != self._layout.num_bytes:
+        if num_bytes != self.layout.num_bytes:
             raise QuantisedDamagedError(
-                f"it has {num_bytes:,} bytes, not {self._layout.num_bytes:,}"
+                f"it has {num_bytes:,} bytes, not {self.layout.num_bytes:,}"
             )
         self._file.seek(0)
-        header = bytearray(self._layout.data_start)
+        header = bytearray(self.layout.data_start)
         try:
             fill(self._file, memoryview(header), self.path)
         except BrokenWeightsError as error:
             raise QuantisedDamagedError("it ends inside its header") from error
-        digests = self._layout.digests(bytes(header), key)
+        digests = self.layout.digests(bytes(header), key)
         if digests is None:
             raise QuantisedDamagedError("its header is not one that Waymark writes")
         return digests
 
     def _tensor(self, part: QuantisedPart) -> Tensor:
-        tensor = allocate(TensorSpec(part.shape, part.dtype), torch.device("cpu"))
+        tensor = allocate(part.shape, part.dtype)
         data, digest = octets(tensor), hashlib.sha256()
-        self._file.seek(self._layout.data_start + part.start)
+        self._file.seek(self.layout.data_start + part.start)
         for start in range(0, len(data), _PIECE_BYTES):
             piece = data[start : start + _PIECE_BYTES]
             fill(self._file, piece, self.path)

@@ -21,7 +21,6 @@ from core.api.params import ModelSettings
 from core.loading.fingerprint import quantising_conditions
 from core.loading.quantised_file import (
     FORMAT,
-    Facts,
     QuantisedDamagedError,
     QuantisedFile,
     QuantisedLayout,
@@ -29,7 +28,7 @@ from core.loading.quantised_file import (
 )
 from core.storage.rows import WEIGHTS, Blob
 from core.storage.store import DiskStore
-from core.weights.safetensors_file import WeightsFile
+from core.weights.container import Container, Facts
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class QuantisedStore:
         return self.blobs.num_bytes(WEIGHTS)
 
     def find(
-        self, files: tuple[WeightsFile, ...], meaning: str, layout: QuantisedLayout
+        self, files: Container, meaning: str, layout: QuantisedLayout
     ) -> tuple[QuantisedFile, str] | None:
         """The matrices of these files and the files' digest, if an earlier load kept them.
 
@@ -108,12 +107,10 @@ class QuantisedStore:
         file.close()
         self._lose(file.path.name, reason)
 
-    def begin(
-        self, files: tuple[WeightsFile, ...], layout: QuantisedLayout
-    ) -> QuantisedWriter | None:
+    def begin(self, files: Container, layout: QuantisedLayout) -> QuantisedWriter | None:
         """Start to write the matrices of these files; None if there is no room, or if the files
         could not be recognised later."""
-        now, facts = self._clock(), facts_of(files)
+        now, facts = self._clock(), files.facts()
         if self.cap == 0 or not _are_settled(facts, now):
             return None
         try:
@@ -126,11 +123,9 @@ class QuantisedStore:
             log.warning("Quantised matrices are not kept: %s.", error.strerror)
             return None
 
-    def finish(
-        self, writer: QuantisedWriter, files: tuple[WeightsFile, ...], digest: str, meaning: str
-    ) -> None:
+    def finish(self, writer: QuantisedWriter, files: Container, digest: str, meaning: str) -> None:
         """Move a complete file to its place, unless the weights files changed meanwhile."""
-        if facts_of(files) != writer.facts:
+        if files.facts() != writer.facts:
             writer.drop()
             return
         key = self._key(digest, meaning)
@@ -149,9 +144,9 @@ class QuantisedStore:
         except OSError as error:
             log.warning("Quantised matrices can't be deleted: %s.", error.strerror)
 
-    def known_digest(self, files: tuple[WeightsFile, ...]) -> str | None:
+    def known_digest(self, files: Container) -> str | None:
         """The digest of these files if it is noted and they didn't change since."""
-        facts = facts_of(files)
+        facts = files.facts()
         noted = self.blobs.note(_KIND, _paths(facts)) if facts else None
         try:
             known, digest = parse_json(noted) if noted is not None else (None, "")
@@ -177,23 +172,6 @@ def _budget(settings: ModelSettings, blobs: DiskStore) -> int:
     # Quantised matrices count as free, or the cap would shrink as it fills.
     free = shutil.disk_usage(there).free + blobs.num_bytes(WEIGHTS)
     return min(WEIGHTS_LIMIT, int(free * WEIGHTS_SHARE))
-
-
-def facts_of(files: tuple[WeightsFile, ...]) -> Facts:
-    """Path, size, times and header of each file, which identify it unread; none if one is missing.
-
-    The time of writing can be set by anyone; that of the last change can't, except on Windows.
-    """
-    facts: Facts = []
-    for file in files:
-        try:
-            path = file.path.resolve()
-            now = path.stat()
-        except OSError:  # reading the files will report it
-            return []
-        times = now.st_mtime_ns, now.st_ctime_ns
-        facts.append([str(path), now.st_size, *times, file.header_digest.hex()])
-    return facts
 
 
 def _are_settled(facts: Facts, now: int) -> bool:

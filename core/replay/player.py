@@ -38,38 +38,13 @@ from core.replay.steps import (
 
 Line = dict[str, object]
 # Every line has every key, null where it doesn't apply.
-EMPTY_LINE: Line = dict.fromkeys(
-    (
-        "step",
-        "op",
-        "chat",
-        "prompt_tokens",
-        "prompt_positions",
-        "reused_tokens",
-        "evaluated_tokens",
-        "images_in_prompt",
-        "images_encoded",
-        "restored_from",
-        "restored_at",
-        "checkpoints",
-        "miss",
-        "prompt_ids",
-        "reply_ids",
-        "reply",
-        "reasoning",
-        "finish_reason",
-        "format_valid",
-        "ttft_s",
-        "prefill_s",
-        "decode_tokens_per_s",
-        "bytes",
-        "seed",
-        "draft",
-        "settled_tokens",
-        "read_ahead_tokens",
-        "error",
-    )
-)
+EMPTY_LINE: Line = dict.fromkeys((
+    "step", "op", "chat", "prompt_tokens", "prompt_positions", "reused_tokens", "evaluated_tokens",
+    "images_in_prompt", "images_encoded", "restored_from", "restored_at", "checkpoints", "miss",
+    "prompt_ids", "reply_ids", "reply", "reasoning", "finish_reason", "format_valid", "ttft_s",
+    "prefill_s", "decode_tokens_per_s", "bytes", "seed", "draft", "settled_tokens",
+    "read_ahead_tokens", "error",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,7 @@ MOST_NOTES = 64  # of a kind
 _INDEX = "index.db"
 _PART = f"{UNFINISHED}blob"
 _POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}")
-# The last three are from versions without an index.
-_OURS = re.compile(
-    rf"([a-z]+-)?[0-9a-f]{{64}}\.safetensors|{re.escape(UNFINISHED)}.*"
-    r"|of-[0-9a-z+_-]*\.log|files\.json|files\.part"
-)
+_OURS = re.compile(rf"([a-z]+-)?[0-9a-f]{{64}}\.safetensors|{re.escape(UNFINISHED)}.*")
 _NOTE = "REPLACE INTO notes (kind, key, value) VALUES (?, ?, ?)"
 _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
     (SELECT id FROM notes WHERE kind = ? ORDER BY id DESC LIMIT ?)"""
@@ -282,7 +278,7 @@ class DiskStore:
         try:
             self._unlink(gone)
         finally:
-            for folder in sorted({self.folder / place for place, _ in gone}, reverse=True):
+            for folder in sorted({self.folder / place for place, _ in gone}):
                 with suppress(FileNotFoundError):
                     try:
                         folder.rmdir()
@@ -307,16 +303,13 @@ class DiskStore:
             ((self._last_used,),) = index.ask("SELECT coalesce(max(used), 0) FROM blobs")
             rows.keep_only(index, there)
         index.leave_no_trace()
-        self.files.delete(self.folder / "kernels.json")  # from versions without an index
         if deleted := self._sweep():
             log.info("%d files that nothing uses were deleted from %s.", deleted, self.folder)
 
     def _listing(self) -> Iterator[Place]:
         for pool in filter(_POOL.fullmatch, self.files.folders(self.folder)):
-            for place in (pool, f"{pool}/owners"):
-                if (self.folder / place).is_dir():
-                    names = self.files.names(self.folder / place)
-                    yield from ((place, name) for name in names if _OURS.fullmatch(name))
+            names = self.files.names(self.folder / pool)
+            yield from ((pool, name) for name in names if _OURS.fullmatch(name))
 
     # -- the index
 

@@ -36,8 +36,7 @@ from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
 from core.text.masking import num_images
 from core.text.probing import probe_traits, splicing_obstacle
-from core.text.reply_parts import stored_ids
-from core.text.reply_reader import ReplyReader
+from core.text.reply_parts import ReplyReader, stored_ids
 from core.text.token_text import grammar_tokens
 
 

@@ -1,22 +1,130 @@
-"""The parts of a loaded model that concern text."""
+"""The parts of a loaded model that concern text: its template, which the helper renders,
+the frame that it needs around pictures, and its tokenizer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from core.api.chat import AssistantMessage
-from core.helper.process import Helper
-from core.text.added_tokens import AddedTokens
+from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
+from core.helper import MAX_OUTPUT_CHARACTERS, TEXT_ERRORS
+from core.helper.process import Helper, HelperFailedError
+from core.model_files import JsonObject
+from core.text.added_tokens import AddedToken, AddedTokens
 from core.text.files import TextFiles
 from core.text.masking import Marks, TemplateMessage
 from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
-from core.text.template import ChatTemplate, PictureFrame
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 
 # A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
 TEXT_MEMORY_BYTES = 3 * 2**30
+TIME_LIMIT_S = 2.0
+
+# Ids that transformers' Gemma3Config assumes where config.json leaves them out.
+_BEGIN_ID, _END_ID, _PLACEHOLDER_ID = 255_999, 256_000, 262_144
+# The same of LFM2-VL, whose other two tokens are known by their spellings.
+_LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
+
+
+class ChatTemplate:
+    def __init__(self, source: str, special_tokens: Mapping[str, str], helper: Helper) -> None:
+        self.source = source
+        self._special_tokens = dict(special_tokens)
+        self._helper = helper
+        self._compiled_in = -1
+        self._compile()
+
+    def render(self, messages: list[TemplateMessage], thinking: bool | None, created: float) -> str:
+        """The conversation as one string. `created` is in seconds, UTC. Raises TemplateError."""
+        variables: dict[str, Any] = {
+            **self._special_tokens,
+            "messages": messages,
+            "tools": None,
+            "documents": None,
+            "add_generation_prompt": True,
+        }
+        if thinking is not None:
+            variables["enable_thinking"] = thinking
+        if self._helper.pid != self._compiled_in:
+            self._compile()
+        return self._ask("template.render", {"variables": variables, "created": created})
+
+    def _compile(self) -> None:
+        self._ask("template.compile", {}, self.source.encode("utf-8", TEXT_ERRORS))
+        self._compiled_in = self._helper.pid or -1
+
+    def _ask(self, task: str, fields: dict[str, Any], source: bytes = b"") -> str:
+        try:
+            _, text = self._helper.ask(task, fields, source, seconds=TIME_LIMIT_S)
+        except HelperFailedError as failure:
+            raise _as_error(failure.reason) from None
+        return text.decode("utf-8", TEXT_ERRORS)
+
+
+def _as_error(reason: str) -> TemplateError:
+    if reason == "time":
+        return TemplateTimeoutError(
+            f"The template was still running after {TIME_LIMIT_S:.0f} seconds, so it was stopped."
+        )
+    if reason == "memory":
+        return TemplateTooLargeError("The template used too much memory, so it was stopped.")
+    words = {
+        "raised": "The template stopped with an unknown error.",
+        "started": "The process for templates could not be started.",
+        "ended": "The template crashed its process.",
+    }
+    return TemplateError(words[reason])
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFrame:
+    """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
+
+    Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
+    image; LFM2-VL's the placeholder without the tokens around it.
+    """
+
+    begin: str
+    whole: str
+
+    @classmethod
+    def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
+        if config.get("model_type") == "lfm2_vl":
+            return cls._of_lfm2(config, added)
+        if config.get("model_type") != "gemma3":
+            return None
+        names = (
+            ("boi_token_index", _BEGIN_ID),
+            ("image_token_index", _PLACEHOLDER_ID),
+            ("eoi_token_index", _END_ID),
+        )
+        tokens = [_token(config.get(name, usual), added) for name, usual in names]
+        spelled = [token.spelling for token in tokens if token is not None]
+        if len(spelled) < len(names):
+            return None
+        return cls(spelled[0], f"\n\n{''.join(spelled)}\n\n")
+
+    @classmethod
+    def _of_lfm2(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
+        named = config.get("image_token_id", config.get("image_token_index", _LFM2_ID))
+        placeholder = _token(named, added)
+        if placeholder is None or any(added.id_of(each) is None for each in _LFM2_AROUND):
+            return None
+        return cls(placeholder.spelling, placeholder.spelling.join(_LFM2_AROUND))
+
+    def around_pictures(self, rendered: str) -> str:
+        """Frame the pictures of a rendered conversation. Raises TemplateTooLargeError."""
+        if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
+            raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
+        return rendered.replace(self.begin, self.whole)
+
+
+def _token(token_id: object, added: AddedTokens) -> AddedToken | None:
+    return added.by_id.get(token_id) if isinstance(token_id, int) else None
 
 
 @dataclass(frozen=True)

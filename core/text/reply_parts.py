@@ -1,12 +1,14 @@
-"""The thought and the answer of a reply, told apart by ids, and replies as they are stored."""
+"""A reply's ids: split into thought and answer, and read as text while they are sampled."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage
 from core.text.added_tokens import AddedTokens
+from core.text.token_text import TokenText
 
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
@@ -94,3 +96,193 @@ def stored_ids(message: AssistantMessage, fingerprint: str, vocab_size: int) -> 
     except ValueError:
         return None
     return ids if all(token_id < vocab_size for token_id in ids) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    answer: str = ""
+    reasoning: str = ""
+
+
+class ReplyReader:
+    """Reads one reply. A stop string counts within one channel; channels are split by id only.
+
+    The texts lack the whitespace around a thought and before the answer after it, unless the answer
+    `keeps_blanks`; the ids keep it. Special ids show no text but are stored. `begun` are the ids of
+    a reply that is continued: stops in them don't count.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenText,
+        thinking: ThinkingTokens,
+        stop_ids: frozenset[int],
+        stops: Sequence[str],
+        opens_reasoning: bool,
+        begun: Sequence[int] = (),
+        keeps_blanks: bool = False,
+    ) -> None:
+        self._thinking = thinking
+        self._stop_ids: frozenset[int] = frozenset()
+        self._tokens = tokens
+        self._reasoning = _Channel(tokens, trims_start=True, trims_end=True)
+        self._answer = _Channel(tokens, trims_start=opens_reasoning and not keeps_blanks)
+        self._keeps_blanks = keeps_blanks
+        self.in_thought = opens_reasoning and thinking.known
+        self._blank_so_far = not self.in_thought
+        self._ids: list[int] = []
+        self._num_kept: int | None = None
+        self.finished = False
+        for token_id in begun:
+            self.push(token_id)
+        self._stop_ids = stop_ids
+        for channel in (self._reasoning, self._answer):
+            channel.stops.watch_for(stops)
+
+    @property
+    def answer(self) -> str:
+        return "".join(self._answer.shown)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning.shown)
+
+    def reply_ids(self) -> list[int]:
+        """The ids to store: all but the one that ended the turn, or those before a stop string."""
+        return self._ids[: self._num_kept]
+
+    def push(self, token_id: int) -> Delta:
+        if self.finished:
+            return Delta()
+        if token_id in self._stop_ids:
+            self.finished = True
+            return Delta()
+        self._ids.append(token_id)
+        if self.in_thought and token_id == self._thinking.close:
+            delta = self._delta(self._reasoning.close(len(self._ids) - 1))
+            self.in_thought = False
+            return delta
+        if self._blank_so_far and token_id == self._thinking.open and self._thinking.known:
+            self.in_thought, self._blank_so_far = True, False
+            if not self._keeps_blanks:
+                self._answer.drops_space = True
+            return Delta()
+        self._blank_so_far = self._blank_so_far and self._tokens.is_space(token_id)
+        return self._delta(self._current.push(token_id, len(self._ids) - 1))
+
+    def close(self) -> Delta:
+        if self._current.stopped:
+            return Delta()
+        return self._delta(self._current.close(len(self._ids)))
+
+    @property
+    def _current(self) -> _Channel:
+        return self._reasoning if self.in_thought else self._answer
+
+    def _delta(self, shown: str) -> Delta:
+        channel = self._current
+        if channel.stopped and not self.finished:
+            self.finished = True
+            self._num_kept = channel.stopping_id()
+        return Delta(reasoning=shown) if self.in_thought else Delta(answer=shown)
+
+
+class _Channel:
+    """A channel's way from ids to text: decode, trim the start, look for stops, trim the end."""
+
+    def __init__(self, tokens: TokenText, trims_start: bool, trims_end: bool = False) -> None:
+        self.stops = StopStrings()
+        self.drops_space = trims_start
+        self.shown: list[str] = []
+        self._decoder = tokens.detokenizer()
+        self._trims_end = trims_end
+        self._space: list[str] = []
+        self._num_decoded = 0
+        self._ends: list[tuple[int, int]] = []
+
+    @property
+    def stopped(self) -> bool:
+        return self.stops.found_at is not None
+
+    def push(self, token_id: int, index: int) -> str:
+        return self._take(self._decoder.push(token_id), index)
+
+    def close(self, index: int) -> str:
+        shown = self._take(self._decoder.close(), index)
+        return shown + self._show("" if self.stopped else self.stops.close())
+
+    def stopping_id(self) -> int:
+        found = self.stops.found_at
+        assert found is not None
+        return next(index for index, end in self._ends if end > found)
+
+    def _take(self, text: str, index: int) -> str:
+        if self.drops_space:
+            text = text.lstrip()
+            self.drops_space = not text
+        self._num_decoded += len(text)
+        # A character that has only begun counts: the stop string begins in its first token.
+        self._ends.append((index, self._num_decoded + self._decoder.holds_back))
+        return self._show(self.stops.push(text))
+
+    def _show(self, text: str) -> str:
+        if self._trims_end:
+            kept = text.rstrip()
+            self._space.append(text[len(kept) :])
+            if not kept:
+                return ""
+            text = "".join((*self._space[:-1], kept))
+            del self._space[:-1]
+        self.shown.append(text)
+        return text
+
+
+class StopStrings:
+    """Finds stop strings as text arrives; holds back what could still become one.
+
+    The first stop string to be complete counts, and of those that end together the longest, however
+    the text is split into pieces. `found_at` is where it begins, in characters of all text pushed.
+    """
+
+    def __init__(self) -> None:
+        self._stops: list[str] = []
+        self._longest = 0
+        self._held = ""
+        self._num_shown = 0
+        self.found_at: int | None = None
+
+    def watch_for(self, stops: Sequence[str]) -> None:
+        self._stops = sorted(set(stops))
+        self._longest = max(map(len, self._stops), default=0)
+
+    def push(self, text: str) -> str:
+        if self.found_at is not None or not text:
+            return ""
+        self._held += text
+        found = [
+            (place + len(stop), place)
+            for stop in self._stops
+            if (place := self._held.find(stop)) >= 0
+        ]
+        if found:
+            _, place = min(found)
+            self.found_at = self._num_shown + place
+            return self._show(place, drop_rest=True)
+        return self._show(len(self._held) - self._possible_start())
+
+    def close(self) -> str:
+        return self._show(len(self._held))
+
+    def _possible_start(self) -> int:
+        for size in range(min(self._longest - 1, len(self._held)), 0, -1):
+            tail = self._held[-size:]
+            # In sorted order, stops that begin with the tail come first from there on.
+            at = bisect_left(self._stops, tail)
+            if at < len(self._stops) and self._stops[at].startswith(tail):
+                return size
+        return 0
+
+    def _show(self, length: int, drop_rest: bool = False) -> str:
+        shown, self._held = self._held[:length], "" if drop_rest else self._held[length:]
+        self._num_shown += len(shown)
+        return shown

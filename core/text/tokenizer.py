@@ -17,8 +17,8 @@ from itertools import accumulate
 
 from core.api.errors import BrokenTokenizerError
 from core.client.codec import Fields
+from core.helper import MAX_IDS, NO_TOKEN
 from core.helper.process import Helper, HelperFailedError
-from core.helper.tokenizer import MAX_IDS, NO_TOKEN
 from core.text.added_tokens import AddedTokens
 
 # A tokenizer with a vocabulary of 262,144 is built in 3 s here; one is built at each load.

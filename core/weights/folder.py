@@ -1,18 +1,20 @@
-"""A model folder as published on Hugging Face: its config and its weights files.
+"""A model folder as published on Hugging Face: its config and its safetensors files.
 
 An index may name only safetensors files, without a path, and weights that could run code when
 opened (pickle) are refused. Links are followed, because the Hugging Face cache consists of them.
-`_weights_files` is the only place that chooses a container format.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from core.api.errors import (
     BrokenConfigError,
@@ -24,12 +26,9 @@ from core.api.errors import (
     shown,
 )
 from core.model_files import INDEX_BYTES, read_object
-from core.weights.safetensors_file import (
-    HeaderBudget,
-    StoredTensor,
-    WeightsFile,
-    read_header,
-)
+from core.weights.container import Container, Facts, TensorStream, facts_of
+from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header
+from core.weights.stream import look_up, stream_file
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -40,11 +39,12 @@ MOST_ENTRIES = 10_000
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFolder:
-    path: Path
-    config: dict[str, Any]
-    files: tuple[WeightsFile, ...]
+class ModelFolder(Container):
+    def __init__(self, path: Path, config: dict[str, Any], files: tuple[WeightsFile, ...]) -> None:
+        self.path, self.config, self.files = path, config, files
+        self._file_of = {name: file for file in files for name in file.tensors}
+        self._entries = {name: file.tensors[name] for name, file in self._file_of.items()}
+        self.tensors = self._entries
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
@@ -64,13 +64,30 @@ class ModelFolder:
         except OSError as error:
             raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
 
-    @property
-    def tensor_names(self) -> frozenset[str]:
-        return frozenset(self.tensors)
+    def num_bytes(self, names: Collection[str] | None = None) -> int:
+        if names is None:
+            return sum(file.num_bytes for file in self.files)
+        return sum(self._entries[name].end - self._entries[name].start for name in names)
 
-    @property
-    def tensors(self) -> dict[str, StoredTensor]:
-        return {name: entry for file in self.files for name, entry in file.tensors.items()}
+    def read(
+        self,
+        names: Collection[str],
+        take: Callable[[TensorStream], None],
+        advance: Callable[[int], None],
+        *,
+        digest: bool,
+    ) -> str:
+        """The digest is the SHA-256 of the SHA-256 of each file."""
+        combined = hashlib.sha256()
+        for file in self.files:
+            combined.update(stream_file(file, names, take, advance, digest=digest))
+        return combined.hexdigest() if digest else ""
+
+    def look_up(self, name: str) -> Tensor:
+        return look_up(self._file_of[name], name)
+
+    def facts(self) -> Facts:
+        return facts_of((file.path, file.header_digest) for file in self.files)
 
 
 def _refuse_gguf(path: Path) -> None:

@@ -1,15 +1,19 @@
-"""Free memory before a load, and returning freed memory to the system."""
+"""Free memory before a load, memory for tensors, and returning freed memory to the system."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 
 import psutil
 import torch
+from torch import Tensor
 
 from core.api.errors import NotEnoughMemoryError
+from kernels.common.memory import room
 
+CPU = torch.device("cpu")
 # For activations of one chunk and some room for the cache after loading.
 HEADROOM_BYTES = 256 * 2**20
 # Trimming visits every free block: after each of ten thousand small matrices it would take longer
@@ -22,6 +26,18 @@ def available_bytes(device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         return free
     return int(psutil.virtual_memory().available)
+
+
+def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device = CPU) -> Tensor:
+    """A tensor without content. Raises NotEnoughMemoryError."""
+    try:
+        return room(shape, dtype, device)
+    # Torch's CPU allocator has no class of its own for this; the system's is an OSError.
+    except (RuntimeError, OSError) as error:
+        num_bytes = math.prod(shape) * dtype.itemsize
+        raise NotEnoughMemoryError(
+            f"No room for the next {num_bytes / 1e6:,.0f} MB of the model."
+        ) from error
 
 
 def release_to_system() -> None:
@@ -44,17 +60,3 @@ class FreedBlocks:
 
 
 FREED = FreedBlocks()  # for the heap of this process
-
-
-def check_memory(needed: int, available: int, device: torch.device) -> None:
-    if needed + HEADROOM_BYTES <= available:
-        return
-    place = "on the graphics card" if device.type == "cuda" else "of memory"
-    raise NotEnoughMemoryError(
-        f"The model needs {_gigabytes(needed + HEADROOM_BYTES)} {place}, "
-        f"{_gigabytes(available)} is free."
-    )
-
-
-def _gigabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:.1f} GB"

@@ -20,6 +20,7 @@ import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, shown
 from core.api.json_text import parse_json
+from core.weights.container import TensorHeader
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
@@ -48,11 +49,9 @@ class HeaderError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTensor:
+class StoredTensor(TensorHeader):
     """One entry of a header; `start` and `end` count bytes from the start of the file."""
 
-    dtype: str
-    shape: tuple[int, ...]
     start: int
     end: int
 

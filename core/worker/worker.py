@@ -64,34 +64,14 @@ IDLE_S = 2.0
 
 # Keys of a line of the log.
 FROM_STATS = (
-    "prompt_tokens",
-    "reused_tokens",
-    "evaluated_tokens",
-    "reply_tokens",
-    "images_in_prompt",
-    "images_encoded",
-    "restored_from",
-    "restored_at",
-    "miss",
-    "ttft_s",
-    "prefill_s",
-    "decode_tokens_per_s",
-    "bytes",
-    "checkpoints_held",
-    "draft",
-)
+    "prompt_tokens", "reused_tokens", "evaluated_tokens", "reply_tokens", "images_in_prompt",
+    "images_encoded", "restored_from", "restored_at", "miss", "ttft_s", "prefill_s",
+    "decode_tokens_per_s", "bytes", "checkpoints_held", "draft",
+)  # fmt: skip
 KEYS = (
-    "at",
-    "request",
-    "op",
-    "chat",
-    "side",
-    "finish_reason",
-    *FROM_STATS,
-    "settled_tokens",
-    "read_ahead_tokens",
-    "error",
-)
+    "at", "request", "op", "chat", "side", "finish_reason", *FROM_STATS, "settled_tokens",
+    "read_ahead_tokens", "error",
+)  # fmt: skip
 
 _SALT = secrets.token_bytes(16)
 

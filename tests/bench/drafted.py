@@ -17,9 +17,8 @@ import torch
 from core.api.chat import Message, TextPart, UserMessage
 from core.engine import session
 from core.engine.drafting.costs import Acceptance
-from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.speculation import Offer
-from core.engine.writing.sampler import Sampler
+from core.engine.drafting.speculation import HeadDrafter, Offer
+from core.engine.sampling import Sampler
 
 RATES = (0.0, 0.5, 0.7, 0.9)
 SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"

@@ -7,6 +7,7 @@ What a request does around them (rendering, the prefix tree, sampling) is the ca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ from core.engine.passes.decode import Decode
 from core.loading.plan import ModelPlan
 from core.loading.precision import choose_precision
 from core.models.decoder import Decoder
+from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
 from kernels.self_test.validation import validated
@@ -87,7 +89,9 @@ class Waymark:
         if self._engine.device == "cuda":
             compile_kernels(given)
         began = self._now()
-        loaded = load(given, lambda done, total: None, go_on)
+        assert given.cache_folder is not None
+        store = partial(DiskStore, Path(given.cache_folder))
+        loaded = load(given, lambda done, total: None, go_on, store)
         seconds = self._now() - began
         model = loaded.model
         assert isinstance(model, Decoder)

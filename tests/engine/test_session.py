@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import array
 from pathlib import Path
 
 import pytest
 import torch
 
-from core.api.chat import ImagePart, Message, TextPart, UserMessage
+from core.api.chat import ImagePart, Message
 from core.api.commands import DescribeImage
 from core.api.errors import (
-    EmptyConversationError,
     ImageAspectError,
     ImageEmptyError,
     ImageUnreadableError,
     InternalError,
-    InvalidRequestError,
     NoVisionError,
     PromptTooLongError,
     WaymarkError,
@@ -27,7 +24,7 @@ from core.engine.cancel import CancelFlag
 from core.vision.decode import read_picture
 from tests.oracle.checkpoints import token_id, tokenizer
 from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
-from tests.promises.machine import GREEDY, CountdownFlag, Machine, load, system, user, words
+from tests.promises.machine import GREEDY, CountdownFlag, Machine, load, user, words
 from tests.promises.pictures import draw, part_of
 
 END = token_id("<|im_end|>")
@@ -118,25 +115,6 @@ class TestContext:
             narrow.ask([user("Z" * 190)])
         assert {node.key: node.last_used for node in narrow.cache.tree} == before
         assert narrow.same_as_cold(chat).fed == ()
-
-
-@pytest.mark.parametrize(
-    ("chat", "error"),
-    [
-        ([], EmptyConversationError),
-        ([system("Be brief.")], EmptyConversationError),
-        ([user("  \n ")], EmptyConversationError),
-        ([UserMessage(content=())], EmptyConversationError),
-        ([user("a"), system("late"), user("b")], InvalidRequestError),
-    ],
-)
-def test_what_cannot_be_answered_is_refused(
-    machine: Machine, chat: list[Message], error: type[WaymarkError]
-) -> None:
-    with pytest.raises(error):
-        machine.ask(chat)
-    assert machine.model.fed == []
-    machine.same_as_cold([user("Hi")])
 
 
 def test_a_text_model_refuses_pictures_by_name(loaded_of: LoadedOf, picture: PictureOf) -> None:
@@ -241,21 +219,6 @@ def test_logits_that_are_no_numbers_are_an_error_and_not_a_reply(
         machine.ask(chat)
     monkeypatch.setattr(machine.model, "_model", weights)
     machine.same_as_cold(chat)
-
-
-def test_the_first_logits_can_be_had_as_a_file(machine: Machine, tmp_path: Path) -> None:
-    file = tmp_path / "logits"
-    for _ in range(2):
-        answer = machine.ask([user("Hi")], logits_file=str(file))
-        written = array.array("f")
-        written.frombytes(file.read_bytes())
-        assert written.tolist() == answer.rows[0].tolist()
-        file.unlink()
-
-
-def test_a_message_may_be_a_picture_alone(machine: Machine, picture: PictureOf) -> None:
-    assert machine.same_as_cold([user(picture(1))]).stats.images_in_prompt == 1
-    assert isinstance(user("x").content[0], TextPart)
 
 
 def test_a_fresh_seed_is_drawn_and_told(machine: Machine) -> None:

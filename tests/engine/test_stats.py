@@ -54,10 +54,14 @@ def test_W1_parts_say_of_every_token_what_it_is_and_where(
     """A picture is a part of its own, and text that is alike is one."""
     chat: list[Message] = [user(words(100), picture(1), picture(2), "Both.")]
     chat += [machine.ask(chat).reply, user("More.")]
-    parts = machine.ask(chat).stats.parts[:-1]
+    answer = machine.ask(chat)
+    *parts, reply = answer.stats.parts
     runs = machine.prompt(chat).runs
-    assert [part.start for part in parts] == [0, *(part.end for part in parts[:-1])]
+    assert [part.start for part in (*parts, reply)] == [0, *(part.end for part in parts)]
     assert parts[-1].end == runs[-1].end.token.value
+    assert (reply.source, reply.end - reply.start) == ("reply", len(answer.ids))
+    evaluated = [part.end - part.start for part in parts if part.source == "evaluated"]
+    assert sum(evaluated) == answer.evaluated
     pictures = [run for run in runs if isinstance(run.content, Image)]
     assert [(part.start, part.end) for part in parts if part.kind == "image"] == [
         (run.start.token.value, run.end.token.value) for run in pictures

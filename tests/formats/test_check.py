@@ -90,7 +90,16 @@ HOSTILE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+QUICK = ("deep", "doubling", "circles", "hours of comparing")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *QUICK,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in HOSTILE if each not in QUICK),
+    ],
+)
 def test_P3_a_hostile_schema_costs_seconds_and_a_sentence(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -195,7 +204,9 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize(
+    "name", ["references", pytest.param("alternatives", marks=pytest.mark.slow)]
+)
 def test_H3_a_check_without_end_is_given_up_in_the_helper(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -248,13 +259,13 @@ def test_a_pattern_is_compiled_once_for_all_strings(monkeypatch: pytest.MonkeyPa
     ask = SchemaTasks().violation
     for text, found in (
         ([f"a{number % 10}" for number in range(2_000)], ""),
-        (["a1", "b", "a2"], "violation"),
+        (["a1", "b", "a2"], "#/1: 'b' does not match"),
         ([{"ab": 1}] * 1_000, ""),
-        ([{"ab": 1}, {"b": 1}], "violation"),
+        ([{"ab": 1}, {"b": 1}], "#/1: additional property 'b'"),
     ):
         compiled.clear()
         answer, _ = ask({"schema": schema}, json.dumps(text).encode())
-        assert answer["found"] == found
+        assert found in answer["fault"] and bool(answer["fault"]) == bool(found)
         assert len(compiled) == 1
 
 
@@ -266,4 +277,4 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     form = of_schema({"$schema": "https://example.com/s", "$ref": "https://example.com/x"})
     assert "only the schema itself is read" in refusal(form)
     ask = SchemaTasks().violation
-    assert ask({"schema": form.text}, b"1")[0]["found"] == "reference"
+    assert "which is not in it" in ask({"schema": form.text}, b"1")[0]["fault"]

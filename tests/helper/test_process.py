@@ -156,8 +156,8 @@ def test_an_answer_that_makes_no_sense_is_no_answer(
     written = f"import sys; sys.stdout.buffer.write({answer!r}); sys.stdout.flush(); input()"
     command = [sys.executable, "-c", written]
     monkeypatch.setattr(process, "program", lambda *_: command)
-    monkeypatch.setattr(process, "START_S", 1.0)
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    monkeypatch.setattr(process, "START_S", 0.3)
+    monkeypatch.setattr(process, "PATIENCE", 0.0)
     with pytest.raises(HelperFailedError):
         compile_template(helper, b"x")
 

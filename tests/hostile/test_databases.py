@@ -24,7 +24,7 @@ from tests.hostile.databases import (
     whole_files,
 )
 
-QUICK, ALL = 40, 1_000
+QUICK, ALL = 12, 1_000
 SHARE = 80
 
 

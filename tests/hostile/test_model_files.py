@@ -144,7 +144,7 @@ def test_mutants_of_indexes_name_no_file_elsewhere(copy: Path, tmp_path: Path, c
     secret = tmp_path / "secret.safetensors"
     shutil.copy(copy / "model.safetensors", secret)
     opened = ModelFolder.open(copy)
-    names = sorted(opened.tensor_names)
+    names = sorted(opened.tensors)
     (copy / "model.safetensors").rename(copy / "model-1.safetensors")
     index = {"metadata": {}, "weight_map": dict.fromkeys(names, "model-1.safetensors")}
     odd = ["../secret.safetensors", str(secret), "other.safetensors", "..", "a/b.safetensors"]

@@ -11,9 +11,9 @@ import pytest
 
 from core.api.errors import BrokenTokenizerError, TemplateError
 from core.helper.process import Helper
-from core.text import template as template_module
+from core.text import kit
 from core.text import tokenizer as tokenizer_module
-from core.text.template import ChatTemplate
+from core.text.kit import ChatTemplate
 from core.text.tokenizer import Tokenizer
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes, mutated_text
@@ -57,7 +57,7 @@ def within_bounds() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends at all in these sizes ends in a hundredth of a second."""
-    monkeypatch.setattr(template_module, "TIME_LIMIT_S", 0.3)
+    monkeypatch.setattr(kit, "TIME_LIMIT_S", 0.3)
     monkeypatch.setattr(tokenizer_module, "ASK_S", 0.3)
     monkeypatch.setattr(tokenizer_module, "BUILD_S", 1.0)
 

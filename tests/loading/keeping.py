@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from core.loading import read_plan, stream
 from core.loading.quantised_store import QuantisedStore
 from core.storage.files import Files
 from core.storage.rows import WEIGHTS
 from core.storage.store import DiskStore
+from core.weights import stream
 from tests.storage.disks import PLENTY, RoomyFiles
 
 WRITTEN_NS = 10**18  # long before any load
@@ -46,7 +46,7 @@ def kept_in(store: QuantisedStore) -> list[Path]:
 def counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Bytes of each read of a weights file's tensors."""
     counts: list[int] = []
-    real = read_plan.fill
+    real = stream.fill
 
     def fill(file: FileIO, view: memoryview, path: Path) -> None:
         counts.append(len(view))
@@ -54,5 +54,4 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     with monkeypatch.context() as patched:
         patched.setattr(stream, "fill", fill)
-        patched.setattr(read_plan, "fill", fill)
         yield counts

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
-from core.loading.model import ReadModel, _Reading
+from core.loading.model import ReadModel, _Loading
 from core.loading.quantised_store import QuantisedStore, delete_quantised
 from core.weights import spec as specs
 from core.weights.folder import ModelFolder
@@ -327,11 +327,11 @@ def test_deleting_what_is_kept_leaves_a_loaded_model_as_it_is(
 
 def test_what_one_device_quantised_is_not_another_s() -> None:
     """Both may be plain torch in floats, and round a division otherwise."""
-    model = SimpleNamespace(folder=SimpleNamespace(files=()))
+    model = SimpleNamespace(container=None)
     given = {"model": model, "config": "a config", "dtype": torch.bfloat16}
     plan: Any = SimpleNamespace(kernels=SimpleNamespace(name="reference"), **given)
     meanings = {
-        _Reading(plan, torch.device(kind), lambda done, total: None, lambda: None)._meaning
+        _Loading(plan, torch.device(kind), lambda done, total: None, lambda: None)._meaning
         for kind in ("cpu", "cuda")
     }
     assert len(meanings) == 2

@@ -18,12 +18,12 @@ from core.loading.quantised_store import (
     SETTLED_NS,
     QuantisedStore,
     delete_quantised,
-    facts_of,
     remember_digest,
 )
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
-from core.weights.safetensors_file import WeightsFile, read_header
+from core.weights.folder import ModelFolder
+from core.weights.safetensors_file import read_header
 from core.weights.spec import TensorSpec, Use
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats
@@ -33,7 +33,6 @@ from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles, che
 FORMAT = Int8Format(None)
 DIGEST = "5a" * 32
 MEANINGS = "abcd"
-Weights = tuple[WeightsFile, ...]
 
 
 def layout(rows: int = 64) -> QuantisedLayout:
@@ -47,7 +46,7 @@ FULL = PLENTY // FLOOR_SHARE
 
 
 @pytest.fixture
-def weights(tmp_path: Path) -> Weights:
+def weights(tmp_path: Path) -> ModelFolder:
     (tmp_path / "model").mkdir()
     save_file({"t": torch.zeros(8)}, tmp_path / "model" / "a.safetensors")
     save_file({"u": torch.zeros(8)}, tmp_path / "model" / "b.safetensors")
@@ -55,11 +54,12 @@ def weights(tmp_path: Path) -> Weights:
     return opened(tmp_path)
 
 
-def opened(tmp_path: Path) -> Weights:
-    return tuple(read_header(path) for path in sorted((tmp_path / "model").iterdir()))
+def opened(tmp_path: Path) -> ModelFolder:
+    paths = sorted((tmp_path / "model").iterdir())
+    return ModelFolder(tmp_path, {}, tuple(read_header(path) for path in paths))
 
 
-def put(store: QuantisedStore, weights: Weights, meaning: str = "a", rows: int = 64) -> bool:
+def put(store: QuantisedStore, weights: ModelFolder, meaning: str = "a", rows: int = 64) -> bool:
     """Keep a matrix; returns whether it was started."""
     writer = store.begin(weights, layout(rows))
     if writer is not None:
@@ -68,7 +68,7 @@ def put(store: QuantisedStore, weights: Weights, meaning: str = "a", rows: int =
     return writer is not None
 
 
-def has(store: QuantisedStore, weights: Weights, meaning: str = "a") -> bool:
+def has(store: QuantisedStore, weights: ModelFolder, meaning: str = "a") -> bool:
     """Whether there is a whole file; counts as a use."""
     found = store.find(weights, meaning, layout())
     if found is not None:
@@ -115,11 +115,13 @@ def with_another_header(model: Path) -> None:
     ],
 )
 def test_only_unchanged_files_are_recognised(
-    tmp_path: Path, weights: Weights, change: Callable[[Path], None]
+    tmp_path: Path, weights: ModelFolder, change: Callable[[Path], None]
 ) -> None:
     put(store_in(tmp_path / "kept"), weights)
     store = store_in(tmp_path / "kept")
-    assert has(store, opened(tmp_path)) and not has(store, weights[:1])
+    assert has(store, opened(tmp_path)) and not has(
+        store, ModelFolder(tmp_path, {}, weights.files[:1])
+    )
     change(tmp_path / "model")
     assert not has(store, weights) and not has(store, opened(tmp_path))
     assert store.known_digest(opened(tmp_path)) is None
@@ -129,7 +131,7 @@ def test_only_unchanged_files_are_recognised(
     ("passed", "kept"), [(SETTLED_NS, True), (SETTLED_NS - 1, False), (-(10**15), False)]
 )
 def test_files_written_a_moment_ago_are_not_kept(
-    tmp_path: Path, weights: Weights, passed: int, kept: bool
+    tmp_path: Path, weights: ModelFolder, passed: int, kept: bool
 ) -> None:
     """Two seconds after the last was written, or where the clock was put back."""
     os.utime(tmp_path / "model" / "a.safetensors", ns=(WRITTEN_NS - 5, WRITTEN_NS - 5))
@@ -137,26 +139,26 @@ def test_files_written_a_moment_ago_are_not_kept(
     store = store_in(tmp_path / "kept", files=files, clock=lambda: WRITTEN_NS + passed)
     before = files.num_steps
     assert put(store, weights) == has(store, weights) == (files.num_steps > before) == kept
-    assert not put(store, ())
+    assert not put(store, ModelFolder(tmp_path, {}, ()))
 
 
-def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Weights) -> None:
-    store, before = store_in(tmp_path / "kept"), facts_of(weights)
+def test_the_same_paths_have_one_digest(tmp_path: Path, weights: ModelFolder) -> None:
+    store, before = store_in(tmp_path / "kept"), weights.facts()
     remember_digest(store.blobs, before, DIGEST)
     settle(tmp_path / "model", WRITTEN_NS - 10**10)
     assert store.known_digest(weights) is None
-    remember_digest(store.blobs, facts_of(weights), "6b" * 32)
+    remember_digest(store.blobs, weights.facts(), "6b" * 32)
     assert store.known_digest(weights) == "6b" * 32
 
 
 @pytest.mark.parametrize("noted", ["", "{", "[", "7", "[1]", "null", "[{}, 5]", '[{}, "xy"]'])
-def test_a_damaged_note_is_no_digest(tmp_path: Path, weights: Weights, noted: str) -> None:
+def test_a_damaged_note_is_no_digest(tmp_path: Path, weights: ModelFolder, noted: str) -> None:
     store = store_in(tmp_path / "kept")
     put(store, weights)
-    paths = [str(file.path.resolve()) for file in weights]
+    paths = [str(file.path.resolve()) for file in weights.files]
     key = f'["{paths[0]}", "{paths[1]}"]'
     assert store.blobs.note("weights files", key) is not None
-    facts = str(facts_of(weights)).replace("'", '"')
+    facts = str(weights.facts()).replace("'", '"')
     for value in (noted.replace("{}", facts), "[" * 5000):
         store.blobs.write_note("weights files", key, value)
         assert store.known_digest(weights) is None
@@ -165,7 +167,9 @@ def test_a_damaged_note_is_no_digest(tmp_path: Path, weights: Weights, noted: st
 # -- room, failures and deletion
 
 
-def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path, weights: Weights) -> None:
+def test_nothing_is_kept_in_a_folder_that_can_not_be_made(
+    tmp_path: Path, weights: ModelFolder
+) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     store = store_in(tmp_path / "file")
     assert store.num_bytes == 0 and not has(store, weights) and not put(store, weights)
@@ -174,7 +178,7 @@ def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path, weight
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
-def test_the_least_recently_used_goes_first(tmp_path: Path, weights: Weights) -> None:
+def test_the_least_recently_used_goes_first(tmp_path: Path, weights: ModelFolder) -> None:
     store = store_in(tmp_path / "kept", cap=3 * SIZE)
     assert all(put(store, weights, meaning) for meaning in "abc") and has(store, weights)
     put(store, weights, "d")
@@ -190,7 +194,7 @@ def test_the_least_recently_used_goes_first(tmp_path: Path, weights: Weights) ->
 )
 def test_a_file_without_room_evicts_nothing(
     tmp_path: Path,
-    weights: Weights,
+    weights: ModelFolder,
     caplog: pytest.LogCaptureFixture,
     cap: int,
     free: int,
@@ -204,7 +208,7 @@ def test_a_file_without_room_evicts_nothing(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links take rights there")
-def test_nothing_is_written_through_a_link(tmp_path: Path, weights: Weights) -> None:
+def test_nothing_is_written_through_a_link(tmp_path: Path, weights: ModelFolder) -> None:
     theirs = tmp_path / "theirs"
     theirs.write_bytes(b"theirs")
     store = store_in(tmp_path / "kept")
@@ -213,7 +217,9 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, weights: Weights) -> 
     assert put(store, weights) and theirs.read_bytes() == b"theirs" and held(store) == "a"
 
 
-def test_a_load_killed_at_any_step_leaves_a_whole_store(tmp_path: Path, weights: Weights) -> None:
+def test_a_load_killed_at_any_step_leaves_a_whole_store(
+    tmp_path: Path, weights: ModelFolder
+) -> None:
     for step in range(1, 40):
         folder, files = tmp_path / str(step), FailingFiles()
         files.die_at = step
@@ -231,16 +237,16 @@ def test_a_load_killed_at_any_step_leaves_a_whole_store(tmp_path: Path, weights:
     pytest.fail("it always dies")
 
 
-def test_a_digest_that_can_not_be_noted_is_no_error(tmp_path: Path, weights: Weights) -> None:
+def test_a_digest_that_can_not_be_noted_is_no_error(tmp_path: Path, weights: ModelFolder) -> None:
     files = FailingFiles()
     store = store_in(tmp_path / "kept", files=files)
     files.fail_at = files.num_steps + 1
-    remember_digest(store.blobs, facts_of(weights), DIGEST)
+    remember_digest(store.blobs, weights.facts(), DIGEST)
     assert store.known_digest(weights) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="open files stay there")
-def test_a_file_in_use_is_deleted_and_stays_readable(tmp_path: Path, weights: Weights) -> None:
+def test_a_file_in_use_is_deleted_and_stays_readable(tmp_path: Path, weights: ModelFolder) -> None:
     store = store_in(tmp_path / "kept")
     put(store, weights)
     found = store.find(weights, "a", layout())
@@ -249,12 +255,12 @@ def test_a_file_in_use_is_deleted_and_stays_readable(tmp_path: Path, weights: We
     assert held(store) == "" and len(found[0].matrix("weight")) == 1
     found[0].close()
     for path in (tmp_path / "kept").iterdir():
-        assert str(weights[0].path).encode() not in path.read_bytes()
+        assert str(weights.files[0].path).encode() not in path.read_bytes()
 
 
 @pytest.mark.parametrize("step", range(1, 6))
 def test_a_failed_deletion_is_reported_and_continued(
-    tmp_path: Path, weights: Weights, step: int
+    tmp_path: Path, weights: ModelFolder, step: int
 ) -> None:
     files = FailingFiles()
     store = store_in(tmp_path / "kept", files=files)

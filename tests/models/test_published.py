@@ -24,8 +24,9 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
-from core.loading import read_plan, stream
 from core.loading.model import ReadModel
+from core.loading.reading import TensorReader
+from core.weights import stream
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import backend
@@ -114,7 +115,7 @@ def test_a_model_with_experts_answers_like_its_plain_twin(
     packed, plain = (load(path).model for path in folders)
     expected = our_logits(plain, [text(70)], [64])
     assert torch.equal(our_logits(packed, [text(70)], [64]), expected)
-    names = ModelFolder.open(folders[0]).tensor_names
+    names = ModelFolder.open(folders[0]).tensors
     marked = [name for name in names if ".experts.7.down_proj." in name]
     assert len(marked) > 1 and any(name.endswith("mlp.gate.weight") for name in names)
 
@@ -216,7 +217,8 @@ def test_too_little_memory_is_told_before_a_byte_is_read(
     folder = ModelFolder.open(made["gptq"][0])
     needed = estimate_bytes(folder, torch.float32) + HEADROOM_BYTES
     load(made["gptq"][0], available=lambda device: needed)
-    with pytest.raises(NotEnoughMemoryError):
+    words = rf"needs {needed / 1e9:.1f} GB of memory, {(needed - 1) / 1e9:.1f} GB is free"
+    with pytest.raises(NotEnoughMemoryError, match=words):
         load(made["gptq"][0], available=lambda device: needed - 1)
 
 
@@ -237,9 +239,9 @@ def test_a_small_tensor_that_changes_while_loading(
         for name, entry in ModelFolder.open(path).files[0].tensors.items()
         if name.endswith(("scales", "weight_scale", "weight_scale_inv"))
     ]
-    look_up, calls = read_plan.ReadPlan.small_parts, []
+    look_up, calls = TensorReader._small_parts, []
 
-    def then_change_all(self: read_plan.ReadPlan, layer: Any) -> dict[str, Tensor]:
+    def then_change_all(self: TensorReader, layer: Any) -> dict[str, Tensor]:
         parts = look_up(self, layer)
         calls.append(layer)
         with (path / WEIGHTS).open("r+b") as file:
@@ -250,7 +252,7 @@ def test_a_small_tensor_that_changes_while_loading(
                 file.write(bytes([byte[0] ^ 1]))
         return parts
 
-    monkeypatch.setattr(read_plan.ReadPlan, "small_parts", then_change_all)
+    monkeypatch.setattr(TensorReader, "_small_parts", then_change_all)
     monkeypatch.setattr(stream, "PIECE_BYTES", 64)
     with pytest.raises(BrokenWeightsError, match="changed while"):
         load(path)

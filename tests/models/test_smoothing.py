@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.read_plan import ReadPlan
+from core.loading.reading import TensorReader
 from core.weights import smoothing as balance
 from core.weights.folder import ModelFolder
 from kernels.dispatch import Backend, backend
@@ -92,7 +92,9 @@ def test_handing_on_changes_no_bit(planted: Path) -> None:
 
 def test_floats_are_left_alone(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = logits(planted, backend("reference", torch.float32))
-    monkeypatch.setattr(ReadPlan, "migrating_scales", lambda *_: pytest.fail("nothing migrates"))
+    monkeypatch.setattr(
+        TensorReader, "_migrating_scales", lambda *_: pytest.fail("nothing migrates")
+    )
     assert torch.equal(logits(planted, backend("reference", torch.float32)), expected)
 
 
@@ -105,13 +107,13 @@ def test_a_norm_that_was_read_is_not_looked_up_again(
     norms_first = dict(sorted(load_file(path).items(), key=lambda item: "layernorm" not in item[0]))
     path.write_bytes(safetensors_of(norms_first))
     looks: list[str] = []
-    look_up = ReadPlan._look_up
+    look_up = TensorReader._look_up
 
-    def noted(self: ReadPlan, name: str) -> Tensor:
+    def noted(self: TensorReader, name: str) -> Tensor:
         looks.append(name)
         return look_up(self, name)
 
-    monkeypatch.setattr(ReadPlan, "_look_up", noted)
+    monkeypatch.setattr(TensorReader, "_look_up", noted)
     logits(tmp_path / "model", in_integers("int4"))
     assert not looks
 
@@ -132,7 +134,7 @@ def safetensors_of(tensors: dict[str, Tensor]) -> bytes:
 def test_a_norm_that_changes_between_two_looks_is_refused(
     planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look_up = ReadPlan._look_up
-    monkeypatch.setattr(ReadPlan, "_look_up", lambda *which: look_up(*which) + 1)
+    look_up = TensorReader._look_up
+    monkeypatch.setattr(TensorReader, "_look_up", lambda *which: look_up(*which) + 1)
     with pytest.raises(BrokenWeightsError):
         logits(planted, in_integers("int4"))

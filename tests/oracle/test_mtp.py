@@ -11,7 +11,7 @@ from torch import Tensor
 from core.api.prompt import Image, Prompt
 from core.cache.context import ContextCache
 from core.engine.drafting.costs import StepCosts
-from core.engine.drafting.head import HeadDrafter
+from core.engine.drafting.speculation import HeadDrafter
 from core.engine.passes.mtp import HeadSteps
 from core.engine.passes.prefill import Prefill
 from core.loading.model import read_model

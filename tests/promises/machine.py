@@ -27,7 +27,7 @@ from core.api.chat import (
 from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe, SamplingParams
-from core.api.prompt import Prompt
+from core.api.prompt import Image, Prompt
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.node import Node
@@ -36,7 +36,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
-from core.engine.writing.sampler import Sampler
+from core.engine.sampling import Sampler
 from core.models.decoder import Decoder
 from core.storage.files import Files
 from core.storage.store import DiskStore
@@ -418,6 +418,20 @@ def system(text: str) -> SystemMessage:
 def words(count: int, salt: str = "") -> str:
     """Text of about three tokens a word that never repeats a stretch."""
     return " ".join(f"{salt}{index}" for index in range(count))
+
+
+def chat_with_pictures(picture: Callable[..., ImagePart]) -> list[Message]:
+    said = words(60)
+    return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
+
+
+def spans(prompt: Prompt) -> list[tuple[int, int]]:
+    """First token and end of every picture."""
+    return [
+        (run.start.token.value, run.end.token.value)
+        for run in prompt.runs
+        if isinstance(run.content, Image)
+    ]
 
 
 def last_end(ids: Sequence[int]) -> int:

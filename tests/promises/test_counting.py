@@ -6,8 +6,6 @@ fields as such.
 
 from __future__ import annotations
 
-import itertools
-
 from core.api.chat import Message
 from core.api.events import Finished, Generated, Prefilling
 from core.api.params import CacheSettings
@@ -27,26 +25,6 @@ def test_W1_every_reply_carries_its_numbers(machine: Machine, picture: PictureOf
     assert stats.context_length == 4096 and stats.seed is not None
     assert stats.bytes.kv > 0 and stats.bytes.embeddings == 8 * 32 * 4
     assert stats.bytes.checkpoints == stats.checkpoints_held * stats.checkpoints[0].bytes
-
-
-def test_W1_the_parts_cover_the_context_without_gaps(machine: Machine, picture: PictureOf) -> None:
-    chat: list[Message] = [user(words(30), picture(1), "What?")]
-    first = machine.ask(chat)
-    chat += [first.reply, user("Why?", picture(2))]
-    answer = machine.ask(chat)
-    parts = answer.stats.parts
-    assert parts[0].start == 0
-    assert all(one.end == other.start for one, other in itertools.pairwise(parts))
-    assert [part.kind for part in parts].count("image") == 2
-    by_source = {
-        source: sum(part.end - part.start for part in parts if part.source == source)
-        for source in ("reused", "evaluated", "reply")
-    }
-    assert by_source == {
-        "reused": answer.reused,
-        "evaluated": answer.evaluated,
-        "reply": len(answer.ids),
-    }
 
 
 def test_W1_every_token_read_again_has_a_reason(machine: Machine) -> None:

@@ -193,25 +193,3 @@ def test_D3_a_folder_that_cannot_be_used_is_said_and_costs_no_answer(
     assert machine.cache.disk.num_bytes == 0
     chat += [answer.reply, user("More.")]
     assert machine.same_as_cold(chat).reused == last_end(answer.finished.prompt_ids)
-
-
-def test_D3_a_read_only_folder_is_said_and_costs_no_answer(
-    loaded_of: LoadedOf, tmp_path: Path
-) -> None:
-    files = FailingFiles()
-    machine = Machine(loaded_of("hybrid"), tmp_path / "cache", files)
-    chat: list[Message] = [user(words(60))]
-    answer = machine.ask(chat)
-    machine.write()
-    # From now on nothing can be changed any more.
-    broken = FailingFiles()
-    broken.fail_at, broken.stays_broken = 1, True
-    machine.restart(files=broken)
-    again = machine.ask(chat)
-    same(again, answer)
-    assert again.stats.disk_trouble is not None
-    chat += [again.reply, user("More.")]
-    machine.settle(chat[:-1])
-    machine.write()
-    assert machine.cache.disk.num_bytes == 0
-    assert machine.same_as_cold(chat).stats.miss is None

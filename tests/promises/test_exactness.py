@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.loading.precision import PRECISIONS
 from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import (
+    Answer,
     Machine,
-    num_common,
+    chat_with_pictures,
+    last_end,
     same,
     same_from_every_checkpoint,
     system,
@@ -26,20 +27,15 @@ from tests.promises.machine import (
 SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
-def chat_with_pictures(picture: PictureOf) -> list[Message]:
-    said = words(60)
-    return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
-
-
 @pytest.mark.parametrize(
     ("name", "precision"),
     [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("lfm2_vl", "int4")],
 )
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
-    loaded_of: LoadedOf, picture: PictureOf, name: str, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, name: str, precision: str
 ) -> None:
     base = loaded_of(name, precision)
-    machine, chat = Machine(base), chat_with_pictures(picture)
+    machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
     long = two_hundred_tokens(base, chat)
     cold = machine.ask(chat, sampling=long)
     assert len(cold.ids) == 200 and len(set(cold.ids)) > 50
@@ -52,6 +48,14 @@ def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     back = machine.ask(chat, sampling=long)
     assert back.fed == () and back.stats.restored_from == "memory"
     same(back, cold)
+    machine.reopen()
+    reopened = machine.ask(chat, sampling=long)
+    assert reopened.stats.restored_from == "disk" and reopened.stats.images_encoded == 0
+    assert reopened.reused == last_end(cold.finished.prompt_ids)
+    same(reopened, cold)
+    machine.reopen()
+    machine.ask([system("Be brief."), user("Elsewhere.", picture(3, "tall"))])
+    same(machine.ask(chat, sampling=long), cold)
 
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
@@ -62,23 +66,6 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
     chat = chat_with_pictures(picture)
     cold = same_from_every_checkpoint(base, chat, SHORT)
     assert len(cold.stats.checkpoints) >= len(cold.fed) > 4
-
-
-@pytest.mark.parametrize("precision", list(PRECISIONS))
-def test_X4_what_is_kept_has_the_type_it_lives_in(
-    loaded_of: LoadedOf, picture: PictureOf, precision: str
-) -> None:
-    machine = Machine(loaded_of("hybrid", precision))
-    machine.ask(chat_with_pictures(picture))
-    machine.ask([user("elsewhere")])
-    kept = PRECISIONS[precision].dtype
-    rows = [node.rows for node in machine.cache.tree if node.rows is not None]
-    assert rows
-    assert {part.dtype for row in rows for pair in row.layers.values() for part in pair} == {kept}
-    for node in machine.cache.tree.checkpoints():
-        assert node.checkpoint is not None and node.checkpoint.last_hidden.dtype == kept
-        for tail, state in node.checkpoint.state.layers.values():
-            assert (tail.dtype, state.dtype) == (kept, torch.float32)
 
 
 def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: PictureOf) -> None:
@@ -97,44 +84,39 @@ def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: Pictu
     assert other.ids != answers[0].ids and other.stats.seed == 12
 
 
+@pytest.fixture(scope="module")
+def turns(loaded_of: LoadedOf, picture: PictureOf) -> list[tuple[list[Message], Answer]]:
+    """What a chat asks, one after the other, and the answers of engines that have read nothing."""
+    base, chat = loaded_of("hybrid"), chat_with_pictures(picture)
+    reply = Machine(base).ask(chat).reply
+    longer = [*chat, reply, user(words(70, "n"))]
+    other = [*chat, reply, user("Else.", picture(3))]
+    colds = [(asked, Machine(base).ask(asked)) for asked in (chat, longer, other)]
+    return [colds[which] for which in (0, 1, 0, 1, 2, 1)]
+
+
 @pytest.mark.parametrize("interval", [1, 128, 32_768])
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 256])
 def test_X3_settings_never_change_an_output(
-    machine: Machine, picture: PictureOf, count: int, interval: int
+    machine: Machine, turns: list[tuple[list[Message], Answer]], count: int, interval: int
 ) -> None:
     settings = CacheSettings(count=count, interval=interval)
-    chat = chat_with_pictures(picture)
-    first = machine.ask(chat, cache=settings)
-    chat += [first.reply, user(words(70, "n"))]
-    for messages in (chat, chat[:2], chat, [*chat[:2], first.reply, user("Else.")]):
-        answer = machine.ask(messages, cache=settings)
-        same(answer, Machine(machine.base).ask(messages))
+    for asked, cold in turns:
+        same(machine.ask(asked, cache=settings), cold)
 
 
-PARTS = st.lists(
-    st.sampled_from(["a", "bb c", "\n", "1 2 3 " * 30, 1, 2, 3]), min_size=1, max_size=4
-)
-
-
-@given(st.lists(PARTS, min_size=2, max_size=4), st.lists(PARTS, min_size=1, max_size=2))
-def test_X0_cuts_inside_a_common_prefix_are_the_same(
-    loaded_of: LoadedOf,
-    picture: PictureOf,
-    common: list[list[str | int]],
-    rest: list[list[str | int]],
+@pytest.mark.parametrize("states", [None, 12, 2, 0])
+@pytest.mark.parametrize("disk", [None, 30_000, 0])
+def test_X3_budgets_and_disk_never_change_an_output(
+    kept: Machine, turns: list[tuple[list[Message], Answer]], states: int | None, disk: int | None
 ) -> None:
-    machine = Machine(loaded_of("hybrid"))
-
-    def message(parts: list[str | int]) -> Message:
-        shown = [part if isinstance(part, str) else picture(part) for part in parts]
-        return user("m", *shown)
-
-    one = machine.prompt([message(parts) for parts in common])
-    other = machine.prompt([message(parts) for parts in (*common[:-1], *rest)])
-    shared = num_common(one.ids(-1), other.ids(-1))
-    keys = list(zip(machine.cache.tree.keys(one), machine.cache.tree.keys(other), strict=False))
-    agreed = num_common([left for left, _ in keys], [right for _, right in keys])
-    # Pictures share their placeholder, so only what the keys agree on is surely common.
-    end = one.runs[agreed - 1].end.token.value if agreed else 0
-    inside = [[cut for cut in made.cuts if cut.token.value <= end] for made in (one, other)]
-    assert inside[0] == inside[1] and end <= shared
+    info = kept.base.info
+    kv_buffer = info.kv_bytes_per_token * info.context_length
+    host = None if states is None else kv_buffer + states * (info.checkpoint_bytes + 128)
+    settings = CacheSettings(interval=1, host_bytes=host, disk_bytes=disk)
+    for asked, cold in turns:
+        same(kept.ask(asked, cache=settings), cold)
+        kept.write()
+        if disk is not None:
+            assert kept.cache.disk.num_bytes <= disk
+        kept.restart()

@@ -12,12 +12,12 @@ import torch
 
 from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
-from core.api.prompt import Image
 from core.engine.debug import check_positions
 from core.engine.loaded import LoadedModel
 from core.loading.precision import PRECISIONS
 from tests.promises.fixtures import PURE, RECURRENT
 from tests.promises.machine import (
+    DEFAULT,
     Answer,
     CountdownFlag,
     Machine,
@@ -25,6 +25,7 @@ from tests.promises.machine import (
     num_common,
     same,
     same_from_every_checkpoint,
+    spans,
     system,
     user,
     words,
@@ -63,44 +64,6 @@ def test_S12_a_pure_transformer_reuses_at_any_cut_with_count_0(pure: Machine) ->
         assert answer.stats.bytes.checkpoints == 0
 
 
-def test_S5_a_pure_transformer_regenerates_without_a_token(pure: Machine) -> None:
-    chat: list[Message] = [user(words(50))]
-    first = pure.same_as_cold(chat, cache=OFF)
-    again = pure.same_as_cold(chat, cache=OFF)
-    assert again.fed == () and again.ids == first.ids
-    hot = SamplingParams(temperature=1, max_tokens=4, seed=3)
-    assert pure.same_as_cold(chat, cache=OFF, sampling=hot).fed == ()
-
-
-def test_S7_S9_edits_and_branches_of_a_pure_transformer_read_only_what_is_new(
-    pure: Machine,
-) -> None:
-    chat: list[Message] = [system("Be brief."), user(words(30, "a"))]
-    answers = []
-    for said in (words(30, "b"), words(30, "c")):
-        answers.append(pure.same_as_cold(chat, cache=OFF))
-        chat += [answers[-1].reply, user(said)]
-    answers.append(pure.same_as_cold(chat, cache=OFF))
-    edited = [*chat[:3], user(words(30, "z"))]
-    branch = pure.same_as_cold(edited, cache=OFF)
-    assert branch.reused == deepest_cut(pure, edited, answers[-1]) > 50
-    # Back to the first branch, and on from it, and to the second again.
-    back = pure.same_as_cold(chat, cache=OFF)
-    assert back.evaluated == 0 and back.stats.restored_from == "memory"
-    on: list[Message] = [*chat, back.reply, user("And on.")]
-    assert pure.same_as_cold(on, cache=OFF).reused == deepest_cut(pure, on, back)
-    assert pure.same_as_cold(edited, cache=OFF).evaluated == 0
-
-
-def test_S1_a_settled_reply_of_a_pure_transformer_is_not_read_again(pure: Machine) -> None:
-    chat: list[Message] = [user(words(40))]
-    chat.append(pure.ask(chat, cache=OFF).reply)
-    assert pure.settle(chat, cache=OFF).tokens > 0
-    chat.append(user("More."))
-    after = pure.same_as_cold(chat, cache=OFF)
-    assert after.stats.miss is None and after.evaluated < 20
-
-
 @pytest.mark.parametrize("name", PURE)
 def test_X1_a_pure_transformer_gives_equal_bits_cold_and_warm_in_bfloat16(
     loaded_of: Callable[..., LoadedModel], name: str
@@ -128,22 +91,13 @@ def pictured(picture: Draw) -> list[Message]:
     return [user(words(30), picture(1, "wide"), words(25, "b"), picture(2, "tall"), "Compare.")]
 
 
-def spans(machine: Machine, messages: list[Message]) -> list[tuple[int, int]]:
-    """First token and end of every picture."""
-    return [
-        (run.start.token.value, run.end.token.value)
-        for run in machine.prompt(messages).runs
-        if isinstance(run.content, Image)
-    ]
-
-
 def test_I8_bidirectional_pictures_go_whole_through_one_forward(
     gemma: Machine, picture: Draw
 ) -> None:
     chat = pictured(picture)
     answer = gemma.same_as_cold(chat, cache=OFF)
     assert gemma.model.images_fed == [9, 9] and gemma.model.num_encoded == 2
-    assert [end - start for start, end in spans(gemma, chat)] == [9, 9]
+    assert [end - start for start, end in spans(gemma.prompt(chat))] == [9, 9]
     prompt = gemma.prompt(chat)
     assert answer.fed == tuple(run.num_tokens for run in prompt.runs)
     # Its positions go on by one a token, unlike those of a grid.
@@ -175,7 +129,7 @@ def test_I1_I3_bidirectional_pictures_are_reused_whole_or_not_at_all(
     first = gemma.same_as_cold([user(words(30), shown, "What is it?")], cache=OFF)
     same_picture: list[Message] = [user(words(30), shown, "Is it red?")]
     again = gemma.same_as_cold(same_picture, cache=OFF)
-    ((start, end),) = spans(gemma, same_picture)
+    ((start, end),) = spans(gemma.prompt(same_picture))
     assert again.reused == end and again.stats.images_encoded == 0
     swapped = gemma.same_as_cold([user(words(30), picture(2), "What is it?")], cache=OFF)
     assert swapped.reused == start and swapped.stats.images_encoded == 1
@@ -229,51 +183,62 @@ def test_X1_every_checkpoint_of_a_hybrid_leads_to_the_same_bits(
     assert len(cold.stats.checkpoints) >= 4 and len(cold.ids) == 8
 
 
-@EACH
+@pytest.mark.parametrize("family", ["hybrid", *RECURRENT])
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X4_what_a_hybrid_keeps_has_the_type_it_lives_in(
     loaded_of: Loads, family: str, precision: str
 ) -> None:
     machine = Machine(loaded_of(family, precision))
     machine.ask(long_chat())
+    machine.ask([user("elsewhere")])
     kept = PRECISIONS[precision].dtype
-    held = list(machine.cache.tree.checkpoints())
-    assert held
+    rows = [node.rows for node in machine.cache.tree if node.rows is not None]
+    held = machine.cache.tree.checkpoints()
+    assert rows and held
+    assert {part.dtype for row in rows for pair in row.layers.values() for part in pair} <= {kept}
     for node in held:
         assert node.checkpoint is not None and node.checkpoint.last_hidden.dtype == kept
         for tail, *states in node.checkpoint.state.layers.values():
             assert tail.dtype == kept and all(each.dtype == torch.float32 for each in states)
 
 
-@EACH
-def test_S1_S5_a_hybrid_reads_only_what_is_new(loaded_of: Loads, family: str) -> None:
-    machine, chat = Machine(loaded_of(family)), long_chat()
-    first = machine.same_as_cold(chat)
-    again = machine.same_as_cold(chat)
+@pytest.fixture(params=[*PURE, *RECURRENT])
+def any_family(request: pytest.FixtureRequest, loaded_of: Loads) -> tuple[Machine, CacheSettings]:
+    """A pure transformer keeps no checkpoints and needs none."""
+    return Machine(loaded_of(request.param)), OFF if request.param in PURE else DEFAULT
+
+
+def test_S1_S5_only_what_is_new_is_read(any_family: tuple[Machine, CacheSettings]) -> None:
+    (machine, cache), chat = any_family, long_chat()
+    first = machine.same_as_cold(chat, cache=cache)
+    again = machine.same_as_cold(chat, cache=cache)
     assert again.fed == () and again.ids == first.ids
+    hot = SamplingParams(temperature=1, max_tokens=4, seed=3)
+    assert machine.same_as_cold(chat, cache=cache, sampling=hot).fed == ()
     on: list[Message] = [*chat, first.reply, user("And then?")]
-    unsettled = machine.same_as_cold(on)
+    unsettled = machine.same_as_cold(on, cache=cache)
     assert unsettled.stats.miss.reason == "unsettled"
     assert unsettled.reused == last_end(first.finished.prompt_ids)
     on.append(unsettled.reply)
-    assert machine.settle(on).tokens > 0
-    after = machine.same_as_cold([*on, user("More.")])
+    assert machine.settle(on, cache=cache).tokens > 0
+    after = machine.same_as_cold([*on, user("More.")], cache=cache)
     assert after.stats.miss is None and after.evaluated < 20
 
 
-@EACH
-def test_S7_S9_edits_and_branches_of_a_hybrid_go_on_from_what_they_share(
-    loaded_of: Loads, family: str
+def test_S7_S9_edits_and_branches_go_on_from_what_they_share(
+    any_family: tuple[Machine, CacheSettings],
 ) -> None:
-    machine, chat = Machine(loaded_of(family)), long_chat()
-    first = machine.same_as_cold(chat)
+    (machine, cache), chat = any_family, long_chat()
+    first = machine.same_as_cold(chat, cache=cache)
     edited = [*chat[:2], user(words(80, "z"))]
-    branch = machine.same_as_cold(edited)
+    branch = machine.same_as_cold(edited, cache=cache)
     assert branch.reused == deepest_cut(machine, edited, first) > 100
-    back = machine.same_as_cold(chat)
+    # Back to the first branch, and on from it, and to the second again.
+    back = machine.same_as_cold(chat, cache=cache)
     assert back.evaluated == 0 and back.stats.restored_from == "memory"
     on: list[Message] = [*chat, back.reply, user("And on.")]
-    assert machine.same_as_cold(on).reused == deepest_cut(machine, on, back)
+    assert machine.same_as_cold(on, cache=cache).reused == deepest_cut(machine, on, back)
+    assert machine.same_as_cold(edited, cache=cache).evaluated == 0
 
 
 def test_I1_I3_D1_pictures_of_a_model_with_experts_are_reused_whole(

@@ -13,20 +13,6 @@ from tests.promises.machine import CountdownFlag, Machine, last_end, user, words
 FIVE = SamplingParams(temperature=0, max_tokens=5)
 
 
-def test_S1_after_settling_only_the_new_message_is_read(
-    machine: Machine, picture: PictureOf
-) -> None:
-    asked: list[Message] = [user(picture(1), "what is it?")]
-    first = machine.ask(asked)
-    settled = [*asked, first.reply]
-    done = machine.settle(settled)
-    assert done.tokens > len(first.ids) and done.encoded == 0
-    answer = machine.same_as_cold([*settled, user("and now?")])
-    before_reply = last_end(first.finished.prompt_ids)
-    assert answer.reused == before_reply + done.tokens
-    assert answer.stats.miss is None and answer.stats.images_encoded == 0
-
-
 def test_W2_what_settling_tells_of_the_context_ends_with_the_reply_it_settled(
     machine: Machine,
 ) -> None:
@@ -93,24 +79,6 @@ def test_X3_settling_under_a_small_count_changes_no_bit(machine: Machine, count:
     assert machine.cache.num_states() <= count
     answer = machine.same_as_cold([*settled, user("more")], cache=small)
     assert answer.stats.miss is None
-
-
-def test_T3_a_stopped_reply_settles_and_goes_on(machine: Machine) -> None:
-    asked: list[Message] = [user("hi")]
-    stopped = machine.ask(asked, stop_after_tokens=3, sampling=FIVE)
-    assert stopped.finished.reason == "cancelled"
-    held = [*asked, stopped.paused]
-    machine.settle(held)
-    goes_on = machine.same_as_cold(held, sampling=FIVE)
-    assert goes_on.evaluated == 0 and goes_on.stats.miss is None
-    assert goes_on.finished.prompt_ids == stopped.finished.prompt_ids + stopped.ids
-    whole = goes_on.reply.ids
-    assert whole is not None
-    assert tuple(whole.unpack())[:3] == stopped.ids
-    assert goes_on.reply.text.startswith(stopped.reply.text.rstrip("\ufffd"))
-    machine.settle([*asked, goes_on.paused])
-    after = machine.same_as_cold([*asked, goes_on.paused, user("more")])
-    assert after.stats.miss is None
 
 
 @pytest.mark.parametrize("machine", ["thinking"], indirect=True)

@@ -1,4 +1,4 @@
-"""S10, M1, M3, M5, M7, M8, I11, X3: what the cache may hold, what goes first, and what reading
+"""S10, M1, M3, M5, M7, M8, I11: what the cache may hold, what goes first, and what reading
 costs."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.api.chat import Message
-from core.api.errors import BudgetTooSmallError, NoRoomBesideError, PromptTooLongError
+from core.api.errors import NoRoomBesideError, PromptTooLongError
 from core.api.params import CacheSettings, SamplingParams
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held
@@ -50,32 +50,6 @@ def test_S10_ten_short_turns_never_push_out_the_anchor_of_a_long_text(
         chat += [answer.reply, user(f"And {turn}?")]
     back = machine.ask([*document, anchor.reply, user("More.")], cache=few)
     assert back.reused >= end
-
-
-def test_M1_a_budget_of_the_smallest_still_answers(machine: Machine, picture: PictureOf) -> None:
-    smallest = beside(machine, 0)
-    chat: list[Message] = [user(words(60), picture(1))]
-    for _ in range(3):
-        answer = machine.ask(chat, cache=smallest)
-        same(answer, machine.cold(chat))
-        assert answer.stats.bytes.host_budget == kv_buffer_bytes(machine)
-        chat += [answer.reply, user("More.")]
-
-
-@pytest.mark.parametrize("settings", [{}, {"count": 1, "disk": 0}])
-def test_M1_less_than_a_kv_buffer_is_refused_with_numbers_and_changes_nothing(
-    kept: Machine, settings: dict[str, int]
-) -> None:
-    chat: list[Message] = [user(words(60))]
-    kept.ask(chat)
-    kept.write()
-    before, kv_buffer = traces(kept.cache), kv_buffer_bytes(kept)
-    with pytest.raises(
-        BudgetTooSmallError, match=rf"{kv_buffer - 1:,} bytes.*takes {kv_buffer:,} bytes"
-    ):
-        kept.ask(chat, cache=beside(kept, -1, **settings))
-    assert traces(kept.cache) == before
-    assert kept.ask(chat).fed == ()
 
 
 def test_M1_room_is_made_before_anything_is_taken(
@@ -235,22 +209,3 @@ def test_I11_a_vision_tower_costs_a_text_chat_nothing(
         told.append((name, machine.ask(chat, say=[65, 66, 67, 68]).reused, (), 0))
     half = len(told) // 2
     assert [one[1:] for one in told[:half]] == [other[1:] for other in told[half:]]
-
-
-@pytest.mark.parametrize("states", [None, 12, 2, 0])
-@pytest.mark.parametrize("disk", [None, 30_000, 0])
-def test_X3_budgets_and_disk_never_change_an_output(
-    kept: Machine, picture: PictureOf, states: int | None, disk: int | None
-) -> None:
-    state = kept.base.info.checkpoint_bytes + 128
-    host = None if states is None else kv_buffer_bytes(kept) + states * state
-    settings = CacheSettings(interval=1, host_bytes=host, disk_bytes=disk)
-    chat: list[Message] = [user(words(40), picture(1, "wide"), words(40, "q"))]
-    first = kept.ask(chat, cache=settings)
-    chat += [first.reply, user(words(30, "n"))]
-    for messages in (chat, chat[:1], [*chat[:2], user("Else.", picture(2))], chat):
-        same(kept.ask(messages, cache=settings), kept.cold(messages))
-        kept.write()
-        if disk is not None:
-            assert kept.cache.disk.num_bytes <= disk
-        kept.restart()

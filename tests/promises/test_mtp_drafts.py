@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,14 +11,13 @@ import torch
 from safetensors.torch import load_file
 
 from core.api.chat import Message
-from core.api.params import CacheSettings, DraftSettings, SamplingParams
+from core.api.params import CacheSettings
 from core.api.reply_format import ReplyFormat
 from core.engine import debug
 from core.engine.cancel import CancelFlag
-from core.engine.drafting import head
+from core.engine.drafting import speculation
 from core.engine.drafting.costs import StepCosts
-from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.speculation import Offer
+from core.engine.drafting.speculation import HeadDrafter, Offer
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import MOST_TOKENS
@@ -37,17 +35,10 @@ from tests.promises.machine import (
     user,
     words,
 )
+from tests.promises.test_speculation import GREEDY, LENGTH, OFF, SEEDED, THOROUGH
 from tests.replays import play
 
 pytestmark = NEEDS_COMPILER
-
-# By hand before a release: 400 tokens at every depth and noise.
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-LENGTH = 400 if THOROUGH else 50
-OFF = DraftSettings(mode="off")
-GREEDY = SamplingParams(temperature=0, max_tokens=LENGTH)
-SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=LENGTH)
-
 
 ALL = [(tokens, noise) for tokens in range(1, 8) for noise in (0.0, 0.5, 1.0)]
 
@@ -231,7 +222,7 @@ def test_rows_that_nobody_drafts_from_are_not_piled_up(
         return found
 
     monkeypatch.setattr(HeadDrafter, "offer", noted)
-    monkeypatch.setattr(head, "MOST_WAITING", 20)
+    monkeypatch.setattr(speculation, "MOST_WAITING", 20)
     answer = Machine(loaded_of("headed", "int8")).ask(
         [user(words(9))], sampling=GREEDY, draft=drafts()
     )

@@ -1,8 +1,7 @@
-"""I9, D1 to D3, M2, X1, X4: a chat that outlives its process, and files that can't be trusted."""
+"""I9, D1 to D3, M2, X4: a chat that outlives its process, and files that can't be trusted."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,11 +21,10 @@ from core.storage.files import Files, Space
 from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import (
     Machine,
+    chat_with_pictures,
     last_end,
     num_common,
-    same,
     system,
-    two_hundred_tokens,
     user,
     words,
 )
@@ -36,34 +34,10 @@ from tests.storage.disks import PLENTY
 seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
 
 
-def chat_with_pictures(picture: PictureOf) -> list[Message]:
-    said = words(60)
-    return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
-
-
 def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
     assert machine.folder is not None
     found = machine.folder.rglob("*.safetensors")
     return sorted(path for path in found if kind is None or path.name.startswith(kind.value))
-
-
-@pytest.mark.parametrize("precision", list(PRECISIONS))
-def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
-    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, precision: str
-) -> None:
-    base = loaded_of("hybrid", precision)
-    machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
-    long = two_hundred_tokens(base, chat)
-    cold = machine.ask(chat, sampling=long)
-    assert len(cold.ids) == 200 and cold.stats.restored_from is None
-    machine.reopen()
-    restored = machine.ask(chat, sampling=long)
-    assert restored.stats.restored_from == "disk" and restored.stats.images_encoded == 0
-    assert restored.reused == last_end(cold.finished.prompt_ids)
-    same(restored, cold)
-    machine.reopen()
-    machine.ask([system("Be brief."), user("Elsewhere.", picture(3, "tall"))])
-    same(machine.ask(chat, sampling=long), cold)
 
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
@@ -215,23 +189,6 @@ def test_D3_a_damaged_file_ends_in_a_right_answer_and_a_reason(
     assert kept.same_as_cold(chat).reused > 0
 
 
-def test_D3_one_damaged_run_costs_what_lies_behind_it(kept: Machine) -> None:
-    chat: list[Message] = [user(words(200))]
-    first = kept.ask(chat)
-    chat.append(first.reply)
-    kept.settle(chat)
-    kept.write()
-    end = kept.held([*chat, user("More?")])[-1]
-    assert end.key.hex() in "".join(path.name for path in files(kept, SegmentKind.KV))
-    (last,) = (path for path in files(kept, SegmentKind.KV) if end.key.hex() in path.name)
-    damaged(last, "flipped")
-    kept.restart()
-    chat.append(user("More?"))
-    answer = kept.same_as_cold(chat)
-    # It was found out only behind the runs that came back whole.
-    assert answer.stats.miss.reason in ("restore_failed", "cold")
-
-
 @pytest.mark.parametrize("change", ["weights", "precision", "template"])
 def test_D3_another_model_on_the_same_folder_starts_clean(
     loaded_of: LoadedOf, tmp_path: Path, picture: PictureOf, change: str
@@ -257,20 +214,6 @@ def test_D3_another_model_on_the_same_folder_starts_clean(
     machine.restart(one)
     back = machine.same_as_cold(chat)
     assert back.stats.restored_from == "disk" and back.stats.images_encoded == 0
-
-
-def test_D3_files_moved_under_another_models_name_are_not_trusted(
-    loaded_of: LoadedOf, tmp_path: Path
-) -> None:
-    machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
-    chat: list[Message] = [user(words(60))]
-    machine.ask(chat)
-    machine.write()
-    one, other = machine.base.info.fingerprint, loaded_of("other").info.fingerprint
-    shutil.move(tmp_path / "cache" / one, tmp_path / "cache" / other)
-    machine.restart(loaded_of("other"))
-    assert machine.cache.disk.num_bytes == 0
-    assert machine.same_as_cold(chat).reused == 0
 
 
 def test_M2_a_deleted_chat_leaves_what_was_never_its_own(

@@ -12,7 +12,7 @@ from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.api.prompt import Image
 from core.cache.kv_buffer import KVBuffer, KVRows
-from tests.promises.fixtures import LoadedOf, PictureOf
+from tests.promises.fixtures import PictureOf
 from tests.promises.machine import Answer, Machine, last_end, num_common, system, user, words
 from tests.promises.reading import GRID, prompt, read, read_like_cold, text
 
@@ -285,16 +285,6 @@ def test_S12_both_settings_act_on_the_next_request(machine: Machine) -> None:
     assert tokens[0][:2] == [256, 512] and tokens[1] == []
     assert max(gaps) == GRID and len(tokens[2]) > 8
     assert len(tokens[3]) == 1
-
-
-def test_S12_a_pure_transformer_reuses_with_count_0(loaded_of: LoadedOf) -> None:
-    machine = Machine(loaded_of("pure"))
-    chat = [user(words(100))]
-    machine.same_as_cold(chat, cache=OFF)
-    changed = machine.same_as_cold([user(words(90))], cache=OFF)
-    assert changed.reused > 100 and changed.stats.checkpoints == ()
-    again = machine.same_as_cold(chat, cache=OFF)
-    assert again.reused > changed.reused
 
 
 def test_S13_a_checkpoint_stands_where_its_tokens_end(

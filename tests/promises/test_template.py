@@ -49,15 +49,6 @@ def test_T1_the_next_prompt_starts_with_this_one_up_to_its_last_message(
         assert after.evaluated <= len(before.ids) + 40
 
 
-def test_T2_a_sampled_reply_stands_in_the_next_prompt_as_sampled(talker: Machine) -> None:
-    first = talker.ask([user("Hi")])
-    chat: list[Message] = [user("Hi"), first.reply, user("More")]
-    second = talker.same_as_cold(chat)
-    assert first.reply.ids is not None
-    if not first.reply.ids.starts_in_reasoning:
-        assert holds(second.finished.prompt_ids, first.reply.ids.unpack())
-
-
 @pytest.mark.parametrize("thinking", [True, False, None])
 def test_T2_odd_ids_are_spliced_where_the_template_shows_them(
     talker: Machine, thinking: bool | None
@@ -78,12 +69,6 @@ def test_T2_a_reply_cut_off_in_its_thought_is_no_obstacle(talker: Machine) -> No
     assert second.reused == last_end(first.finished.prompt_ids)
     third = talker.same_as_cold([*chat, second.reply, user("And more")])
     assert third.reused == last_end(second.finished.prompt_ids)
-
-
-def test_T2_ids_of_another_tokenizer_are_not_spliced(talker: Machine) -> None:
-    foreign = AssistantMessage(text="hello", ids=ReplyIds.pack(ODD, "another", False))
-    answer = talker.same_as_cold([user("Hi"), foreign, user("More")])
-    assert not holds(answer.finished.prompt_ids, ODD)
 
 
 def test_T3_the_turn_after_a_stopped_reply_reuses_what_came_before(talker: Machine) -> None:

@@ -13,7 +13,7 @@ from core.api.chat import ImagePart, Message
 from core.api.prompt import Image
 from core.engine.loaded import LoadedModel
 from tests.oracle.tiny_lfm2_vl import token_id
-from tests.promises.machine import CountdownFlag, Machine, same, user, words
+from tests.promises.machine import CountdownFlag, Machine, same, spans, user, words
 from tests.promises.pictures import draw
 
 SIZE = (512, 384)
@@ -68,11 +68,7 @@ def test_I1_I3_a_tiled_picture_is_reused_whole_or_not_at_all(
     assert again.stats.images_encoded == 0 and again.evaluated < 30
     swapped: list[Message] = [user(words(30), shown(2), "What is it?")]
     other = machine.same_as_cold(swapped)
-    (start,) = (
-        run.start.token.value
-        for run in machine.prompt(swapped).runs
-        if isinstance(run.content, Image)
-    )
+    ((start, _),) = spans(machine.prompt(swapped))
     assert other.reused == start and other.stats.images_encoded == 1
 
 

@@ -59,6 +59,7 @@ def test_no_form_and_two_forms_are_refused_with_the_place(tmp_path: Path, form: 
         read_script(write(tmp_path, send(form)))
 
 
+@pytest.mark.slow
 def test_P3_the_bench_script_is_held_to_its_forms() -> None:
     script = ROOT / "tests" / "bench" / "held_replies.json"
     plain, drafted = (
@@ -95,6 +96,7 @@ def demo(folder: Path, schema: str, count: int) -> list[dict[str, Any]]:
     return run(script, "--model", DEMO, "--device", "cpu", "--context", 8192).answers
 
 
+@pytest.mark.slow
 def test_the_windows_example_schema_ends_and_is_valid_on_the_demo_model(tmp_path: Path) -> None:
     lines = demo(tmp_path, EXAMPLE, 12)
     assert [(line["finish_reason"], line["format_valid"]) for line in lines] == [
@@ -104,6 +106,7 @@ def test_the_windows_example_schema_ends_and_is_valid_on_the_demo_model(tmp_path
     assert not any(line["reasoning"] for line in lines)
 
 
+@pytest.mark.slow
 def test_a_schema_without_an_end_does_not_fill_the_context(tmp_path: Path) -> None:
     endless = '{"type": "array", "items": {"type": "string"}, "minItems": 1000000}'
     for line in demo(tmp_path, endless, 1):

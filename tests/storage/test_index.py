@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -228,18 +227,6 @@ def test_M2_nothing_of_a_forgotten_chat_lingers_in_the_index(tmp_path: Path) -> 
         owners.remove(owner)
     found = b"".join(path.read_bytes() for path in tmp_path.glob("index.db*"))
     assert all((owner.encode() in found) == (owner in owners) for owner in everybody)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_only_its_owner_may_read_the_index(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        blobs = open_store(tmp_path)
-        put(blobs, 1, "chat")
-    finally:
-        os.umask(before)
-    files = [path for path in tmp_path.iterdir() if path.is_file()]
-    assert len(files) == 3 and all(path.stat().st_mode & 0o777 == 0o600 for path in files)
 
 
 def test_an_index_takes_what_sqlite_refuses_for_an_error_of_the_disk(tmp_path: Path) -> None:

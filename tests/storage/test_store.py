@@ -1,4 +1,4 @@
-"""A store of blobs: notes, pools, what older versions left, and closing; owners, caps and faults
+"""A store of blobs: notes, pools, stray files, and closing; owners, caps and faults
 are tried with segments (tests/cache/disk) and quantised weights (tests/loading)."""
 
 from __future__ import annotations
@@ -60,26 +60,22 @@ def test_a_blob_put_again_is_in_place_of_the_old(tmp_path: Path) -> None:
     check_whole(blobs)
 
 
-def test_what_versions_without_an_index_left_is_deleted_with_a_word(
+def test_what_the_index_does_not_name_is_deleted_with_a_word(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / POOL / "owners").mkdir(parents=True)
-    (tmp_path / WEIGHTS).mkdir()
+    for pool in (POOL, WEIGHTS):
+        (tmp_path / pool).mkdir()
     old = [
         tmp_path / POOL / f"kv-{'0' * 64}.safetensors",
         tmp_path / POOL / ".new-kv-0",
-        tmp_path / POOL / "owners" / "of-a+bc_-9.log",
-        tmp_path / POOL / "owners" / ".new-of-chat.log",
         tmp_path / WEIGHTS / NAMES[0],
-        tmp_path / WEIGHTS / "files.json",
-        tmp_path / "kernels.json",
     ]
     mine = [tmp_path / "notes.json", tmp_path / WEIGHTS / "notes.json"]
     for path in old + mine:
         path.write_bytes(b"words")
     with caplog.at_level(logging.INFO):
         blobs = open_store(tmp_path)
-    assert "6 files that nothing uses were deleted" in caplog.text
+    assert "3 files that nothing uses were deleted" in caplog.text
     assert not any(path.exists() for path in old) and not (tmp_path / POOL).exists()
     assert all(path.read_bytes() == b"words" for path in mine)
     check_whole(blobs)

@@ -24,7 +24,7 @@ from core.helper.tokenizer import SpellingFinder
 from core.text.added_tokens import WHITE_SPACE, AddedToken, AddedTokens, without_swallowed
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files, sampling_defaults
-from core.text.template import PictureFrame
+from core.text.kit import PictureFrame
 from tests.text.chats import chat, library_tokenizer, render
 from tests.text.tiny_tokenizer import write_text_folder
 

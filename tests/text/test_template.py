@@ -10,9 +10,8 @@ import pytest
 
 from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
 from core.helper.process import Helper
-from core.text import template as template_module
-from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.template import ChatTemplate
+from core.text import kit
+from core.text.kit import TEXT_MEMORY_BYTES, ChatTemplate
 
 QUESTION = [{"role": "user", "content": "hello"}]
 SMALL_BYTES = 300 * 2**20
@@ -221,7 +220,7 @@ def test_output_has_a_limit_of_its_own() -> None:
 def test_H3_a_template_that_never_ends_is_stopped(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(template_module, "TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr(kit, "TIME_LIMIT_S", 0.2)
     started = time.monotonic()
     with pytest.raises(TemplateTimeoutError):
         rendered(source)

@@ -17,16 +17,12 @@ from core.text.files import read_text_files
 from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.tokenizer import Tokenizer
 from tests.text.chats import (
-    PICTURE,
     TextOf,
     chat,
     ids,
     library_tokenizer,
     render,
-    sampled,
     system,
-    text_ids,
-    user,
     words,
 )
 from tests.text.tiny_tokenizer import (
@@ -87,15 +83,6 @@ def test_I5_every_spelling_alone_is_text_and_reads_as_typed(text_of: TextOf, spe
         rendered = render(text, chat(f"a{spelling}b"))
         assert _controls(text, ids(rendered)) == _controls(text, ids(render(text, chat("ab"))))
         assert f"a{spelling}b" in words(text, ids(rendered))
-
-
-def test_I5_a_sampled_placeholder_is_no_picture(thinking_text: ChatText) -> None:
-    text = thinking_text
-    assert text.image_token_id is not None
-    reply = sampled(text, [text.image_token_id] * 3)
-    rendered = render(text, chat("a", reply, user(PICTURE, "b")))
-    assert len(rendered.prompt.images) == 1
-    assert text_ids(rendered).count(text.image_token_id) == 3
 
 
 @given(families, nasty)

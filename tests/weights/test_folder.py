@@ -42,7 +42,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     folder = ModelFolder.open(make_folder(tmp_path, "model.safetensors"))
     assert folder.config == {"model_type": "test"}
     assert [file.path.name for file in folder.files] == ["model.safetensors"]
-    assert folder.tensor_names == {"tensor of model.safetensors"}
+    assert folder.tensors.keys() == {"tensor of model.safetensors"}
 
 
 def test_shards_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_one_file_goes_before_an_index_left_behind(tmp_path: Path) -> None:
     make_folder(tmp_path, "model.safetensors")
     write_index(tmp_path, {"old": "model-00001-of-00002.safetensors"})
     folder = ModelFolder.open(tmp_path)
-    assert folder.tensor_names == {"tensor of model.safetensors"}
+    assert folder.tensors.keys() == {"tensor of model.safetensors"}
 
 
 @pytest.mark.parametrize(

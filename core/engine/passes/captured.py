@@ -16,7 +16,7 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
-from core.engine.passes.memory import Advances, StepMemory, replay_advances
+from core.engine.passes.memory import Advances, StepMemory, TracedMemory, replay_advances
 from core.engine.passes.mtp import HeadSteps
 from core.layers.memory import Advance
 from core.layers.rope import Rotations, copy_rotations
@@ -31,56 +31,61 @@ _LOG = logging.getLogger(__name__)
 
 
 class StepCapture:
-    """The captured steps of a loaded model and its MTP head, for one KV buffer at a time."""
+    """The steps of a loaded model and its MTP head, over one KV buffer at a time. They are captured
+    if there is a `capture`."""
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
-        self._steps: CapturedSteps | None = None
+        self._steps: Steps | None = None
         self._head: HeadSteps | None = None
 
     def head(self, model: Decoder, kv_buffer: KVBuffer) -> HeadSteps:
-        """Steps of the MTP head, computed where they can't be captured."""
-        if self.step(model, kv_buffer) is None:
+        if self._capture is None:
             return HeadSteps(model, kv_buffer, None)
+        self.step(model, kv_buffer)
         if self._head is None:
             self._head = HeadSteps(model, kv_buffer, self._capture)
         return self._head
 
-    def step(self, model: Decoder, kv_buffer: KVBuffer) -> CapturedSteps | None:
+    def step(self, model: Decoder, kv_buffer: KVBuffer) -> Steps:
         if self._capture is None:
-            return None
+            return Steps(model, kv_buffer, None, self._give_up)
         if (
             self._steps is None
             or self._steps.kv_buffer is not kv_buffer
             or self._steps.model is not model
         ):
             self._steps = self._head = None  # frees their memory first
-            self._steps = CapturedSteps(model, kv_buffer, self._capture)
+            self._steps = Steps(model, kv_buffer, self._capture, self._give_up)
         return self._steps
-
-    @property
-    def num_captured(self) -> int:
-        return self._steps.num_captured if self._steps is not None else 0
 
     def separate(self) -> StepCapture:
         """Another capture, for a KV buffer that lives as long as one request."""
         return StepCapture(self._capture)
 
-    def give_up(self, reason: NotCapturableError) -> None:
+    def _give_up(self, reason: NotCapturableError) -> None:
         _LOG.info("Steps are not captured: %s", reason)
         self._capture = self._steps = self._head = None
 
 
-class CapturedSteps:
-    """The steps over one KV buffer, for one reply at a time; `state` is the last step's."""
+class Steps:
+    """The steps over one KV buffer, for one reply at a time; `state` is the last step's. One that
+    can't be captured is computed, and `give_up` is called."""
 
-    def __init__(self, model: Decoder, kv_buffer: KVBuffer, capture: Capture) -> None:
-        self.model, self.kv_buffer, self._capture = model, kv_buffer, capture
+    def __init__(
+        self,
+        model: Decoder,
+        kv_buffer: KVBuffer,
+        capture: Capture | None,
+        give_up: Callable[[NotCapturableError], None],
+    ) -> None:
+        self.model, self.kv_buffer = model, kv_buffer
+        self._capture, self._give_up = capture, give_up
         self.state = RecurrentState.zeros(model.layer_specs, model.device).copy()
         self._traces: dict[int, StepTrace] = {}
         self._uses: Counter[int] = Counter()
         self._step_s = 0.0  # of one token
-        # The last step: its trace, or how it advanced the states if it wasn't captured.
+        # The last step: its trace, or how it advanced the states if it was computed.
         self._last: StepTrace | None = None
         self._advances: Advances = ()
 
@@ -97,8 +102,7 @@ class CapturedSteps:
     def forward(
         self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """Like `Model.forward`; the next call overwrites the result. Raises NotCapturableError,
-        with the states from before."""
+        """Like `Model.forward`; the next call overwrites the result."""
         num_tokens = embeddings.shape[0]
         self.kv_buffer.reserve(token.value + num_tokens)
         began = time.perf_counter()
@@ -117,17 +121,26 @@ class CapturedSteps:
         """A step for whose number of tokens there is no trace."""
         num_tokens = embeddings.shape[0]
         self._uses[num_tokens] += 1
-        if num_tokens > 1 and self._uses[num_tokens] * EARNED_S < MORE_STEPS * self._step_s:
+        pays = num_tokens == 1 or self._uses[num_tokens] * EARNED_S >= MORE_STEPS * self._step_s
+        if self._capture is not None and pays:
+            before = self._before if num_tokens > 1 else None
+            parts = self.model, self.kv_buffer, self._capture, self.state, before, num_tokens
+            trace = StepTrace(*parts)
+            trace.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
+            try:
+                trace.record(token, check)
+            except NotCapturableError as reason:
+                self._capture = None
+                self._traces.clear()
+                self._give_up(reason)
+            else:
+                self._traces[num_tokens] = self._last = trace
+                return trace.result
+        if num_tokens > 1:
             self._before.copy_from(self.state)
-            memory = StepMemory(self.kv_buffer, self.state, token, check, num_tokens)
-            self._advances = memory.advances
-            return self.model.forward(embeddings, positions, memory)
-        before = self._before if num_tokens > 1 else None
-        trace = StepTrace(self.model, self.kv_buffer, self._capture, self.state, before, num_tokens)
-        trace.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
-        trace.record(token, check)
-        self._traces[num_tokens] = self._last = trace
-        return trace.result
+        memory = StepMemory(self.kv_buffer, self.state, token, check, num_tokens)
+        self._advances = memory.advances
+        return self.model.forward(embeddings, positions, memory)
 
     @torch.inference_mode()
     def keep(self, count: int) -> None:
@@ -188,7 +201,7 @@ class StepTrace:
         """Compute the step and capture it. Raises NotCapturableError, with the states restored."""
 
         def step(tracer: Tracer) -> Tensor:
-            memory = _TracedMemory(
+            memory = TracedMemory(
                 tracer, self._kv_buffer, self._state, self._before, token, check, self._num_tokens
             )
             self._advances = memory.advances
@@ -251,41 +264,3 @@ class StepTrace:
 
 def _tensors(state: RecurrentState) -> list[Tensor]:
     return [tensor for tensors in state.layers.values() for tensor in tensors]
-
-
-class _TracedMemory(StepMemory):
-    """A `LayerMemory` of a step that is captured.
-
-    A step of several tokens copies each state to `before` right before it is read, so that it is
-    read from memory once.
-    """
-
-    def __init__(
-        self,
-        tracer: Tracer,
-        kv_buffer: KVBuffer,
-        state: RecurrentState,
-        before: RecurrentState | None,
-        token: TokenIndex,
-        check: Callable[[], None],
-        num_tokens: int,
-    ) -> None:
-        super().__init__(kv_buffer, state, token, check, num_tokens)
-        self._tracer, self._before = tracer, before
-        self._end = token.value + num_tokens
-
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._kv_buffer.rows(layer)
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
-        return all_keys[: self._end], all_values[: self._end]
-
-    def advance(self, layer: int, advance: Advance) -> Tensor:
-        if self._before is not None and layer not in {other for other, _ in self.advances}:
-            for own, to in zip(self.state(layer), self._before.layers[layer], strict=True):
-                self._tracer.copy(own, to, soon=False)
-        return super().advance(layer, advance)
-
-    def check_cancelled(self) -> None:
-        super().check_cancelled()
-        self._tracer.part()

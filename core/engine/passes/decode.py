@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from core.api.positions import TokenIndex
 from core.api.prompt import Cut
 from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
-from core.engine.passes.captured import CapturedSteps, StepCapture
-from core.engine.passes.memory import Advances, StepMemory, replay_advances
+from core.engine.passes.captured import StepCapture
 from core.models.decoder import Decoder
-from kernels.common.trace import NotCapturableError
 
 # The kernels of steps take this many tokens.
 MOST_TOKENS = 8
@@ -42,18 +39,12 @@ class Decode:
         # Token and position of each written row.
         self.places: list[tuple[int, int]] = []
         self._skip_rollback = skip_rollback
-        self._capture = capture
-        captured = capture.step(model, kv_buffer)
-        self._steps: CapturedSteps | ComputedSteps
-        if captured is not None:
-            captured.begin(state)
-            self._steps = captured
-        else:
-            self._steps = ComputedSteps(model, kv_buffer, state)
+        self._steps = capture.step(model, kv_buffer)
+        self._steps.begin(state)
 
     @property
     def num_captured(self) -> int:
-        return self._capture.num_captured
+        return self._steps.num_captured
 
     def step(self, ids: Sequence[int]) -> Tensor:
         """Feed at most MOST_TOKENS ids; returns the float32 logits [n, vocab] after each."""
@@ -61,7 +52,7 @@ class Decode:
         embeddings = self._model.embed(torch.tensor(ids, device=device))
         first = self.next.position.value
         positions = torch.arange(first, first + len(ids), device=device).expand(3, -1)
-        self.hidden = self._forward(embeddings, positions)
+        self.hidden = self._steps.forward(embeddings, positions, self.next.token, self._check)
         self._last, self.next = self.next, _after(self.next, len(ids))
         first_token = self._last.token.value
         self.places += [(first_token + each, first + each) for each in range(len(ids))]
@@ -80,40 +71,6 @@ class Decode:
         """Clear the rows after the last kept token, wherever a step was abandoned."""
         first = self.next.token.value
         self._kv_buffer.clear(first, min(first + MOST_TOKENS, self._kv_buffer.capacity))
-
-    def _forward(self, embeddings: Tensor, positions: Tensor) -> Tensor:
-        token = self.next.token
-        try:
-            return self._steps.forward(embeddings, positions, token, self._check)
-        except NotCapturableError as reason:
-            self._steps = ComputedSteps(self._model, self._kv_buffer, self._steps.state)
-            self._capture.give_up(reason)
-        return self._steps.forward(embeddings, positions, token, self._check)
-
-
-class ComputedSteps:
-    """Steps that are computed operation by operation, as `CapturedSteps` without a capture."""
-
-    def __init__(self, model: Decoder, kv_buffer: KVBuffer, state: RecurrentState) -> None:
-        self._model, self._kv_buffer = model, kv_buffer
-        self.state = state.copy()
-        # That before the last step of several tokens.
-        self._before = self.state
-        self._advances: Advances = ()
-
-    def forward(
-        self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
-    ) -> Tensor:
-        num_tokens = embeddings.shape[0]
-        if num_tokens > 1:
-            self._before = self.state.copy()
-        memory = StepMemory(self._kv_buffer, self.state, token, check, num_tokens)
-        self._advances = memory.advances
-        return self._model.forward(embeddings, positions, memory)
-
-    def keep(self, count: int) -> None:
-        self.state.copy_from(self._before)
-        replay_advances(self.state, self._advances, count)
 
 
 def _after(cut: Cut, num_tokens: int) -> Cut:

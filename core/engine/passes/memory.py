@@ -10,6 +10,7 @@ from core.api.positions import TokenIndex
 from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.layers.memory import Advance, LayerState
+from kernels.common.trace import Tracer
 
 Advances = Iterable[tuple[int, Advance]]
 """The calls by which a step updated the states, in order, each with its layer."""
@@ -95,6 +96,44 @@ class StepMemory:
 
     def check_cancelled(self) -> None:
         self._check()
+
+
+class TracedMemory(StepMemory):
+    """A `LayerMemory` of a step that is captured.
+
+    A step of several tokens copies each state to `before` right before it is read, so that it is
+    read from memory once.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        kv_buffer: KVBuffer,
+        state: RecurrentState,
+        before: RecurrentState | None,
+        token: TokenIndex,
+        check: Callable[[], None],
+        num_tokens: int,
+    ) -> None:
+        super().__init__(kv_buffer, state, token, check, num_tokens)
+        self._tracer, self._before = tracer, before
+        self._end = token.value + num_tokens
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        all_keys, all_values = self._kv_buffer.rows(layer)
+        self._tracer.store(keys, all_keys)
+        self._tracer.store(values, all_values)
+        return all_keys[: self._end], all_values[: self._end]
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        if self._before is not None and layer not in {other for other, _ in self.advances}:
+            for own, to in zip(self.state(layer), self._before.layers[layer], strict=True):
+                self._tracer.copy(own, to, soon=False)
+        return super().advance(layer, advance)
+
+    def check_cancelled(self) -> None:
+        super().check_cancelled()
+        self._tracer.part()
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:

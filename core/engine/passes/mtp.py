@@ -19,7 +19,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeadMemory:
-    """A `LayerMemory` for the head's rows from token `start` on; token 0 has none."""
+    """A `LayerMemory` for the head's rows from token `start` on; token 0 has none. With a `tracer`
+    the forward is captured."""
 
     def __init__(
         self,
@@ -29,20 +30,33 @@ class HeadMemory:
         check: Callable[[], None],
         *,
         is_step: bool,
+        tracer: Tracer | None = None,
     ) -> None:
         assert start >= 1
         self.runs, self.is_step = runs, is_step
-        self._kv_buffer, self.start, self.check_cancelled = kv_buffer, start, check
+        self._kv_buffer, self._start, self._tracer = kv_buffer, start, tracer
+        self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._kv_buffer.write(layer, self.start, keys, values)
-        return all_keys[1:], all_values[1:]
+        if self._tracer is None:
+            all_keys, all_values = self._kv_buffer.write(layer, self._start, keys, values)
+            return all_keys[1:], all_values[1:]
+        all_keys, all_values = (rows[1:] for rows in self._kv_buffer.rows(layer))
+        self._tracer.store(keys, all_keys)
+        self._tracer.store(values, all_values)
+        end = self._start - 1 + len(self.runs)
+        return all_keys[:end], all_values[:end]
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         raise AssertionError("a head attends")
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
         raise AssertionError("a head attends")
+
+    def check_cancelled(self) -> None:
+        self._check()
+        if self._tracer is not None:
+            self._tracer.part()
 
 
 class HeadSteps:
@@ -67,22 +81,21 @@ class HeadSteps:
         trace = self._traces.get(num_tokens)
         if trace is not None:
             return trace.replay(token, inputs, rotations, check)
-        memory = HeadMemory(self._kv_buffer, token, (1,) * num_tokens, check, is_step=True)
-        if self._capture is None:
+
+        def step(tracer: Tracer | None) -> Tensor:
+            runs = (1,) * num_tokens
+            memory = HeadMemory(self._kv_buffer, token, runs, check, is_step=True, tracer=tracer)
             return self._model.predict(inputs, rotations, memory)
 
-        def step(tracer: Tracer) -> Tensor:
-            return self._model.predict(
-                inputs, rotations, _TracedMemory(memory, tracer, self._kv_buffer)
-            )
-
+        if self._capture is None:
+            return step(None)
         try:
             # The head's rows begin with token 1.
             captured, result = self._capture(token - 1, step)
         except NotCapturableError as reason:
             _LOG.info("Drafts of the head are not captured: %s", reason)
             self._capture = None
-            return self._model.predict(inputs, rotations, memory)
+            return step(None)
         self._traces[num_tokens] = _HeadTrace(captured, inputs, rotations, result)
         return result
 
@@ -103,24 +116,3 @@ class _HeadTrace:
         copy_rotations(rotations, self.rotations)
         self.trace.replay(token - 1, check)
         return self.result
-
-
-class _TracedMemory:
-    """A `LayerMemory` of tokens that are captured."""
-
-    is_step = True
-
-    def __init__(self, memory: HeadMemory, tracer: Tracer, kv_buffer: KVBuffer) -> None:
-        self.runs, self.state, self.advance = memory.runs, memory.state, memory.advance
-        self._memory, self._tracer, self._kv_buffer = memory, tracer, kv_buffer
-
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = (rows[1:] for rows in self._kv_buffer.rows(layer))
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
-        end = self._memory.start - 1 + len(self.runs)
-        return all_keys[:end], all_values[:end]
-
-    def check_cancelled(self) -> None:
-        self._memory.check_cancelled()
-        self._tracer.part()

@@ -17,10 +17,10 @@ from core.api.errors import (
     MissingTensorError,
     WrongShapeError,
 )
+from core.weights.container import TensorHeader
 from core.weights.published.formats import MARKS, Format
 from core.weights.published.quantised import Float8Blocks, Part, Quantised
 from core.weights.published.scheme import Scheme
-from core.weights.safetensors_file import StoredTensor
 from core.weights.spec import TensorSpec
 
 _WEIGHT = "weight"
@@ -53,7 +53,7 @@ PackedPlan = Mapping[str, PackedLayer]
 
 
 def packed_layer(
-    name: str, spec: TensorSpec, stored: Mapping[str, StoredTensor], scheme: Scheme | None
+    name: str, spec: TensorSpec, stored: Mapping[str, TensorHeader], scheme: Scheme | None
 ) -> PackedLayer | None:
     """The tensors that hold a planned weight; None if it is stored plainly, or not at all.
 
@@ -93,7 +93,7 @@ def _packed_layer(
     layer: str,
     shape: tuple[int, int],
     marks: list[str],
-    stored: Mapping[str, StoredTensor],
+    stored: Mapping[str, TensorHeader],
 ) -> PackedLayer:
     if _WEIGHT not in known.names and f"{layer}.{_WEIGHT}" in stored:
         also = f", and as {marks[0]}" if marks else ""
@@ -118,7 +118,7 @@ def _packed_layer(
     return PackedLayer(known, f"{layer}.{_WEIGHT}", shape, parts)
 
 
-def _check_part(name: str, wanted: Part, entry: StoredTensor | None, title: str) -> None:
+def _check_part(name: str, wanted: Part, entry: TensorHeader | None, title: str) -> None:
     if entry is None:
         raise MissingTensorError(
             f"{name} is in none of the weights files; {title} weights can't be read without it."

@@ -122,12 +122,12 @@ def undisturbed(tmp_path: Path) -> tuple[list[Held], int]:
     return history, life.files.num_steps
 
 
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.slow)])
 def test_D2_a_store_killed_at_any_of_40_steps_opens_with_all_that_was_done(
-    tmp_path: Path, undisturbed: tuple[list[Held], int]
+    tmp_path: Path, undisturbed: tuple[list[Held], int], count: int
 ) -> None:
     history, num_steps = undisturbed
-    steps = random.Random(40).sample(range(1, num_steps + 1), 40)
-    for step in steps:
+    for step in random.Random(count).sample(range(1, num_steps + 1), count):
         files = FailingFiles()
         files.die_at = step
         life = Life(tmp_path / str(step), files)
@@ -190,11 +190,14 @@ def nothing_is_left(folder: Path) -> bool:
     return not rows and files <= {"index.db", "index.db-wal", "index.db-shm"}
 
 
-@pytest.mark.parametrize("stays_broken", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("count", "stays_broken"),
+    [(12, False), *(pytest.param(40, each, marks=pytest.mark.slow) for each in (False, True))],
+)
 def test_D2_a_disk_that_fails_at_any_step_leaves_a_usable_store(
-    tmp_path: Path, undisturbed: tuple[list[Held], int], stays_broken: bool
+    tmp_path: Path, undisturbed: tuple[list[Held], int], count: int, stays_broken: bool
 ) -> None:
-    for step in random.Random(7).sample(range(1, undisturbed[1] + 1), 40):
+    for step in random.Random(7).sample(range(1, undisturbed[1] + 1), count):
         files = FailingFiles()
         files.fail_at, files.stays_broken = step, stays_broken
         life = Life(tmp_path / str(step), files)

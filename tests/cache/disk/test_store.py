@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from core.cache.disk.segment import SegmentDamagedError
 from core.cache.disk.store import SegmentStore, forget
@@ -64,24 +63,6 @@ def test_what_is_read_owns_its_memory(tmp_path: Path) -> None:
     assert get(store, KV, 0)
 
 
-def test_a_segment_without_tensors_is_a_segment(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    nothing: dict[str, Tensor] = {}
-    assert store.put(EMBEDDING, key(0), None, nothing, ["chat"])
-    assert open_store(tmp_path).get(EMBEDDING, key(0)) == {}
-
-
-def test_D1_a_chain_is_held_after_a_restart(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    assert put_chain(store, [0, 1, 2], "chat")
-    held = store.num_bytes
-    store = open_store(tmp_path)
-    assert store.num_bytes == held == sum(path.stat().st_size for path in tmp_path.glob("*/*"))
-    assert all(get(store, KV, number) for number in range(3)) and get(store, STATE, 2)
-    assert not store.has(STATE, key(1)) and store.get(STATE, key(1)) is None
-    check_integrity(store)
-
-
 def test_what_lacks_its_parent_cannot_be_put(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for kind, number, parent in ((KV, 1, key(0)), (STATE, 0, None)):
@@ -99,50 +80,7 @@ def test_D2_nothing_is_written_twice(tmp_path: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
-def test_D2_kv_without_a_state_is_gone_after_a_restart(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put_chain(store, [0, 1], "chat")
-    store.put(KV, key(2), key(1), tensors(2), ["chat"])
-    store = open_store(tmp_path)
-    assert not store.has(KV, key(2)) and store.has(KV, key(1))
-    check_integrity(store)
-
-
 # -- owners
-
-
-def test_M2_forgetting_a_chat_deletes_what_only_it_used(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put_chain(store, [0, 1], "first")
-    put_chain(store, [2], "second", parent=0)
-    store.put(EMBEDDING, key(9), None, tensors(9), ["first", "second"])
-    store.put(EMBEDDING, key(8), None, tensors(8), ["first"])
-    store.forget("first")
-    check_integrity(store)
-    for each in (store, open_store(tmp_path)):
-        held = [each.has(KV, key(0)), each.has(KV, key(2)), each.has(STATE, key(2))]
-        assert all(held) and get(each, EMBEDDING, 9)
-        assert not each.has(KV, key(1)) and not each.has(EMBEDDING, key(8))
-    store.forget("second")
-    assert store.num_bytes == 0 and not list(tmp_path.rglob("*.safetensors"))
-
-
-def test_M2_who_owns_a_state_owns_all_that_it_needs(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put_chain(store, [0, 1, 2], "first")
-    store.own("second", STATE, key(2))
-    store = open_store(tmp_path)
-    store.forget("first")
-    assert all(get(store, KV, number) for number in range(3)) and get(store, STATE, 2)
-
-
-def test_M2_kv_that_only_a_forgotten_state_made_useful_goes_too(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put_chain(store, [0], "first")
-    store.own("second", KV, key(0))
-    store.forget("first")
-    assert store.num_bytes == 0 and not list(tmp_path.rglob("*.safetensors"))
-    check_integrity(store)
 
 
 def test_M2_owners_of_what_is_gone_are_cleared_away(tmp_path: Path) -> None:
@@ -159,19 +97,6 @@ def test_M2_owners_of_what_is_gone_are_cleared_away(tmp_path: Path) -> None:
 def owners(store: SegmentStore) -> list[str]:
     """The owner of each segment that has one, as often as it has."""
     return sorted(owner for (owner,) in store.blobs._ask("SELECT owner FROM owners"))
-
-
-def test_M2_what_is_nobodys_goes_only_with_everything(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    store.put(KV, key(0), None, tensors(0), [])
-    store.put(STATE, key(0), None, tensors(500), [])
-    store.forget("")
-    store.forget("somebody")
-    assert get(store, STATE, 0) and open_store(tmp_path).has(STATE, key(0))
-    store.forget(None)
-    check_integrity(store)
-    assert not list(tmp_path.rglob("*.safetensors")) and owners(store) == []
-    assert open_store(tmp_path).num_bytes == 0
 
 
 def test_M2_owners_that_differ_in_case_only_are_two(tmp_path: Path) -> None:
@@ -213,16 +138,6 @@ def size_of_one(tmp_path: Path) -> int:
     return store.num_bytes
 
 
-def test_D4_the_least_recently_used_goes_first_and_the_cap_holds(tmp_path: Path) -> None:
-    one = size_of_one(tmp_path)
-    store = open_store(tmp_path / "store", cap=4 * one + one // 2)
-    put_pictures(store, 4)
-    assert get(store, EMBEDDING, 0)
-    assert store.put(EMBEDDING, key(4), None, tensors(4), [""])
-    assert pictures(store) == {0, 2, 3, 4}
-    check_integrity(store)
-
-
 def test_D4_segments_of_one_moment_have_an_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,16 +165,6 @@ def test_D4_what_memory_served_counts_as_used_after_a_restart_too(
     store = open_store(tmp_path) if reopened else store
     store.cap = store.num_bytes - 1
     assert pictures(store) == {1, 2}
-
-
-def test_D4_a_state_goes_with_the_kv_that_only_it_needs(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put_chain(store, [0, 1, 2], "chat")
-    put_chain(store, [3], "chat", parent=0)
-    store.cap = store.num_bytes - 1
-    check_integrity(store)
-    assert get(store, KV, 0) and get(store, STATE, 3)
-    assert not store.has(STATE, key(2)) and not store.has(KV, key(1)) and not store.has(KV, key(2))
 
 
 def test_D4_a_chain_is_never_evicted_by_its_own_writing(tmp_path: Path) -> None:
@@ -298,17 +203,6 @@ def test_D4_a_chain_being_written_outlives_what_else_is_put(tmp_path: Path) -> N
     assert get(store, KV, 1)
 
 
-def test_D4_a_state_put_elsewhere_leaves_the_chain_being_written(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put_chain(store, [0], "old")
-    put_chain(store, [1, 2], "old")
-    store.put(KV, key(3), None, tensors(3), ["new"])
-    store.cap = store.num_bytes
-    assert store.put(STATE, key(1), None, tensors(501), ["old"])
-    check_integrity(store)
-    assert get(store, KV, 3) and get(store, STATE, 1) and not store.has(STATE, key(0))
-
-
 def test_D4_what_can_never_fit_evicts_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_chain(store, [0], "chat")
@@ -317,25 +211,6 @@ def test_D4_what_can_never_fit_evicts_nothing(tmp_path: Path) -> None:
     assert get(store, STATE, 0) and not store.has(EMBEDDING, key(1))
     store.cap = 0
     assert store.num_bytes == 0 and not put_chain(store, [0], "chat")
-    check_integrity(store)
-
-
-def test_D4_lowering_the_cap_takes_even_the_chain_being_written(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    store.put(KV, key(0), None, tensors(0), ["chat"])
-    store.put(KV, key(1), key(0), tensors(1), ["chat"])
-    store.cap = 1
-    assert store.num_bytes == 0
-    check_integrity(store)
-
-
-def test_D4_a_larger_store_is_cut_down_when_it_opens(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    for number in range(4):
-        put_chain(store, [2 * number, 2 * number + 1], "chat")
-    cap = store.num_bytes // 2
-    store = open_store(tmp_path, cap)
-    assert 0 < store.num_bytes <= cap
     check_integrity(store)
 
 

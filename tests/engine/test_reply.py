@@ -14,9 +14,9 @@ from core.api.events import Generated, Prefilling
 from core.api.limits import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
 from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
+from core.engine import reply
 from core.engine.loaded import LoadedModel
-from core.engine.writing import reply
-from core.engine.writing.reply import LoopDetector
+from core.engine.reply import LoopDetector
 from tests.oracle.checkpoints import token_id
 from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import Answer, Machine, user

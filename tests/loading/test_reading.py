@@ -1,11 +1,13 @@
-"""Streaming: the right numbers and types, one digest, progress, cancel, files that change."""
+"""Reading: the right numbers and types, one digest, progress, cancel, files that change."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,11 +24,12 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
-from core.loading import stream
 from core.loading.plan import check_plain
-from core.loading.read_plan import allocate
-from core.loading.stream import stream_weights
+from core.loading.reading import TensorReader
 from core.weights import spec as specs
+from core.weights import stream
+from core.weights.folder import ModelFolder
+from core.weights.memory import allocate
 from core.weights.safetensors_file import WeightsFile, read_header
 from core.weights.spec import TensorSpec, Use, WeightPlan, floats_on_the_way
 from core.weights.table import FileTable
@@ -46,12 +49,26 @@ def plan_of(dtype: torch.dtype, **tensors: Tensor) -> WeightPlan:
     return {name: TensorSpec(tuple(tensor.shape), dtype) for name, tensor in tensors.items()}
 
 
+def read(
+    plan: WeightPlan,
+    *files: WeightsFile,
+    formats: WeightFormats = PLAIN,
+    advance: Callable[[int], None] = lambda num_bytes: None,
+) -> tuple[TensorReader, str]:
+    """The reader of planned tensors and the digest of the files."""
+    folder = ModelFolder(Path(), {}, files)
+    model = SimpleNamespace(container=folder, published=lambda name: name)
+    planned: Any = SimpleNamespace(model=model, tensors=plan, packed={}, formats=formats)
+    reader = TensorReader(planned, CPU)
+    return reader, reader.read(advance)
+
+
 def load(plan: WeightPlan, *files: WeightsFile) -> tuple[dict[str, Tensor], str]:
     stored = {name: each for file in files for name, each in file.tensors.items()}
     for name, spec in plan.items():
         check_plain(name, spec, stored.get(name))
-    weights, digest = stream_weights(plan, files, CPU, lambda done, total: None, lambda: None)
-    return weights.tensors, digest
+    reader, digest = read(plan, *files)
+    return reader.tensors, digest
 
 
 @pytest.fixture
@@ -96,23 +113,13 @@ def test_the_digest_covers_every_byte_of_every_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_small_pieces")
-def test_progress_goes_up_to_the_size_of_the_files(tmp_path: Path) -> None:
+def test_progress_adds_up_to_the_size_of_the_files(tmp_path: Path) -> None:
     tensor = torch.randn(100)
     files = tuple(write(tmp_path / f"{name}.safetensors", **{name: tensor}) for name in "ab")
-    reports: list[tuple[int, int]] = []
-    stream_weights(
-        plan_of(torch.float32, a=tensor, b=tensor),
-        files,
-        CPU,
-        lambda done, total: reports.append((done, total)),
-        lambda: None,
-    )
-    total = sum(file.num_bytes for file in files)
-    done = [each for each, _ in reports]
-    assert {each for _, each in reports} == {total}
-    assert done == sorted(done)
-    assert done[-1] == total
-    assert len(done) >= 2 * 400 // 64
+    steps: list[int] = []
+    read(plan_of(torch.float32, a=tensor, b=tensor), *files, advance=steps.append)
+    assert sum(steps) == sum(file.num_bytes for file in files)
+    assert len(steps) >= 2 * 400 // 64
 
 
 def test_pieces_are_small_enough_to_stop_soon() -> None:
@@ -125,18 +132,13 @@ def test_a_cancelled_load_stops_at_once(tmp_path: Path) -> None:
     file = write(tmp_path / "a.safetensors", tensor=tensor)
     seen: list[int] = []
 
-    def check() -> None:
+    def advance(num_bytes: int) -> None:
+        seen.append(num_bytes)
         if len(seen) == 5:
             raise RequestCancelled("The load was stopped.")
 
     with pytest.raises(RequestCancelled):
-        stream_weights(
-            plan_of(torch.float32, tensor=tensor),
-            (file,),
-            CPU,
-            lambda done, total: seen.append(done),
-            check,
-        )
+        read(plan_of(torch.float32, tensor=tensor), file, advance=advance)
     assert len(seen) == 5
     assert not any(each.name.startswith("digest") for each in threading.enumerate())
 
@@ -186,7 +188,7 @@ def test_a_tensor_unlike_the_plan_is_named(
 
 def test_an_allocation_that_fails_has_a_name() -> None:
     with pytest.raises(NotEnoughMemoryError):
-        allocate(TensorSpec((2**48,), torch.float32), CPU)
+        allocate((2**48,), torch.float32)
 
 
 def test_tensors_lie_on_64_byte_borders(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
         "tied": TensorSpec((11, 32), torch.float32, Use.MATRIX | Use.TABLE),
         "looked_up": TensorSpec((11, 32), torch.float32, Use.TABLE),
     }
-    weights, _ = stream_weights(uses, (file,), CPU, lambda *_: None, lambda: None, formats=formats)
+    weights, _ = read(uses, file, formats=formats)
     for name in ("usual", "exact", "tied"):
         weight_format = formats.of(uses[name].exact)
         expected = weight_format.quantise(tensors[name])
@@ -249,9 +251,7 @@ def test_a_stack_with_inputs_first_is_transposed_and_reckoned_with(
     file = write(tmp_path / "a.safetensors", experts=stored)
     spec = TensorSpec((25, 32), torch.float32, Use.MATRIX, stack=5, transposed=True)
     check_plain("experts", spec, file.tensors["experts"])
-    weights, _ = stream_weights(
-        {"experts": spec}, (file,), CPU, lambda *_: None, lambda: None, formats=formats
-    )
+    weights, _ = read({"experts": spec}, file, formats=formats)
     slices = weights.matrix("experts", spec)
     assert [len(kept[0]) for kept in slices] == [10, 10, 5]
     expected = formats.usual.quantise(stored.transpose(1, 2).reshape(25, 32))
@@ -283,9 +283,7 @@ def test_a_slice_is_gone_before_the_next_is_read(
     def look(*_: int) -> None:
         alive.append(sum(each() is not None for each in seen))
 
-    stream_weights(
-        plan, (file,), CPU, look, lambda: None, formats=WeightFormats(Watching(None), PlainFormat())
-    )
+    read(plan, file, formats=WeightFormats(Watching(None), PlainFormat()), advance=look)
     assert len(seen) == 4 and not any(alive)
 
 
@@ -294,5 +292,5 @@ def test_the_digest_does_not_depend_on_what_is_held(tmp_path: Path, formats: Wei
     tensor = torch.randn(4, 32)
     file = write(tmp_path / "a.safetensors", tensor=tensor)
     plan = {"tensor": TensorSpec((4, 32), torch.float32, Use.TABLE)}
-    _, digest = stream_weights(plan, (file,), CPU, lambda *_: None, lambda: None, formats=formats)
+    _, digest = read(plan, file, formats=formats)
     assert digest == load(plan_of(torch.float32, tensor=tensor), file)[1]

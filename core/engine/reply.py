@@ -21,8 +21,7 @@ from core.api.limits import (
     LOOP_TOKENS,
     THOUGHT_TOKENS,
 )
-from core.engine.writing.constraint import Constraint
-from core.engine.writing.sampler import Sampler, resolve
+from core.engine.sampling import Constraint, Sampler, resolve
 from core.text.chat_text import ChatText, RenderedPrompt
 
 # Sends new text of the answer and of the reasoning, with the ids that it came from.

@@ -12,7 +12,7 @@ import torch
 
 from core.api.errors import ReplyFormatError
 from core.api.reply_format import ReplyFormat
-from core.engine.writing.constraint import Constraint
+from core.engine.sampling import Constraint
 from core.formats.check import fault
 from core.text.chat_text import ChatText
 from tests.text.chats import GRID, chat

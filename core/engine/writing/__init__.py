@@ -1,1 +1,0 @@
-"""The reply of a request: sampling, format, text, stream."""

@@ -1,0 +1,99 @@
+"""The interface between the loader and the files of a model, whatever their format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.weights.table import Table
+
+# For each file of a model: path, size, times of writing and of the last change, header digest.
+Facts = list[list[str | int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHeader:
+    """Type (by its name in safetensors) and shape of a stored tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorStream:
+    """A tensor whose turn it is in `Container.read`; usable until `take` returns.
+
+    `fill(target)` reads the next `target.numel()` numbers in row-major order, converted to the type
+    and device of `target`, a contiguous tensor. `table(dtype)` looks up rows where they are stored.
+    """
+
+    name: str
+    fill: Callable[[Tensor], None]
+    table: Callable[[torch.dtype], Table]
+
+
+class Container(ABC):
+    """The files of one model, opened: headers are read and checked, data is not.
+
+    `path` is the folder or file that the user chose. `config` is what config.json holds, and
+    `tensors` describes every tensor; names and shapes are those of the model as it is published in
+    safetensors, whatever the files have. Methods that read raise MissingFileError if a file can't
+    be read, and BrokenWeightsError if it changed since it was opened.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    tensors: Mapping[str, TensorHeader]
+
+    @abstractmethod
+    def num_bytes(self, names: Collection[str] | None = None) -> int:
+        """Bytes that `read` reads for these tensors without a digest, or for all files with one."""
+
+    @abstractmethod
+    def read(
+        self,
+        names: Collection[str],
+        take: Callable[[TensorStream], None],
+        advance: Callable[[int], None],
+        *,
+        digest: bool,
+    ) -> str:
+        """Call `take` with each tensor of `names`, once, in the order of the files.
+
+        `advance` is called with the number of bytes read, at least every 4 MiB. `take` and
+        `advance` may raise; no file stays open then. With a `digest` every byte of the files is
+        read, and the result is their SHA-256 in hex; otherwise it is empty, and what `take` doesn't
+        ask for is not read.
+        """
+
+    @abstractmethod
+    def look_up(self, name: str) -> Tensor:
+        """A small tensor in its stored type, on the CPU, before its turn: `take` may ask for it."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """Facts that show later, without reading, whether a file was moved, replaced or written to;
+        empty if a file is missing."""
+
+
+def facts_of(files: Iterable[tuple[Path, bytes]]) -> Facts:
+    """The facts of files with these header digests.
+
+    The time of writing can be set by anyone; that of the last change can't, except on Windows.
+    """
+    facts: Facts = []
+    for path, header_digest in files:
+        try:
+            path = path.resolve()
+            now = path.stat()
+        except OSError:  # reading the files will report it
+            return []
+        times = now.st_mtime_ns, now.st_ctime_ns
+        facts.append([str(path), now.st_size, *times, header_digest.hex()])
+    return facts

@@ -1,0 +1,202 @@
+"""Reads one weights file once, front to back, straight into tensors, and digests it meanwhile.
+
+Files are not mapped: mapped pages of a file that another program truncates end the process. Besides
+the tensors, memory holds a few pieces of `PIECE_BYTES`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from io import FileIO
+from itertools import cycle
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from core.api.errors import BrokenWeightsError, MissingFileError
+from core.weights.container import TensorStream
+from core.weights.memory import allocate
+from core.weights.safetensors_file import (
+    DTYPES,
+    LENGTH_BYTES,
+    HeaderError,
+    StoredTensor,
+    WeightsFile,
+    read_raw_header,
+)
+from core.weights.table import FileTable, Table
+from kernels.common.memory import octets
+
+# Between two calls of `advance`; so small a piece stays in a processor's cache.
+PIECE_BYTES = 2 * 2**20
+_PIECES = 3  # one is filled and copied while others are digested
+
+
+def fill(file: FileIO, view: memoryview, path: Path) -> None:
+    """Read until `view` is full: a raw read may give less than was asked for."""
+    filled = 0
+    while filled < len(view):
+        count = file.readinto(view[filled:])
+        if not count:
+            raise _changed(path)
+        filled += count
+
+
+def look_up(source: WeightsFile, name: str) -> Tensor:
+    """One tensor in its stored type. Raises BrokenWeightsError, MissingFileError."""
+    entry = source.tensors[name]
+    tensor = allocate(entry.shape, DTYPES[entry.dtype])
+    try:
+        with source.path.open("rb", buffering=0) as file:
+            file.seek(entry.start)
+            fill(file, octets(tensor), source.path)
+    except OSError as error:
+        raise _unreadable(source.path, error) from error
+    return tensor
+
+
+def stream_file(
+    source: WeightsFile,
+    names: Collection[str],
+    take: Callable[[TensorStream], None],
+    advance: Callable[[int], None],
+    *,
+    digest: bool,
+) -> bytes:
+    """Call `take` with the tensors of this file among `names` (`Container.read`).
+
+    Returns the SHA-256 of the file, or nothing. Raises BrokenWeightsError, MissingFileError.
+    """
+    background = _BackgroundDigest(behind=_PIECES - 1) if digest else None
+    try:
+        with source.path.open("rb", buffering=0) as file:
+            _FileStream(source, file, background, advance).read(names, take)
+        return background.digest() if background is not None else b""
+    except OSError as error:
+        raise _unreadable(source.path, error) from error
+    finally:
+        if background is not None:
+            background.close()
+
+
+class _FileStream:
+    def __init__(
+        self,
+        source: WeightsFile,
+        file: FileIO,
+        digest: _BackgroundDigest | None,
+        advance: Callable[[int], None],
+    ) -> None:
+        self._source, self._file = source, file
+        self._digest, self._advance = digest, advance
+        self._position = 0
+        self._pieces_by_turns = cycle([bytearray(PIECE_BYTES) for _ in range(_PIECES)])
+
+    def read(self, names: Collection[str], take: Callable[[TensorStream], None]) -> None:
+        self._pass_header()
+        for name, entry in sorted(self._source.tensors.items(), key=lambda item: item[1].start):
+            if name in names:
+                self._skip_to(entry.start)
+                stored = DTYPES[entry.dtype]
+                take(TensorStream(name, partial(self._fill, stored), partial(self._table, entry)))
+        self._skip_to(self._source.num_bytes)
+        if self._file.read(1):
+            raise _changed(self._source.path)
+
+    def _pass_header(self) -> None:
+        """Digest the header, which must be the one that was checked."""
+        try:
+            raw = read_raw_header(self._file, self._source.num_bytes)
+        except HeaderError as error:
+            raise _changed(self._source.path) from error
+        if hashlib.sha256(raw).digest() != self._source.header_digest:
+            raise _changed(self._source.path)
+        self._position = LENGTH_BYTES + len(raw)
+        if self._digest is not None:
+            self._digest.update(len(raw).to_bytes(LENGTH_BYTES, "little"))
+            self._digest.update(raw)
+            self._advance(self._position)
+
+    def _skip_to(self, place: int) -> None:
+        if self._digest is None:
+            self._position = self._file.seek(place)
+        for _ in self._pieces(place - self._position):
+            pass
+
+    def _fill(self, stored: torch.dtype, target: Tensor) -> None:
+        if stored == target.dtype and target.device.type == "cpu":
+            self._read_into(octets(target))
+            return
+        flat, start = target.view(-1), 0
+        for piece in self._pieces(flat.numel() * stored.itemsize):
+            count = len(piece) // stored.itemsize
+            flat[start : start + count].copy_(torch.frombuffer(piece, dtype=stored))
+            start += count
+
+    def _read_into(self, view: memoryview) -> None:
+        """Read the next bytes in place; they are digested on return and may be changed."""
+        for start in range(0, len(view), PIECE_BYTES):
+            piece = view[start : start + PIECE_BYTES]
+            self._next(piece)
+            self._advance(len(piece))
+        if self._digest is not None:
+            self._digest.wait()
+
+    def _table(self, entry: StoredTensor, dtype: torch.dtype) -> Table:
+        rows, width = entry.shape
+        return FileTable(self._file, entry.start, (rows, width), DTYPES[entry.dtype], dtype)
+
+    def _pieces(self, num_bytes: int) -> Iterator[memoryview]:
+        while num_bytes > 0:
+            piece = memoryview(next(self._pieces_by_turns))[: min(num_bytes, PIECE_BYTES)]
+            self._next(piece)
+            yield piece
+            self._advance(len(piece))
+            num_bytes -= len(piece)
+
+    def _next(self, piece: memoryview) -> None:
+        fill(self._file, piece, self._source.path)
+        self._position += len(piece)
+        if self._digest is not None:
+            self._digest.update(piece)
+
+
+class _BackgroundDigest:
+    """SHA-256 in another thread, because digesting a file takes longer than reading it.
+
+    The data of an update must not change until `behind` more updates have followed.
+    """
+
+    def __init__(self, behind: int) -> None:
+        self._behind = behind
+        self._hash = hashlib.sha256()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
+        self._waiting: deque[Future[None]] = deque()
+
+    def update(self, data: bytes | memoryview) -> None:
+        self._waiting.append(self._thread.submit(self._hash.update, data))
+        self.wait(self._behind)
+
+    def wait(self, left: int = 0) -> None:
+        while len(self._waiting) > left:
+            self._waiting.popleft().result()
+
+    def digest(self) -> bytes:
+        self.wait()
+        return self._hash.digest()
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+def _changed(path: Path) -> BrokenWeightsError:
+    return BrokenWeightsError(f"{path.name} changed while it was being read.")
+
+
+def _unreadable(path: Path, error: OSError) -> MissingFileError:
+    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")
