@@ -25,8 +25,7 @@ from core.helper.process import Helper
 from core.model_files import TEMPLATE_BYTES
 from core.text.chat_text import ChatText
 from core.text.files import TextFiles, sampling_defaults
-from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.template import ChatTemplate
+from core.text.kit import TEXT_MEMORY_BYTES, ChatTemplate
 from tests.gguf.vocabularies import as_converted, llama_models
 from tests.text.chats import GRID, chat
 from tests.text.tiny_tokenizer import write_text_folder
