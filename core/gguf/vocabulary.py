@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from core.api.errors import BrokenTokenizerError, UnknownTokenizerError, shown
 from core.gguf.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
-from core.helper.tokenizer import MAX_IDS
+from core.helper import MAX_IDS
 from core.model_files import JsonObject
 
 Metadata = Mapping[str, Any]
