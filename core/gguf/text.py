@@ -10,6 +10,7 @@ from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFile
 from core.gguf.vocabulary import (
     Metadata,
     Vocabulary,
+    flag,
     pre_tokenizer,
     read_vocabulary,
     special_id,
@@ -83,7 +84,7 @@ def _begins(metadata: Metadata, vocabulary: Vocabulary) -> bool:
     if vocabulary.model == "gemma4":
         return True  # llama.cpp does so too: early files say otherwise, and the model needs it
     usual = vocabulary.model == "llama" or pre_tokenizer(metadata).begins
-    return bool(metadata.get("tokenizer.ggml.add_bos_token", usual))
+    return flag(metadata, "tokenizer.ggml.add_bos_token", usual)
 
 
 def _template(metadata: Metadata) -> str:

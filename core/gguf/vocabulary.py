@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from core.api.errors import BrokenTokenizerError, UnknownTokenizerError, shown
 from core.gguf.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
-from core.helper.tokenizer import MAX_IDS
+from core.helper import MAX_IDS
 from core.model_files import JsonObject
 
 Metadata = Mapping[str, Any]
@@ -145,12 +145,12 @@ def _byte_level(metadata: Metadata, vocabulary: Vocabulary) -> tuple[JsonObject,
 
 
 def _with_scores(metadata: Metadata, vocabulary: Vocabulary) -> tuple[JsonObject, JsonObject]:
-    if metadata.get("tokenizer.ggml.remove_extra_whitespaces"):
+    if flag(metadata, "tokenizer.ggml.remove_extra_whitespaces", usual=False):
         raise UnknownTokenizerError(
             "The tokenizer of this GGUF file drops spaces between words, which Waymark doesn't do."
         )
-    prefix = metadata.get("tokenizer.ggml.add_space_prefix", True)
-    return _word_spaces(metadata, vocabulary, _scored_merges(metadata, vocabulary), bool(prefix))
+    prefix = flag(metadata, "tokenizer.ggml.add_space_prefix", usual=True)
+    return _word_spaces(metadata, vocabulary, _scored_merges(metadata, vocabulary), prefix)
 
 
 def _with_merges(metadata: Metadata, vocabulary: Vocabulary) -> tuple[JsonObject, JsonObject]:
@@ -206,9 +206,17 @@ def special_id(metadata: Metadata, vocabulary: Vocabulary, name: str) -> int | N
             found = usual
     if found is None:
         return None
-    if not isinstance(found, int) or not 0 <= found < len(vocabulary.tokens):
-        raise BrokenTokenizerError(f"The vocabulary has no token {found} ({name}).")
+    if type(found) is not int or not 0 <= found < len(vocabulary.tokens):
+        raise BrokenTokenizerError(f"The vocabulary has no token {shown(str(found))} ({name}).")
     return found if vocabulary.tokens[found] in vocabulary.ids else None
+
+
+def flag(metadata: Metadata, key: str, usual: bool) -> bool:
+    """`usual`: its value in files without it. Raises BrokenTokenizerError."""
+    value = metadata.get(key, usual)
+    if not isinstance(value, bool):
+        raise BrokenTokenizerError(f"The value of {key} is neither true nor false.")
+    return value
 
 
 def _texts(metadata: Metadata, key: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from hashlib import sha256
@@ -24,8 +25,7 @@ from core.helper.process import Helper
 from core.model_files import TEMPLATE_BYTES
 from core.text.chat_text import ChatText
 from core.text.files import TextFiles, sampling_defaults
-from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.template import ChatTemplate
+from core.text.kit import TEXT_MEMORY_BYTES, ChatTemplate
 from tests.gguf.vocabularies import as_converted, llama_models
 from tests.text.chats import GRID, chat
 from tests.text.tiny_tokenizer import write_text_folder
@@ -253,6 +253,22 @@ def test_g3_what_is_malformed_is_refused_by_name(
     with pytest.raises(error, match=match) as raised:
         read(base, **changes)
     assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize("base", [BYTE_LEVEL, WITH_SCORES], ids=["bytes", "scores"])
+def test_g3_a_value_of_any_kind_costs_a_named_error_at_most(base: dict[str, Any]) -> None:
+    values: list[Any] = [
+        True, -1, 2**64 - 1, float("nan"), "", "a\0b", [], [""], ["a b"] * 9, np.arange(9),
+        np.full(9, 2**64 - 1, np.uint64), np.array([], np.float32), np.array([True] * 263),
+    ]  # fmt: skip
+    extra = {
+        GGML + "add_bos_token": 1, GGML + "add_space_prefix": 1, GGML + "unknown_token_id": 0,
+        "tokenizer.chat_template.x": "", "general.sampling.temp": 1, "general.sampling.top_k": 1,
+    }  # fmt: skip
+    for key in {**base, **extra}:
+        for value in values:
+            with contextlib.suppress(WaymarkError):
+                sampling_defaults(read_text({**base, key: value}).generation_config)
 
 
 def test_a_large_vocabulary_takes_a_moment() -> None:
