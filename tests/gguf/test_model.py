@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.gguf.conftest import ConvertedOf
 from tests.gguf.rewriting import Data, as_float32, blocks, decoded, rewrite
 from tests.loads import load_model
 from tests.oracle.runs import CPU, our_logits, text
+from tests.promises.pictures import draw
 from tests.replays import play
 
 TEXT, U32, BOOL = GGUFValueType.STRING, GGUFValueType.UINT32, GGUFValueType.BOOL
@@ -90,6 +92,27 @@ def test_a_script_has_the_replies_of_the_folder(
         assert [each["reply"] for each in ran.answers] == [
             each["reply"] for each in expected.answers
         ]
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3vl"])
+def test_a_picture_is_seen_as_by_the_folder(
+    name: str, converted: ConvertedOf, tmp_path: Path
+) -> None:
+    made = converted(name)
+    folder = Path(shutil.copytree(made.folder, tmp_path / "folder"))
+    settings = json.loads((folder / "preprocessor_config.json").read_text())
+    settings["size"] = {"shortest_edge": 65_536, "longest_edge": 16_777_216}  # as the releases
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings))
+    draw(tmp_path / "x.png", 1, (300, 200))
+    content = [{"image": "x.png"}, {"text": "a red circle"}]
+    script = [{"op": "send", "chat": "a", "content": content}, *WORDS]
+    ours, theirs = (
+        play(tmp_path, script, "--model", path, "--dtype", "float32")
+        for path in (made.file, folder)
+    )
+    assert ours.code == 0 and len(ours.answers) == 3
+    assert [each["reply"] for each in ours.answers] == [each["reply"] for each in theirs.answers]
+    assert ours.answers[0]["prompt_tokens"] == theirs.answers[0]["prompt_tokens"] > 60
 
 
 def test_a_second_load_and_a_head_of_predictions(converted: ConvertedOf, tmp_path: Path) -> None:
