@@ -28,6 +28,7 @@ def rewrite(
     keys: Mapping[str, tuple[Any, GGUFValueType] | None] | None = None,
     without: Collection[str] = (),
     added: Mapping[str, Data] | None = None,
+    rename: Callable[[str], str] = str,
 ) -> Path:
     """Copy a file of float32; `change` gives the data and type of each tensor. A key is set, or
     removed if it is None."""
@@ -45,7 +46,7 @@ def rewrite(
     for tensor in reader.tensors:
         if tensor.name not in without:
             data, kind = change(tensor.name, np.array(tensor.data))
-            writer.add_tensor(tensor.name, data, raw_dtype=kind)
+            writer.add_tensor(rename(tensor.name), data, raw_dtype=kind)
     for name, data in (added or {}).items():
         writer.add_tensor(name, data)
     writer.write_header_to_file()

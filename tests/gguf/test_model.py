@@ -60,6 +60,29 @@ def test_G1_blocks_have_their_exact_numbers(
     assert torch.equal(our_logits(quantised, [text(20)]), our_logits(exact, [text(20)]))
 
 
+def test_older_files_have_other_names(converted: ConvertedOf, tmp_path: Path) -> None:
+    made, kept = converted("qwen3next"), "linear_attn.in_proj_qkvz.weight"
+    matrix = open_files(made.folder).container.look_up(f"model.layers.1.{kept}").numpy()
+    apart = ["blk.1.attn_qkv.weight", "blk.1.attn_gate.weight"]
+    added = {"blk.1.ssm_in.weight": matrix}
+    older = rewrite(made.file, tmp_path / "older.gguf", without=apart, added=added)
+    name = f"model.language_model.layers.1.{kept}"
+    first, second = (open_files(each).container.look_up(name) for each in (made.file, older))
+    assert torch.equal(first, second)
+
+    seen = converted("qwen35").file
+    other = {"ffn_up": "ffn_down", "ffn_down": "ffn_up"}
+    tower = seen.with_name(f"mmproj-{seen.name}")
+    model = Path(shutil.copy(seen, tmp_path / "seen.gguf"))
+    rewrite(
+        tower, tmp_path / "mmproj-seen.gguf",
+        rename=lambda name: re.sub("ffn_up|ffn_down", lambda found: other[found[0]], name),
+    )  # fmt: skip
+    name = "model.visual.blocks.0.mlp.linear_fc1.weight"
+    first, second = (open_files(each).container.look_up(name) for each in (seen, model))
+    assert first.shape == (64, 32) and torch.equal(first, second)
+
+
 def test_G1_tensors_have_scales_of_their_own(converted: ConvertedOf, tmp_path: Path) -> None:
     """As the converter writes those of NVFP4: one number, or one for each expert."""
     source = converted("qwen35moe").file
@@ -105,7 +128,7 @@ def test_a_picture_is_seen_as_by_the_folder(
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
     draw(tmp_path / "x.png", 1, (300, 200))
     content = [{"image": "x.png"}, {"text": "a red circle"}]
-    script = [{"op": "send", "chat": "a", "content": content}, *WORDS]
+    script: list[dict[str, Any]] = [{"op": "send", "chat": "a", "content": content}, *WORDS]
     ours, theirs = (
         play(tmp_path, script, "--model", path, "--dtype", "float32")
         for path in (made.file, folder)
