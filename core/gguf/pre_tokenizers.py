@@ -63,6 +63,8 @@ _BY_NAMES = {
     "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral lfm2": PreTokenizer(
         (_LLAMA3,), ignore_merges=True, begins=True
     ),
+    # Converters write this for a Llama 3 whose tokenizer adds no BOS token.
+    "smaug-bpe": PreTokenizer((_LLAMA3,), ignore_merges=True),
     "dbrx": PreTokenizer((_LLAMA3,)),
     "qwen2": PreTokenizer((_QWEN2,), nfc=True),
     "qwen35": PreTokenizer((_QWEN35,), nfc=True),

@@ -285,10 +285,10 @@ def _scored_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
     if longest > _LONGEST_PIECE or sum(map(len, pieces)) > _MOST_CHARACTERS:
         raise BrokenTokenizerError(f"The vocabulary has a token of {longest:,} characters.")
     found = [
-        (piece[:middle], piece[middle:], token_id)
+        (left, right, token_id)
         for piece, token_id in pieces.items()
         for middle in range(1, len(piece))
-        if piece[:middle] in pieces and piece[middle:] in pieces
+        if (left := piece[:middle]) in pieces and (right := piece[middle:]) in pieces
     ]
     lefts = np.array([len(left) for left, _, _ in found], dtype=np.int64)
     rights = np.array([len(right) for _, right, _ in found], dtype=np.int64)

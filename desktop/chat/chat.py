@@ -153,8 +153,6 @@ class ChatController(ShownChat):
             self._drafts.put(None, Draft())
             self._drafts.save_soon(typed)
         await self._begin(turn)
-        self._sent(draft)
-        self.stored.emit()
         return True
 
     def _sendable(self, draft: Draft) -> bool:
@@ -174,7 +172,6 @@ class ChatController(ShownChat):
     async def _regenerate(self, chat: int, parent: int) -> None:
         await self._replies.stop_chat(chat)
         await self._begin(await self._database.run(messages.add_alternative, chat, parent))
-        self.stored.emit()
 
     async def _go_on(self, message: Message) -> None:
         await self._drafts.store_instructions()
@@ -182,10 +179,7 @@ class ChatController(ShownChat):
         begun = message.id in self._replies.live
         if begun or chat_path is None or chat_path.path[-1].id != message.id:
             return
-        live = LiveReply.begun(chat_path.path[-1])
-        conversation = conversation_of(chat_path, self._blobs.path)
-        self._replies.begin(live, conversation, chat_path.key)
-        self._show_path(message.chat, chat_path)
+        self._generate(chat_path, chat_path)
 
     async def _edit(self, message: Message, text: str, shown: tuple[Picture, ...]) -> None:
         await self._replies.stop_chat(message.chat)
@@ -195,7 +189,6 @@ class ChatController(ShownChat):
         # Not before: until then only the edit refers to the pictures that were added.
         self._drafts.end_edit(message.id)
         await self._begin(turn)
-        self.stored.emit()
 
     async def _choose(self, chat: int, message: int) -> None:
         await self._database.run(messages.choose, message)
@@ -204,13 +197,15 @@ class ChatController(ShownChat):
     async def _begin(self, turn: Turn) -> None:
         await self._drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, turn.chat)
-        if chat_path is None:
-            return
-        conversation = conversation_of(chat_path.before_last(), self._blobs.path)
-        reply = chat_path.path[-1].reply
-        live = LiveReply(turn.reply, turn.chat, format=reply.format if reply else None)
+        if chat_path is not None:
+            self._generate(chat_path, chat_path.before_last())
+        self.stored.emit()
+
+    def _generate(self, chat_path: ChatPath, prompt: ChatPath) -> None:
+        live = LiveReply.begun(chat_path.path[-1])
+        conversation = conversation_of(prompt, self._blobs.path)
         self._replies.begin(live, conversation, chat_path.key)
-        self._show_path(turn.chat, chat_path)
+        self._show_path(live.chat, chat_path)
 
 
 PathOf = Callable[[str], Path]

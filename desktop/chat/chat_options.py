@@ -21,6 +21,15 @@ from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
 INSTRUCTIONS_HEIGHT = 110
 
 
+def _text_field(name: str, spoken: str) -> LongText:
+    field = LongText()
+    field.setObjectName(name)
+    field.setAccessibleName(spoken)
+    field.setProperty("class", "field")
+    field.setTabChangesFocus(True)
+    return field
+
+
 class InstructionsPanel(QFrame):
     """A field for the shown chat's instructions (its system prompt), in force as they are typed."""
 
@@ -34,12 +43,8 @@ class InstructionsPanel(QFrame):
         self._chat = chat
         self._shown: int | None = None
         self._filling = False
-        self.text = LongText()
-        self.text.setObjectName("instructionsText")
-        self.text.setAccessibleName(tr("Instructions for the model"))
-        self.text.setProperty("class", "field")
+        self.text = _text_field("instructionsText", tr("Instructions for the model"))
         self.text.setPlaceholderText(tr("For example: Answer in short sentences."))
-        self.text.setTabChangesFocus(True)
         self.text.setFixedHeight(INSTRUCTIONS_HEIGHT)
         self._note = Label(name="instructionsNote", style="muted small", wraps=True)
         spoken = tr("Close the instructions; they are used with the next message")
@@ -182,12 +187,8 @@ class SchemaDialog(QDialog):
         self.setObjectName("schemaDialog")
         self.setWindowTitle(tr("JSON with a schema"))
         self._formats = formats
-        self.text = LongText()
-        self.text.setObjectName("schemaText")
-        self.text.setAccessibleName(tr("JSON Schema for the replies"))
+        self.text = _text_field("schemaText", tr("JSON Schema for the replies"))
         self.text.setPlaceholderText(tr("Paste or write a JSON Schema"))
-        self.text.setProperty("class", "field")
-        self.text.setTabChangesFocus(True)
         self.text.setFont(theme.fixed_font())
         self.verdict = Label(name="schemaVerdict", style="muted small", wraps=True, selectable=True)
         self._example = self._button("schemaExample", tr("Insert an example"), self._insert_example)

@@ -230,13 +230,12 @@ class DraftSize(QObject):
         self._counting = False
         for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
             signal.connect(self.changed)
-        services.engine.changed.connect(self._on_engine)
+        services.engine.changed.connect(self._begin)
 
     @property
     def size(self) -> DraftTokens | None:
-        model = self._engine.model
-        text, tokenizer, tokens = self._counted
-        if model is None or text != self._wanted or (text and tokenizer != model.tokenizer):
+        model, tokens = self._engine.model, self._known()
+        if model is None or tokens is None:
             return None
         pictures = self._chat.draft.ready_pictures()
         tokens += sum(each.tokens or PICTURE_TOKENS for each in pictures)
@@ -245,10 +244,14 @@ class DraftSize(QObject):
 
     def count(self, text: str) -> None:
         self._wanted = text if text.strip() else ""
-        if not self._wanted:
-            self._counted = ("", "", 0)
-        self.changed.emit()
         self._begin()
+
+    def _known(self) -> int | None:
+        model = self._engine.model
+        text, tokenizer, tokens = self._counted
+        if not self._wanted or model is None:
+            return 0
+        return tokens if (text, tokenizer) == (self._wanted, model.tokenizer) else None
 
     def _used(self) -> int:
         live, model = self._chat.running, self._engine.model
@@ -260,23 +263,15 @@ class DraftSize(QObject):
             path = replace(path, system=self._chat.instructions)
         return fill_of(path, model.context_length).tokens
 
-    def _on_engine(self) -> None:
-        self.changed.emit()
-        self._begin()
-
     def _begin(self) -> None:
-        if not self._counting and self._is_new():
+        self.changed.emit()
+        if not self._counting and self._known() is None:
             self._counting = True
             self._tasks.spawn(self._count(), tr("Counting tokens"))
 
-    def _is_new(self) -> bool:
-        model = self._engine.model
-        known = self._counted[:2]
-        return bool(model and self._wanted and known != (self._wanted, model.tokenizer))
-
     async def _count(self) -> None:
         try:
-            while self._is_new():
+            while self._known() is None:
                 model, text = self._engine.model, self._wanted
                 assert model is not None
                 counted = await self._engine.client.ask(CountTokens(text=text)).last()

@@ -77,8 +77,8 @@ class EmptyPage(QWidget):
         """Offer what the demo model can do or, for another model, the first few pictures."""
         self._demo = demo
         self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
+        side = ICON_PX if demo else LARGE_ICON_PX
         for sample, (_, question) in zip(self._samples, samples(), strict=True):
-            side = ICON_PX if demo else LARGE_ICON_PX
             sample.setIconSize(QSize(side, side))
             sample.set_words(question if demo else tr("Try this one"))
         self._show_offered()

@@ -62,15 +62,16 @@ class MessageRow(TextOwner):
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
-        focused = QApplication.focusWidget()
-        has_focus = focused is not None and self.isAncestorOf(focused)
-        return has_focus or text_selection().is_in(self)
+        return self._has_focus() or text_selection().is_in(self)
 
     def notice(self) -> None:
-        focused = QApplication.focusWidget()
-        has_focus = focused is not None and self.isAncestorOf(focused)
         if self._hidden is not None:
-            self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
+            is_seen = self.shows_always() or self.underMouse() or self._has_focus()
+            self._hidden.setEnabled(not is_seen)
+
+    def _has_focus(self) -> bool:
+        focused = QApplication.focusWidget()
+        return focused is not None and self.isAncestorOf(focused)
 
     def shows_always(self) -> bool:
         return len(self.row.message.siblings) > 1

@@ -32,9 +32,8 @@ class NumbersLine(QWidget):
         )
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
-        self._stats = RequestStats()
+        self._stats: RequestStats | None = None
         self._model, self._moment = "", 0.0
-        self._known = False
         self._buttons = buttons
         # Not known before the first layout.
         self._width: int | None = None
@@ -44,18 +43,15 @@ class NumbersLine(QWidget):
         self.show_stats(None)
 
     def show_stats(self, stats: RequestStats | None, model: str = "", moment: float = 0.0) -> None:
-        self._known = stats is not None
-        self._stats = stats or RequestStats()
-        self._model, self._moment = model, moment
-        words = numbers.numbers_text(self._stats) if self._known else ""
+        self._stats, self._model, self._moment = stats, model, moment
+        words = numbers.numbers_text(stats) if stats is not None else ""
         set_tip(self._text, numbers.BETWEEN.join(filter(None, self._origin())))
         # Setting the same text would lay out the row again.
         if words != self._text.text():
             self._text.setText(words)
-        self._toggle.setVisible(self._known)
+        self._toggle.setVisible(stats is not None)
         self.fit()
         if self._details is not None:
-            self._details.setVisible(self._known and self.is_open())
             self._show_details(self._details)
 
     def fit(self) -> None:
@@ -68,7 +64,7 @@ class NumbersLine(QWidget):
         self._toggle.setMinimumHeight(height)
         above = max(0, height - self._text.fontMetrics().height()) // 2
         self._text.setContentsMargins(0, above, 0, 0)
-        self._text.setVisible(self._known and has_room)
+        self._text.setVisible(self._stats is not None and has_room)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._width = event.size().width()
@@ -76,7 +72,8 @@ class NumbersLine(QWidget):
         super().resizeEvent(event)
 
     def _show_details(self, details: ValueGrid) -> None:
-        stats = self._stats
+        details.setVisible(self._stats is not None and self.is_open())
+        stats = self._stats or RequestStats()
         ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
         written_by, written_at = self._origin()
         for name, text in {
@@ -110,23 +107,18 @@ class NumbersLine(QWidget):
 
     def _on_toggled(self, is_open: bool) -> None:
         if self._details is None:
-            self._details = self._make_details()
-        self._details.setVisible(is_open and self._known)
+            self._details = ValueGrid(tuple(Row(*each) for each in numbers.reply_rows()), self)
+            self._details.setObjectName("numbersDetails")
+            # The values are below the text of the line, not below its button.
+            self._details.setContentsMargins(28, 0, 0, 4)
+            self._column.addWidget(self._details)
+        self._show_details(self._details)
         self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
         self._toggle.set_words(
             tr("Hide all numbers of this reply")
             if is_open
             else tr("Show all numbers of this reply")
         )
-
-    def _make_details(self) -> ValueGrid:
-        details = ValueGrid(tuple(Row(*each) for each in numbers.reply_rows()), self)
-        details.setObjectName("numbersDetails")
-        # The values are below the text of the line, not below its button.
-        details.setContentsMargins(28, 0, 0, 4)
-        self._column.addWidget(details)
-        self._show_details(details)
-        return details
 
     def _lay_out(self, buttons: QWidget | None) -> None:
         self._text.setAlignment(Qt.AlignmentFlag.AlignTop)

@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import CUT_SHORT, Generated
 from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
-from core.api.reply_format import ReplyFormat
 from core.api.stats import ContextPart, RequestStats
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -33,52 +31,30 @@ class LiveReply(QObject):
 
     grown = Signal(str, str)
 
-    def __init__(
-        self,
-        message: int,
-        chat: int,
-        *,
-        text: str = "",
-        reasoning: str = "",
-        opening: ReplyIds | None = None,
-        ids: Sequence[int] = (),
-        stats: RequestStats | None = None,
-        format: ReplyFormat | None = None,
-        model: str = "",
-    ) -> None:
+    def __init__(self, message: int, chat: int, text: str = "", reply: Reply | None = None) -> None:
         super().__init__()
+        begun = reply or Reply(ReplyState.RUNNING)
         self.message = message
         self.chat = chat
         self.text = text
-        self.reasoning = reasoning
+        self.reasoning = begun.reasoning
         # The prompt's part of the reply's ids, from the engine or the store; None until known.
-        self.opening = opening
-        self.ids = list(ids)
+        self.opening = begun.ids
+        self.ids: list[int] = []
         self.status = ""
-        self.stats = stats
+        self.stats = begun.stats
         # Prompt tokens in the context during prefill; None before and after.
         self.done: int | None = None
         self.saved = True
-        self.format = format
-        self.model = model
+        self.format = begun.format
+        self.model = begun.model
         self._unshown: list[Generated] = []
         self._timer = QTimer(self, singleShot=True, interval=0)
         self._timer.timeout.connect(self.show_arrived)
 
     @classmethod
     def begun(cls, message: Message) -> LiveReply:
-        reply = message.reply
-        assert reply is not None
-        return cls(
-            message.id,
-            message.chat,
-            text=message.text,
-            reasoning=reply.reasoning,
-            opening=reply.ids,
-            stats=reply.stats,
-            format=reply.format,
-            model=reply.model,
-        )
+        return cls(message.id, message.chat, message.text, message.reply)
 
     def take(self, event: Generated) -> None:
         self.text += event.answer

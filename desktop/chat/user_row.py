@@ -62,16 +62,19 @@ class UserRow(MessageRow):
             self._text.set_text(row.text)
         if self.row.message.pictures != row.message.pictures or self.row is row:
             self._strip.show_pictures(row.message.pictures)
-            self._strip.setVisible(bool(row.message.pictures) and self._editor is None)
         self.row = row
         self.bar.show_row(row)
         self.notice()
         self._line.setVisible(row.first_in_prompt)
-        self._fit()
+        self._show_parts()
 
     def show_formatted(self, formatted: bool) -> None:
         self._text.show_formatted(formatted)
+        self._show_parts()
+
+    def _show_parts(self) -> None:
         self._text.setVisible(bool(self.row.text) and self._editor is None)
+        self._strip.setVisible(bool(self.row.message.pictures) and self._editor is None)
         self._fit()
 
     def is_busy(self) -> bool:
@@ -111,9 +114,7 @@ class UserRow(MessageRow):
         assert inside is not None
         inside.addWidget(editor)
         self._editor = editor
-        self._text.hide()
-        self._strip.hide()
-        self._fit()
+        self._show_parts()
         return editor
 
     def _send_again(self, text: str) -> None:
@@ -129,9 +130,7 @@ class UserRow(MessageRow):
             self._editor.hide()
             self._editor.deleteLater()
             self._editor = None
-        self._text.setVisible(bool(self.row.text))
-        self._strip.setVisible(bool(self.row.message.pictures))
-        self._fit()
+        self._show_parts()
 
     def resizeEvent(self, event: object) -> None:
         self._fit()
@@ -165,7 +164,6 @@ class UserText(WholeText):
         self._shown.setObjectName("userLongText" if is_long else "userText")
         self._shown.setAccessibleName(tr("Your message"))
         self._layout.addWidget(self._shown)
-        self.setVisible(bool(text))
 
     def show_formatted(self, formatted: bool) -> None:
         if formatted != self._formatted:

@@ -34,7 +34,7 @@ TABLES = frozenset({"lengths", "costs", "yardsticks"})
 
 @dataclass(frozen=True)
 class Bench:
-    """How far to go with one model. Lengths, `message` and `side` are tokens."""
+    """Sizes of one model's bench. Lengths, `message` and `side` are tokens."""
 
     name: str
     folder: Path
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
 def report(bench: Bench, scratch: Path) -> None:
     """All tables of one model."""
     print(f"## {bench.name}\n")
-    with _rig(bench, scratch) as rig, costs.Resident() as resident:
+    with _rig(bench, scratch) as rig:
         info = rig.loaded.info
         words = Words(bench.folder, info.tokenizer)
         print(
@@ -84,12 +84,6 @@ def report(bench: Bench, scratch: Path) -> None:
             _print_costs(bench, rig, words)
         if "yardsticks" in bench.tables:
             _print_yardsticks(bench, rig, words, scratch)
-    budget = rig.cache_budget
-    print(
-        f"Memory: the process grew by {resident.growth / MIB:,.0f} MiB at most (weights not "
-        f"counted, activations of a forward are), the cache held {rig.peak_host / MIB:,.0f} MiB "
-        f"at most, of a budget of {budget / MIB:,.0f} MiB.\n"
-    )
 
 
 def _lengths(bench: Bench, rig: Rig, scratch: Path) -> None:
@@ -146,18 +140,7 @@ def _print_costs(bench: Bench, rig: Rig, words: Words) -> None:
             f"| {each.name} | {each.tokens:,} | {each.runs} | {each.ratio:.3f} "
             f"| {each.seconds:.2f} | {each.peer:.2f} |"
         )
-    moved = costs.chats_in_turn(rig, words, bench.side, 3)
-    print(
-        f"\nTwo chats of {moved.tokens:,} tokens in turn: {moved.num_bytes / MIB:,.1f} MiB of "
-        f"keys and values copied out and in, {1000 * moved.seconds:.1f} ms; "
-        f"{moved.evaluated} tokens read."
-    )
-    tight = costs.tight(rig, words, bench.side)
-    print(
-        f"\nThree texts of {tight.tokens:,} tokens under a budget of {tight.budget / MIB:,.1f} "
-        f"MiB, the KV buffer at full context and two checkpoints: at most {tight.peak / MIB:,.1f} "
-        f"MiB held, {tight.checkpoints} checkpoints at the end.\n"
-    )
+    print()
 
 
 def _print_yardsticks(bench: Bench, rig: Rig, words: Words, scratch: Path) -> None:

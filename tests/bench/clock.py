@@ -1,4 +1,4 @@
-"""How long calls take on a GPU: launched one after the other, and replayed from a trace.
+"""Times calls on a GPU: launched one after the other, and replayed from a trace.
 
 A GPU is told what to do and does it later. The processor's clock alone would measure the telling.
 """
@@ -26,7 +26,7 @@ class Clock(Protocol):
         ...
 
     def captured(self, stretch: Stretch) -> Stretch | None:
-        """What does the same work again without Python in between; None where that can't be."""
+        """Capture the work to repeat it without Python; None if that can't be."""
         ...
 
 
@@ -34,7 +34,6 @@ class CudaClock:
     """A `Clock` of torch's current GPU, by that GPU's own events and by CUDA graphs."""
 
     def seconds(self, stretch: Stretch) -> float:
-        """As `Clock`; nothing that was asked for before counts."""
         torch.cuda.synchronize()
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began.record()
@@ -45,7 +44,7 @@ class CudaClock:
         return milliseconds / 1000
 
     def captured(self, stretch: Stretch) -> Stretch | None:
-        """As `Clock`: a CUDA graph, replayed once, for its first replaying also sends it over."""
+        """A CUDA graph, replayed once: the first replay also uploads it."""
         stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
         try:
             _without_waiting(stretch)
@@ -77,11 +76,9 @@ class ProcessorClock:
     """A `Clock` of the processor, where tests have it play the GPU. It captures nothing."""
 
     def seconds(self, stretch: Stretch) -> float:
-        """As `Clock`."""
         began = time.perf_counter()
         stretch()
         return time.perf_counter() - began
 
     def captured(self, stretch: Stretch) -> Stretch | None:
-        """As `Clock`."""
         return None

@@ -15,12 +15,10 @@ from unittest.mock import patch
 import torch
 
 from core.api.chat import Message, TextPart, UserMessage
-from core.engine import session
-from core.engine.drafting.costs import Acceptance
-from core.engine.drafting.speculation import HeadDrafter, Offer
+from core.engine.drafting.speculation import HeadDrafter
 from core.engine.sampling import Sampler
 
-RATES = (0.0, 0.5, 0.7, 0.9)
+RATES = (0.0, 0.7)
 SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 
@@ -34,27 +32,6 @@ class Case:
     mode: str
     # How often a drafted token is right; None where it is what it is.
     rate: float | None = None
-    is_free: bool = False
-
-
-class Artificial:
-    """Drafts the next tokens of a known text, each right with the same probability, at no cost."""
-
-    def __init__(self, reply: Sequence[int], rate: float) -> None:
-        self._known, self._rate, self._next = reply, rate, 0
-        self._acceptance = Acceptance(0.6)
-        self._random = random.Random(7)
-
-    def follow(self, ids: Sequence[int], hidden: torch.Tensor) -> None:
-        self._next += len(ids)
-
-    def offer(self, most: int) -> Offer:
-        left = self._known[self._next : self._next + max(0, most)]
-        return Offer(len(left), self._acceptance, lambda depth: self.draft(left[:depth]))
-
-    def draft(self, right: Sequence[int]) -> list[int]:
-        """These, each perhaps replaced."""
-        return [each if self._random.random() < self._rate else (each + 1) % 500 for each in right]
 
 
 def cases(count: int, encode: Callable[[str], Sequence[int]]) -> Iterator[Case]:
@@ -66,8 +43,6 @@ def cases(count: int, encode: Callable[[str], Sequence[int]]) -> Iterator[Case]:
     yield Case("a text with every 25th word changed, from the chat", asked(shown), said, "lookup")
     for rate in RATES:
         yield Case(f"of a head, {rate:.0%} made right", question, prose, "mtp", rate)
-    for rate in RATES:
-        yield Case(f"at no cost, {rate:.0%} right", question, prose, "lookup", rate, is_free=True)
 
 
 def asked(text: str) -> tuple[Message, ...]:
@@ -108,16 +83,13 @@ def _guessed(case: Case, reply: tuple[int, ...]) -> Iterator[None]:
     if case.rate is None:
         yield
         return
-    artificial, take = Artificial(reply, case.rate), HeadDrafter._take
+    rate, chance, take = case.rate, random.Random(7), HeadDrafter._take
 
     def head_take(drafter: HeadDrafter, depth: int) -> list[int]:
         take(drafter, depth)
         drawn = drafter._next - drafter._start.token.value
-        return artificial.draft(reply[drawn : drawn + depth])
+        right = reply[drawn : drawn + depth]
+        return [each if chance.random() < rate else (each + 1) % 500 for each in right]
 
-    if case.is_free:
-        with patch.object(session, "LookupDrafter", lambda prompt: artificial):
-            yield
-    else:
-        with patch.object(HeadDrafter, "_take", head_take):
-            yield
+    with patch.object(HeadDrafter, "_take", head_take):
+        yield

@@ -155,7 +155,6 @@ def numbers_in(tensors: Mapping[str, TensorSpec], scope: str = "") -> int:
 
 
 def has_vision(config: Mapping[str, Any]) -> bool:
-    """Whether the model of a config.json sees."""
     return "vision_config" in config
 
 

@@ -16,7 +16,7 @@ from kernels.native import levels
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the kernels and the libraries call a level, and llama.cpp's options of its build."""
+    """The names of a level in the kernels and libraries, and llama.cpp's build options."""
 
     name: str
     kernels: str
@@ -35,7 +35,6 @@ class Level:
         }
 
     def is_set(self) -> bool:
-        """Whether this process was started at this level."""
         return all(os.environ.get(name) == value for name, value in self.environment().items())
 
 

@@ -56,7 +56,7 @@ def machine() -> str:
 
 
 class Bounds(Protocol):
-    """What a device can do at its best, measured anew with every call."""
+    """The limits of a device, measured anew with every call."""
 
     def move(self) -> float:
         """Bytes a second."""
@@ -68,7 +68,7 @@ class Bounds(Protocol):
 
 
 class Limits:
-    """What this machine can do on torch's threads. Every call measures anew, in a moment.
+    """The limits of this machine on torch's threads; every call measures anew.
 
     `taken` are all answers so far, in bytes or operations a second, by READING or by type.
     """
@@ -113,7 +113,6 @@ class Limits:
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """How long one call takes."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began

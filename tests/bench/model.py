@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 
 class Beside:
-    """What llama.cpp and its like did right after each step, by precision and program."""
+    """Results of llama.cpp and its like right after each step, by precision and program."""
 
     def __init__(self, programs: Sequence[Llama], say: Say) -> None:
         self._programs = programs
@@ -58,12 +58,11 @@ class Beside:
                     self._found.setdefault((precision, program.name), {})[step] = measured
 
     def _fail(self, precision: str, what: str, error: Exception) -> None:
-        """What the others did in minutes is told all the same."""
+        """Keep the results that others took minutes for."""
         self._say(f"{what}: {error}\n{getattr(error, 'stderr', '')}")
         self._faults.setdefault(precision, []).append(what)
 
     def faults(self, precision: str) -> Sequence[str]:
-        """What could not be measured."""
         return self._faults.get(precision, ())
 
     def of(self, precision: str) -> Mapping[str, Mapping[Step, Spread]]:
@@ -81,8 +80,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is needed to compute the whole of a model of which some layers are measured: the same
-    table and head behind next to no layer."""
+    """Completes the figures of a cut model: the same table and head after next to no layer."""
 
     cut: Cut
     head: Subject
@@ -237,7 +235,7 @@ def _programs(
 
 
 def _folder(options: argparse.Namespace, cut: Cut) -> Path | None:
-    """Where random weights are kept: each shape but the first in a folder of its own."""
+    """The folder of random weights: each shape but the first has its own."""
     folder: Path | None = options.folder
     return folder if folder is None or cut.name == names()[0] else folder / cut.label
 

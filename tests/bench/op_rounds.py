@@ -57,7 +57,7 @@ class Measured:
         return Spread.of(work / seconds for seconds in self.best)
 
     def times(self, taken: Mapping[str, list[float]], other: str) -> str:
-        """How many times as fast Waymark was in the same round, or why there is no figure."""
+        """Waymark's speed over the other's in the same round, or why there is no figure."""
         if OWN not in taken or other not in taken:
             return self.missing.get(other, "")
         pairs = zip(taken[OWN], taken[other], strict=True)

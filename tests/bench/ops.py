@@ -41,7 +41,7 @@ LONGEST_PLAIN = 2_048
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much each op is given: tokens of runs and contexts, patches, bytes of arguments, rounds.
+    """Sizes of the ops' arguments: tokens of runs and contexts, patches, bytes; and rounds.
 
     Arguments take turns through `apart` bytes, or through `copies` of them. A round makes calls
     until `seconds` are over, `calls` at most.

@@ -1,4 +1,4 @@
-"""What `python -m tests.bench` is told on its command line."""
+"""The command line of `python -m tests.bench`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
 
 
 def _fault(options: argparse.Namespace) -> str | None:
-    """What makes no sense, before minutes are spent on it."""
+    """Find options that contradict each other, before minutes are spent."""
     unknown = set(options.names) - set(NAMES)
     if unknown:
         return f"there is no bench named {', '.join(sorted(unknown))}; there are {NAMES}"

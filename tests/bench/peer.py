@@ -1,4 +1,4 @@
-"""What every engine beside another is asked for, one task at a time, and what it answers.
+"""The interface of engines that are compared: one task at a time, and its reading.
 
 An engine may live in this process (tests) or in one of its own (tests.bench.process), where its
 peak of memory is its own too.
@@ -23,7 +23,7 @@ ORDINARY_IDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one task took, and the counts that say it was the task.
+    """The time of one task, and counts that identify it.
 
     `tokens` were read, generated or made of a picture, `ids` drawn, behind a context of `context`
     tokens. `least_bytes` must at least be moved to generate them, or held to read them, and
@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Which engine to open on which folder; `longest` is the longest context in tokens.
+    """An engine and its folder; `longest` is the longest context in tokens.
 
     `scratch` is where it may remember what it measured of this machine.
     """

@@ -28,7 +28,7 @@ class Process:
         self._child: subprocess.Popen[str] | None = None
 
     def run(self, task: Task, size: int) -> Reading:
-        """As `Peer`. Raises RuntimeError when the process dies; it has said why by then."""
+        """Raises RuntimeError when the process dies; it has said why by then."""
         if task == "load":
             self.close()
             self._child = self._start()

@@ -44,7 +44,7 @@ KERNELS = "core.engine.loaded.validated"
 
 
 def attending(wrap: Callable[[Attend], Attend]) -> Callable[..., Backend]:
-    """In place of what `KERNELS` names: the same, `wrap` around the attention of runs and steps."""
+    """Replaces the function named by `KERNELS`, with `wrap` around attention."""
 
     def chosen(*args: Any) -> Backend:
         kernels = validated(*args)
@@ -80,7 +80,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a request cost: seconds to the first token, where they went, and its logits."""
+    """The cost of a request: seconds to the first token by part, and its logits."""
 
     seconds: float
     model: float
@@ -106,11 +106,7 @@ class Reading:
 
 
 class Rig:
-    """One engine on one model folder; `close` puts the clocks away.
-
-    `peak_host` are the most bytes its caches held in memory until it was closed last, under a
-    budget of `cache_budget`.
-    """
+    """One engine on one model folder; `close` puts the clocks away."""
 
     def __init__(self, settings: ModelSettings, cache: CacheSettings | None = None) -> None:
         self.settings = settings
@@ -118,7 +114,6 @@ class Rig:
         self.clock = Clock()
         self.engine = Engine()
         self._patches = ExitStack()
-        self.peak_host = self.cache_budget = 0
         self._open()
 
     @property
@@ -132,8 +127,6 @@ class Rig:
 
     def close(self) -> None:
         self._patches.close()
-        self.peak_host = max(self.peak_host, self.cache.ledger.peak_host)
-        self.cache_budget = self.loaded.info.host_budget
         self.engine.unload()
 
     def reopen(self) -> None:
@@ -193,7 +186,6 @@ class Rig:
         self.engine.clear_cache()
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """What a conversation becomes."""
         conversation = Conversation(messages=tuple(messages))
         images = self.loaded.catalog.segments(image_parts(conversation), lambda: None)
         rendered = self.loaded.text.render(conversation, images, None, self.loaded.settings.grid)

@@ -23,7 +23,7 @@ WARM_UP = 64  # tokens
 
 @dataclass(frozen=True)
 class Plan:
-    """How far to go: tokens, pixels a side, and rounds until `seconds` are over for a step.
+    """Sizes of all steps: tokens, pixels a side, and rounds until `seconds` are over for a step.
 
     `warm`: each engine does every step once before it is timed, for on a GPU the first time
     compiles, chooses and records kernels. A reply always goes first: a model captures its steps in
@@ -100,7 +100,7 @@ class Row:
         return Spread.of(work(reading) / reading.seconds for reading in self.readings[engine])
 
     def peak_bytes(self, engine: str) -> int:
-        """Of the last round: a load starts a process, and the last one goes on."""
+        """Peak of the last round: a load starts a process, and the last one goes on."""
         return self.readings[engine][-1].peak_bytes
 
 

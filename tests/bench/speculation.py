@@ -1,10 +1,8 @@
 """`python -m tests.bench.speculation`: what drafts gain, against the same replies without.
 
-The model has random weights of a released shape and says a given text. Drafts are real where a text
-can be guessed from what stood before it; those of a model are its own head's, whose tokens are then
-made right with a set probability, or come from an artificial drafter that costs nothing. The demo
-model says what it says, and its head drafts what it drafts. Ratios are of runs in interleaved
-rounds; the median counts.
+The model has random weights of a released shape and is made to say a given text. Drafts are looked
+up in the chat, or are those of the model's head, whose tokens are then made right with a set
+probability. The demo model says and drafts what it likes. Ratios are medians of interleaved rounds.
 """
 
 from __future__ import annotations
@@ -16,9 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 import psutil
 import torch
@@ -31,14 +27,12 @@ from core.api.params import CacheSettings, DraftSettings, ModelSettings, Samplin
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import load
-from core.engine.passes.prefill import Prefill
-from tests.bench.drafted import SOURCE, Case, asked, cases, saying
+from tests.bench.drafted import Case, cases, saying
 from tests.bench.folders import DEMO, RELEASED, TINY, write_random
 from tests.bench.levels import LEVELS, named
 from tests.bench.spread import Spread
 
 OFF = DraftSettings(mode="off")
-ONE = DraftSettings(mode="mtp", tokens=1)
 SAMPLES = DEMO.parents[1] / "samples"
 # Of the demo model, which is small enough for what a step takes to differ from one to the next.
 MORE_ROUNDS = 5
@@ -97,7 +91,6 @@ def table(options: argparse.Namespace, folder: Path) -> Iterator[str]:
 
 
 def rows(options: argparse.Namespace, folder: Path, precision: str) -> Iterator[Row]:
-    """Those of one precision."""
     for row in _measured(options, folder, precision):
         print(f"{precision}: {', '.join(row)}", file=sys.stderr, flush=True)
         yield row
@@ -105,11 +98,8 @@ def rows(options: argparse.Namespace, folder: Path, precision: str) -> Iterator[
 
 def _measured(options: argparse.Namespace, folder: Path, precision: str) -> Iterator[Row]:
     engine = loaded(folder, precision)
-    known = list(cases(options.tokens, encoder(folder)))
-    for case in known:
+    for case in cases(options.tokens, encoder(folder)):
         yield compared(engine, case, options.rounds)
-    yield from steps(engine, known[0])
-    yield read(engine, SOURCE.read_text("utf-8"), options.rounds)
     demo, rounds = loaded(DEMO, precision), options.rounds + MORE_ROUNDS
     for mode in ("auto", "mtp"):
         yield compared(demo, Case(f"of the demo model, {mode}", pictured(), None, mode), rounds)
@@ -165,53 +155,7 @@ def speed(finished: Finished) -> float:
     return finished.stats.decode_tokens_per_s or 0.0
 
 
-def steps(engine: Engine, prose: Case) -> Iterator[Row]:
-    """What a drafted token costs, as measured in three replies more."""
-    assert engine.loaded is not None
-    costs, found = engine.loaded.step_costs, []
-    for draft, rate, width in ((OFF, None, 1), (ONE, 1.0, 2), (ONE, 0.0, 2)):
-        answered(engine, replace(prose, mode="mtp", rate=rate), draft)
-        found.append(costs.of(width))
-    one, right, wrong = found
-    yield from break_even(one, right, wrong, costs.of_drafting())
-
-
-def break_even(one: float, right: float, wrong: float, drafting: float) -> Iterator[Row]:
-    """Of the seconds of a step of one token, of two whose second is right or wrong, and of a token
-    of the head: in steps of one, and how often a drafted token has to be right to pay."""
-    more, back, drafting = right / one - 1, wrong / one - 1, drafting / one
-    yield (
-        "a step of one drafted token takes longer by, right / wrong",
-        "",
-        f"{more:.2f} / {back:.2f}",
-    )
-    yield "a token of the head takes, in steps", "", f"{drafting:.2f}"
-    for kind, seconds in (("at no cost", 0.0), ("of a head", drafting)):
-        # Where a step has 1 + rate tokens for what it takes on average.
-        rate = (back + seconds) / (1 + back - more)
-        yield f"a drafted token pays if it is right in, {kind}", "", _share(rate)
-
-
-def _share(rate: float) -> str:
-    return "never" if rate > 1 else f"{max(0.0, rate):.0%}"
-
-
-def read(engine: Engine, text: str, rounds: int) -> Row:
-    """The seconds of a prompt with the head's rows over those without."""
-    ratios, count = [], 0
-    for number in range(rounds + 1):
-        prompts = [Case("", asked(f"{kind}{number} {text[:1000]}"), None, "off") for kind in "ab"]
-        both = answered(engine, prompts[0], OFF, 1).stats
-        with patch.object(Prefill, "_predict", lambda *_: None):
-            alone = answered(engine, prompts[1], OFF, 1).stats
-        ratios.append((both.prefill_s or 0.0) / (alone.prefill_s or 1.0))
-        count = both.evaluated_tokens
-    cell = str(Spread.of(ratios[1:]))
-    return f"time of a prompt of {count} tokens, read for the head too", "", cell
-
-
 def pictured() -> tuple[UserMessage, ...]:
-    """What a newcomer asks first."""
     file = SAMPLES / "three-shapes.png"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     content = (ImagePart(digest=digest, path=str(file)), TextPart(text="What is in this picture?"))

@@ -72,19 +72,17 @@ def _value(row: Row, engine: str) -> Spread:
 
 
 def _pair(row: Row, engine: str, other: str) -> list[str]:
-    """What another engine of the same rounds reached, and the ratio to it."""
+    """Another engine's value in the same rounds, and the ratio to it."""
     faster = row.step.task in ("prompt", "generate")
     ratio = row.times(other, engine) if faster else row.times(engine, other)
     return [str(_value(row, other)), str(ratio)]
 
 
 def engines(rows: Mapping[Step, Row]) -> Iterable[str]:
-    """Who took part."""
     return next((row.readings for row in rows.values()), ())
 
 
 def _rate(row: Row, engine: str) -> str:
-    """What is held against the limit, as the limit is told."""
     if row.step.task == "load":
         return ""
     if row.step.task == "generate":
@@ -118,14 +116,12 @@ def _rate_name(step: Step) -> str:
 
 
 def _held(row: Row, engine: str) -> bool:
-    """Whether the peak of memory after the step is told: a load, a prompt, a context that was
-    really read then."""
+    """True if the step's peak of memory is told: a load, a prompt, a context that was read."""
     first = row.readings[engine][0]
     return row.step.task in ("load", "prompt") or (row.step.task == "context" and first.tokens > 0)
 
 
 def order(step: Step) -> tuple[int, int, int]:
-    """Where a step stands in a table."""
     tasks = ("prompt", "context", "generate", "image", "load")
     return tasks.index(step.task), step.context, step.size
 

@@ -18,7 +18,6 @@ class Spread:
 
     @staticmethod
     def of(readings: Iterable[float]) -> Spread:
-        """Of at least one reading."""
         values = sorted(readings)
         return Spread(median(values), values[0], values[-1], len(values))
 
@@ -28,7 +27,7 @@ class Spread:
         return Spread(factor * self.middle, low, high, self.count)
 
     def __str__(self) -> str:
-        """As in "1.23 [1.20-1.31]"; one reading stands alone."""
+        """Such as "1.23 [1.20-1.31]"; one reading has no range."""
         if self.count == 1:
             return _short(self.middle)
         return f"{_short(self.middle)} [{_short(self.low)}-{_short(self.high)}]"

@@ -5,34 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from core.api.params import DraftSettings
 from tests.bench import speculation
-from tests.bench.drafted import RATES, Artificial, Case, asked
+from tests.bench.drafted import RATES, Case, asked
 from tests.bench.folders import DEMO
 from tests.kernels.native.here import NEEDS_COMPILER
-
-
-def test_an_artificial_drafter_is_right_as_often_as_asked() -> None:
-    known = tuple(range(1000, 1400))
-    for rate in RATES:
-        drafter, right = Artificial(known, rate), 0
-        for at in range(0, 400, 4):
-            offer = drafter.offer(4)
-            right += sum(map(int.__eq__, offer.take(4), known[at : at + 4]))
-            drafter.follow(known[at : at + 4], torch.empty(4, 1))
-        assert abs(right / 400 - rate) < 0.06
-        assert drafter.offer(4).most == 0, "the text has ended"
-
-
-def test_what_pays_is_counted_in_steps_of_one() -> None:
-    found = [cell for *_, cell in speculation.break_even(0.5, 0.55, 0.65, 0.06)]
-    assert found == ["0.10 / 0.30", "0.12", "25%", "35%"]
-    # At that rate a step of two has as many tokens a second as steps of one.
-    assert pytest.approx(1 / 0.5) == 1.35 / (0.35 * 0.55 + 0.65 * 0.65 + 0.06)
-    never = [cell for *_, cell in speculation.break_even(0.5, 1.2, 1.2, 0.1)]
-    assert never[2:] == ["never", "never"]
 
 
 @pytest.mark.slow
@@ -45,7 +23,7 @@ def test_a_table_has_a_row_for_each_case_and_a_column_for_each_precision(
     heading, _, head, _, *rows = capsys.readouterr().out.splitlines()
     assert heading.startswith("a model of no size") and heading.endswith("replies of 8 tokens")
     assert head == "| drafts | right | int8 | bfloat16 |"
-    assert len(rows) == 2 + 2 * len(RATES) + 4 + 1 + 2
+    assert len(rows) == 2 + len(RATES) + 2
     assert all(len(row.split(" | ")) == 4 and not row.endswith("|  |") for row in rows)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from core.weights.folder import ModelFolder
 from tests.bench.folders import NoRoomError, numbers_in, published, write_folder
 from tests.bench.llama.files import CONVERTERS
 from tests.bench.options import parsed
-from tests.bench.shapes import RELEASES, ShapeError, chosen, cuts, described, names
+from tests.bench.shapes import ShapeError, chosen, described, names
 from tests.bench.weights import held_bytes, step_bytes, token_operations
 from tests.oracle.runs import load
 
@@ -24,33 +23,13 @@ EXPERTS = ".experts."
     ("name", "billions"),
     [
         ("35B-A3B", 34.66),
-        ("Qwen3-Next-80B-A3B", 79.67),
-        ("Qwen3-30B-A3B", 30.53),
         ("Falcon-H1-0.5B", 0.52),
-        ("Granite-4-H-350M", 0.34),
-        ("Nemotron-H-8B", 8.10),
-        ("Jamba-1.5-Mini", 51.57),
     ],
 )
 def test_a_release_has_as_many_numbers_as_it_is_named_after(name: str, billions: float) -> None:
     cut = chosen(name)
     assert cut.is_whole and cut.layers == cut.whole == cut.config["num_hidden_layers"]
     assert round(numbers_in(published(cut.config, cut.fused)) / 1e9, 2) == billions
-
-
-@pytest.mark.parametrize("name", RELEASES)
-def test_every_layer_of_a_letter_is_made_alike(name: str) -> None:
-    """The letters are what a cut goes by, so they have to be what the family builds."""
-    cut, made = chosen(name), Counter[tuple[str, int]]()
-    for tensor, spec in published(cut.config, cut.fused).items():
-        _, _, inside = tensor.partition(".layers.")
-        made[inside.partition(".")[0], spec.num_elements] += 1
-    layers = [
-        frozenset((size, count) for (each, size), count in made.items() if each == str(layer))
-        for layer in range(cut.whole)
-    ]
-    kinds = RELEASES[name].kinds
-    assert len(set(layers)) == len(set(kinds)) == len(set(zip(layers, kinds, strict=True)))
 
 
 @pytest.mark.parametrize("name", names())
@@ -70,9 +49,8 @@ def test_a_cut_has_the_mix_of_the_whole(name: str) -> None:
         ("35B-A3B/", "a multiple of 4"),
         ("35B-A3B/44", "a multiple of 4"),
         ("9B/-4", "a multiple of 4 up to 32"),
-        ("Nemotron-H-8B/14", "a multiple of 13 up to 52"),
         ("Falcon-H1-0.5B/0", "1 to 36 layers"),
-        ("Granite-4-H-350M/four", "a multiple of 8"),
+        ("Falcon-H1-0.5B/four", "1 to 36 layers"),
         ("3B", "there is no shape 3B; there are 0.8B, "),
         ("3B/4", "there is no shape 3B"),
     ],
@@ -83,12 +61,6 @@ def test_another_mix_is_refused(name: str, words: str, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         parsed(["model", "--shape", name])
     assert words in " ".join(capsys.readouterr().err.split())
-
-
-def test_cuts_of_no_regular_kinds_are_named_one_by_one() -> None:
-    assert cuts("AABABB") == [2, 4, 6]
-    assert cuts("AAABBB") == [2, 4, 6]
-    assert cuts("AABCB") == [5]
 
 
 def test_ops_are_measured_at_the_dense_shapes_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,9 +77,6 @@ def test_a_heading_says_what_is_left_and_what_words_cost() -> None:
     assert described("35B-A3B/4", False) == (
         "The 35B-A3B shape, random weights, cut to 4 of its 40 layers, 4.38 B numbers, of them "
         "1.02 B the table and head of 248,320 words"
-    )
-    assert described("Granite-4-H-350M", False).endswith(
-        "weights, 0.34 B numbers, of them 0.08 B the table and head of 100,352 words"
     )
 
 
@@ -127,11 +96,11 @@ def test_what_is_left_without_layers_is_the_table_and_the_head(name: str) -> Non
     assert cut.config["model_type"] in CONVERTERS and cut.head()["model_type"] in CONVERTERS
 
 
-@pytest.mark.parametrize(("name", "fused"), [("35B-A3B", True), ("Qwen3-Next-80B-A3B", False)])
-def test_idle_experts_are_not_read(name: str, fused: bool, tmp_path: Path) -> None:
-    cut = chosen(name, quick=True)
-    files = ModelFolder.open(write_folder(tmp_path / "tiny", cut.config, fused=cut.fused))
-    tensors = published(cut.config, cut.fused)
+@pytest.mark.parametrize("fused", [True, False])
+def test_idle_experts_are_not_read(fused: bool, tmp_path: Path) -> None:
+    cut = chosen("35B-A3B", quick=True)
+    files = ModelFolder.open(write_folder(tmp_path / "tiny", cut.config, fused=fused))
+    tensors = published(cut.config, fused)
     assert files.tensors.keys() == tensors.keys()
     stacked = [each for each in tensors if each.endswith("mlp.experts.gate_up_proj")]
     assert bool(stacked) == fused and len(stacked) in (0, cut.layers)

@@ -30,7 +30,7 @@ FEW = 4  # tokens
 
 @dataclass(frozen=True)
 class Place:
-    """Where generating starts: the cache there, None before the first token, and the next id."""
+    """The start of a generation: its cache, None before the first token, and the next id."""
 
     cache: Any
     first: int
@@ -55,7 +55,6 @@ class Transformers:
 
     @torch.inference_mode()
     def run(self, task: Task, size: int) -> Reading:
-        """As `Peer`."""
         return replace(self._run(task, size), helpers=self._helpers or "")
 
     def _run(self, task: Task, size: int) -> Reading:
@@ -141,13 +140,12 @@ class Transformers:
 
 
 def _class_of(folder: Path) -> Any:
-    """What opens the model in a folder: it sees, or it doesn't."""
     config = json.loads((folder / "config.json").read_text())
     return AutoModelForImageTextToText if has_vision(config) else AutoModelForCausalLM
 
 
 def called_packages(work: Callable[[], object]) -> list[str]:
-    """Which of PACKAGES had a function called by `work`.
+    """The PACKAGES that `work` called a function of.
 
     Asked of Python itself: which package transformers takes, and how, differs by its version.
     """

@@ -32,7 +32,7 @@ from tests.bench.weights import held_bytes, image_operations, step_bytes, token_
 
 @dataclass(frozen=True)
 class Place:
-    """Where generating starts, the state there, and the first id to feed."""
+    """The start of a generation, its state, and the first id to feed."""
 
     cut: Cut
     state: RecurrentState
@@ -63,7 +63,6 @@ class Waymark:
         self._place: Place | None = None
 
     def run(self, task: Task, size: int) -> Reading:
-        """As `Peer`."""
         if task == "load":
             return self._load()
         assert self._opened is not None, "load comes first"
@@ -167,7 +166,7 @@ class Waymark:
 
 
 def compile_kernels(settings: ModelSettings) -> None:
-    """What a GPU's first load compiles, and Triton keeps: the self-test of the kernels.
+    """Compile what a GPU's first load compiles and Triton keeps: the self-test of the kernels.
 
     It also starts CUDA. Only then is a load one of many, and not the first on a computer.
     """

@@ -1,4 +1,4 @@
-"""How much a model's weights weigh and what they cost: bytes held, bytes read, operations."""
+"""Bytes that a model holds and reads, and operations of a token."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _numbers(folder: ModelFolder, scope: str) -> int:
 
 
 def _is_multiplied(name: str, num_axes: int) -> bool:
-    """Whether a tensor is a matrix that inputs are multiplied by, or a stack of such."""
+    """True for a matrix that inputs are multiplied by, or a stack of them."""
     return num_axes == 2 if name.endswith("weight") else num_axes == 3 and ".experts." in name
 
 

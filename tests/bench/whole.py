@@ -29,12 +29,12 @@ class Parts:
 
     @property
     def layer(self) -> float:
-        """Of a layer, on average over their kinds."""
+        """The average over kinds of layers."""
         return (self.of_cut - self.head) / self.cut.layers
 
     @property
     def every(self) -> float:
-        """Of all layers, the table and the head; nothing where that of layers can't be told."""
+        """All layers, the table and the head; 0 if the layers can't be told."""
         return self.head + self.cut.whole * self.layer if self.layer > 0 else 0.0
 
 
@@ -78,7 +78,7 @@ def _seconds(name: str, step: Step, measured: Measured) -> float | None:
 def _shares(
     cut: Cut, engine: str, step: Step, measured: Measured, alone: Measured
 ) -> tuple[Parts, float]:
-    """What has to be moved or computed, and how much of that the machine could do in a second."""
+    """Bytes or operations, and how many the machine could do in a second."""
     a_time = step.size if step.task == "generate" else 1
     done = [work(rows[step].readings[engine][0]) / a_time for rows, _ in (measured, alone)]
     return Parts(done[0], done[1], cut), median(measured[0][step].limits[engine])

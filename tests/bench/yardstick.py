@@ -1,4 +1,4 @@
-"""What is read again, in tokens: the field's yardstick conversations, and where Waymark differs.
+"""Tokens that are prefilled again in yardstick conversations, and where Waymark differs.
 
 Nothing here is timed. `possible` is the share of a prompt that stood, token for token, in an
 earlier prompt or in a settled reply; `reused` is the share that was not read again.

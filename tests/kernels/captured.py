@@ -1,4 +1,4 @@
-"""What a CUDA graph is made of, on a processor: what a step launches, kept and not done.
+"""A CUDA graph played on a processor: a step's launches are kept and not done.
 
 As on a GPU nothing is computed while a step is captured, what waits for a result is refused, and
 replaying repeats the same launches on the same memory. Kernels run in Triton's interpreter.
@@ -21,7 +21,6 @@ Launch = Callable[[], object]
 
 
 def capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """As `Capture` (kernels.graph)."""
     launches: list[Launch] = []
     with _kernels_kept(launches), _Kept(launches):
         result = step()

@@ -18,7 +18,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def device() -> Iterator[torch.device]:
-    """Where a GPU kernel is tested: a GPU for `make test-gpu`, else a CPU that plays one."""
+    """A GPU for `make test-gpu`, else a CPU that plays one."""
     from tests.kernels.gpu import ON_GPU, hardware_arithmetic
 
     if not ON_GPU:

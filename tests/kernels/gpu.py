@@ -1,4 +1,4 @@
-"""What the tests of GPU kernels share: poison inside and around memory, and honest tolerances.
+"""Shared by tests of GPU kernels: poison inside and around memory, and tolerances.
 
 The kernels run through Triton's interpreter on a CPU, or on a GPU for `make test-gpu`. The
 interpreter is held to the hardware's arithmetic where it strays from it: it keeps bfloat16 as
@@ -122,7 +122,7 @@ def is_poison(rows: Tensor) -> Tensor:
 
 
 def poison_around(view: Tensor) -> int:
-    """How many numbers of the tensor that `view` is part of are poison."""
+    """Count the poison in the tensor that `view` is part of."""
     assert view._base is not None
     return int(is_poison(view._base).sum())
 

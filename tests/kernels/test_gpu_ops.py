@@ -1,4 +1,4 @@
-"""Which operations of a GPU are kernels and which are torch's: by shape alone."""
+"""The shape alone decides which operations of a GPU are kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from kernels.attention import fused
-from kernels.causal_conv import reference as causal_conv
 from kernels.common.scans import DeltaInputs, SpaceInputs
 from kernels.ops import PLAIN_OPS
 from tests.kernels.gated_delta.test_reference import make_case
@@ -94,16 +93,6 @@ def test_a_recurrence_is_a_kernel_if_it_fits(
     for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
         assert_near(ours, theirs, ulps, theirs.abs().max())
     assert not torch.equal(states[0], state)
-
-
-@pytest.mark.parametrize(("count", "taps"), [(1, 4), (20, 4), (3, 2)])
-def test_a_convolution_takes_the_rows_before_it(
-    count: int, taps: int, device: torch.device
-) -> None:
-    rows = heads(count + taps - 1, 1, 24, device)[:, 0]
-    weight = heads(taps, 1, 24, device)[:, 0]
-    found, expected = GPU_OPS.convolve(rows, weight), causal_conv.convolve(rows, weight)
-    assert_near(found, expected, 24, 4 * taps * rows.abs().max())
 
 
 def test_transposed_angles_turn_heads_like_any_others(device: torch.device) -> None:

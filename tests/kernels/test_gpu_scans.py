@@ -25,7 +25,7 @@ def run(scan: Scan, inputs: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def given(case: Case, device: torch.device) -> SpaceInputs:
-    """What the kernel gets: views, in their types."""
+    """Inputs of the kernel: views, in their types."""
     *rough, rate, skip = case[:-1]
     views = [strided(each.to(device), 3) for each in rough]
     return SpaceInputs._make([*views, rate.to(device), skip.to(device)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -68,7 +69,7 @@ def honest(name: str) -> Callable[..., Any]:
 
 
 def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """What an operation gave, its last tensor changed; of one that makes another, of that one."""
+    """A result whose last tensor is changed; of an operation that makes another, of that one."""
     if isinstance(result, Tensor):
         return change(result)
     if callable(result):
@@ -99,48 +100,58 @@ def test_what_computes_the_same_is_kept(caplog: pytest.LogCaptureFixture) -> Non
     assert not caplog.records
 
 
-@pytest.mark.parametrize("name", TRIED)
-def test_one_number_that_is_wrong_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    def wrong(result: Tensor) -> Tensor:
+def wrong(name: str) -> Callable[..., Any]:
+    def change(result: Tensor) -> Tensor:
         result = result.contiguous()
         result.view(-1)[-1] += 0.02 * result.abs().max()
         return result
 
-    def lies(*inputs: Any) -> Any:
-        return changed(honest(name)(*inputs), wrong)
-
-    assert_found(with_op(name, lies), name, caplog, "off by")
+    return lambda *inputs: changed(honest(name)(*inputs), change)
 
 
-@pytest.mark.parametrize("name", TRIED)
-def test_what_raises_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    def raises(*inputs: Any) -> Tensor:
+def raising(name: str) -> Callable[..., Any]:
+    def op(*inputs: Any) -> Tensor:
         raise RuntimeError("out of resource: shared memory\nand much more")
 
-    why = "RuntimeError: out of resource: shared memory"
-    assert_found(with_op(name, raises), name, caplog, why)
-    assert "much more" not in caplog.text
+    return op
+
+
+def wavering(name: str) -> Callable[..., Any]:
+    """Every other call is off in the last place."""
+    calls = itertools.count()
+
+    def op(*inputs: Any) -> Any:
+        odd = next(calls) % 2
+
+        def change(result: Tensor) -> Tensor:
+            result = result.contiguous()
+            last = result.view(-1)[-1:]
+            if odd:
+                last.copy_(torch.nextafter(last, torch.tensor(100.0)))
+            return result
+
+        return changed(honest(name)(*inputs), change)
+
+    return op
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_what_wavers_in_the_last_place_is_found(
-    name: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (wrong, "off by"),
+        (raising, "RuntimeError: out of resource: shared memory"),
+        (wavering, "different bits"),
+    ],
+)
+def test_a_fault_of_any_operation_is_found(
+    fault: Callable[[str], Callable[..., Any]],
+    why: str,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    calls = 0
-
-    def perhaps_a_place_more(result: Tensor) -> Tensor:
-        result = result.contiguous()
-        last = result.view(-1)[-1:]
-        if calls % 2:
-            last.copy_(torch.nextafter(last, torch.tensor(100.0)))
-        return result
-
-    def wavers(*inputs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return changed(honest(name)(*inputs), perhaps_a_place_more)
-
-    assert_found(with_op(name, wavers), name, caplog, "different bits")
+    assert_found(with_op(name, fault(name)), name, caplog, why)
+    assert "much more" not in caplog.text
 
 
 @pytest.mark.parametrize(

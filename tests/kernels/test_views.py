@@ -1,4 +1,4 @@
-"""Which views a GPU kernel takes, and that one it would misread never reaches it."""
+"""Views that a GPU kernel would misread never reach it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 
 from kernels.common.memory import dense_rows
 from kernels.common.scans import DeltaInputs
+from tests.kernels.poison import poisoned_memory
 
 
 def test_gaps_between_rows_are_no_gaps_within_them() -> None:
@@ -43,3 +44,10 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
         linear.int8_linear(gapped(1, 16), linear.Int8Weight(values, ones))
     with pytest.raises(AssertionError):
         linear.int8_linear(heads[0], linear.Int8Weight(values.T, ones))
+
+
+def test_empty_memory_is_poisoned_for_tests() -> None:
+    with poisoned_memory():
+        assert torch.empty(3).isnan().all()
+        assert torch.empty_like(torch.ones(2)).isnan().all()
+        assert torch.ones(2).new_empty(4).isnan().all()

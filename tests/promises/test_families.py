@@ -4,18 +4,16 @@ kept; on Gemma 3, whose pictures attend both ways and can't be cut; and on hybri
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from core.api.chat import ImagePart, Message
+from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.debug import check_positions
-from core.engine.loaded import LoadedModel
 from core.loading.precision import PRECISIONS
-from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT, LoadedOf, PictureOf
 from tests.promises.machine import (
     DEFAULT,
     Answer,
@@ -30,15 +28,13 @@ from tests.promises.machine import (
     words,
 )
 
-Draw = Callable[..., ImagePart]
-Loads = Callable[..., LoadedModel]
 OFF = CacheSettings(count=0, interval=512)
 SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 EACH = pytest.mark.parametrize("family", RECURRENT)
 
 
 @pytest.fixture(params=PURE)
-def pure(request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel]) -> Machine:
+def pure(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     return Machine(loaded_of(request.param))
 
 
@@ -65,7 +61,7 @@ def test_S12_a_pure_transformer_reuses_at_any_cut_with_count_0(pure: Machine) ->
 
 @pytest.mark.parametrize("name", PURE)
 def test_X1_a_pure_transformer_gives_equal_bits_cold_and_warm_in_bfloat16(
-    loaded_of: Callable[..., LoadedModel], name: str
+    loaded_of: LoadedOf, name: str
 ) -> None:
     machine = Machine(loaded_of(name, "bfloat16"))
     greedy = SamplingParams(temperature=0, max_tokens=40)
@@ -81,17 +77,17 @@ def test_X1_a_pure_transformer_gives_equal_bits_cold_and_warm_in_bfloat16(
 
 
 @pytest.fixture
-def gemma(loaded_of: Callable[..., LoadedModel]) -> Machine:
+def gemma(loaded_of: LoadedOf) -> Machine:
     return Machine(loaded_of("gemma3"))
 
 
-def pictured(picture: Draw) -> list[Message]:
+def pictured(picture: PictureOf) -> list[Message]:
     """Two pictures of nine tokens in the middle of text that has cuts of its own."""
     return [user(words(30), picture(1, "wide"), words(25, "b"), picture(2, "tall"), "Compare.")]
 
 
 def test_I8_bidirectional_pictures_go_whole_through_one_forward(
-    gemma: Machine, picture: Draw
+    gemma: Machine, picture: PictureOf
 ) -> None:
     chat = pictured(picture)
     answer = gemma.same_as_cold(chat, cache=OFF)
@@ -106,7 +102,7 @@ def test_I8_bidirectional_pictures_go_whole_through_one_forward(
 
 @pytest.mark.parametrize("block", range(4))
 def test_I8_bidirectional_a_stop_never_leaves_a_cut_inside_a_picture(
-    gemma: Machine, picture: Draw, block: int
+    gemma: Machine, picture: PictureOf, block: int
 ) -> None:
     chat = pictured(picture)
     prompt, expected = gemma.prompt(chat), gemma.cold(chat, cache=OFF)
@@ -122,7 +118,7 @@ def test_I8_bidirectional_a_stop_never_leaves_a_cut_inside_a_picture(
 
 
 def test_I1_I3_bidirectional_pictures_are_reused_whole_or_not_at_all(
-    gemma: Machine, picture: Draw
+    gemma: Machine, picture: PictureOf
 ) -> None:
     shown = picture(1, "wide")
     first = gemma.same_as_cold([user(words(30), shown, "What is it?")], cache=OFF)
@@ -139,7 +135,7 @@ def test_I1_I3_bidirectional_pictures_are_reused_whole_or_not_at_all(
 
 
 def test_S5_S9_X1_bidirectional_pictures_survive_turns_branches_and_regenerating(
-    gemma: Machine, picture: Draw
+    gemma: Machine, picture: PictureOf
 ) -> None:
     chat: list[Message] = [user(picture(1), "What is it?")]
     first = gemma.same_as_cold(chat, cache=OFF)
@@ -157,7 +153,7 @@ def test_S5_S9_X1_bidirectional_pictures_survive_turns_branches_and_regenerating
 
 
 def test_X1_bidirectional_pictures_give_equal_bits_in_bfloat16(
-    loaded_of: Callable[..., LoadedModel], picture: Draw
+    loaded_of: LoadedOf, picture: PictureOf
 ) -> None:
     machine = Machine(loaded_of("gemma3", "bfloat16"))
     chat = pictured(picture)
@@ -183,7 +179,7 @@ def long_chat() -> list[Message]:
     ],
 )
 def test_X1_every_checkpoint_of_a_hybrid_leads_to_the_same_bits(
-    loaded_of: Loads, family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     cold = same_from_every_checkpoint(loaded_of(family, precision), long_chat(), SHORT)
     assert len(cold.stats.checkpoints) >= 4 and len(cold.ids) == 8
@@ -192,7 +188,7 @@ def test_X1_every_checkpoint_of_a_hybrid_leads_to_the_same_bits(
 @pytest.mark.parametrize("family", ["hybrid", *RECURRENT])
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X4_what_a_hybrid_keeps_has_the_type_it_lives_in(
-    loaded_of: Loads, family: str, precision: str
+    loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
     machine = Machine(loaded_of(family, precision))
     machine.ask(long_chat())
@@ -209,7 +205,9 @@ def test_X4_what_a_hybrid_keeps_has_the_type_it_lives_in(
 
 
 @pytest.fixture(params=[*PURE, *RECURRENT])
-def any_family(request: pytest.FixtureRequest, loaded_of: Loads) -> tuple[Machine, CacheSettings]:
+def any_family(
+    request: pytest.FixtureRequest, loaded_of: LoadedOf
+) -> tuple[Machine, CacheSettings]:
     """A pure transformer keeps no checkpoints and needs none."""
     return Machine(loaded_of(request.param)), OFF if request.param in PURE else DEFAULT
 
@@ -248,7 +246,7 @@ def test_S7_S9_edits_and_branches_go_on_from_what_they_share(
 
 
 def test_I1_I3_D1_pictures_of_a_model_with_experts_are_reused_whole(
-    loaded_of: Loads, picture: Draw, tmp_path: Path
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path
 ) -> None:
     machine = Machine(loaded_of("qwen3_5_moe"), tmp_path / "cache")
     shown = picture(1, "wide")
@@ -270,7 +268,7 @@ def test_I1_I3_D1_pictures_of_a_model_with_experts_are_reused_whole(
     ("family", "count"), [("gemma3", 0), ("gemma3", 32), *((each, 32) for each in RECURRENT)]
 )
 def test_D1_only_what_is_new_is_read_after_a_restart(
-    loaded_of: Loads, picture: Draw, tmp_path: Path, family: str, count: int
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, family: str, count: int
 ) -> None:
     machine = Machine(loaded_of(family), tmp_path)
     settings = CacheSettings(count=count, interval=512, restore="always")

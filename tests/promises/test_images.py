@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image as Pillow
 
-from core.api.chat import AssistantMessage, ImagePart, Message, ReplyIds
+from core.api.chat import AssistantMessage, Message, ReplyIds
 from core.api.errors import ImageUnreadableError
-from core.engine.loaded import LoadedModel
 from tests.oracle.checkpoints import MARKS, SPECIAL, token_id
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import (
     Answer,
     CountdownFlag,
@@ -27,11 +26,9 @@ from tests.promises.machine import (
 )
 from tests.promises.pictures import draw, part_of
 
-Draw = Callable[..., ImagePart]
-
 
 @pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl"])
-def machine(request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel]) -> Machine:
+def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     """An engine that has read nothing, with a model that sees."""
     return Machine(loaded_of(request.param))
 
@@ -40,7 +37,7 @@ ON_A_GRID = pytest.mark.parametrize("machine", ["hybrid", "qwen3_vl"], indirect=
 
 
 def test_I1_a_new_question_after_a_picture_reads_only_itself(
-    machine: Machine, picture: Draw
+    machine: Machine, picture: PictureOf
 ) -> None:
     first = machine.same_as_cold([user(picture(1, "large"), "What is it?")])
     assert first.stats.images_encoded == 1
@@ -50,14 +47,18 @@ def test_I1_a_new_question_after_a_picture_reads_only_itself(
     assert second.reused == end and second.evaluated < 30
 
 
-def test_I1_a_question_before_the_picture_encodes_nothing(machine: Machine, picture: Draw) -> None:
+def test_I1_a_question_before_the_picture_encodes_nothing(
+    machine: Machine, picture: PictureOf
+) -> None:
     machine.ask([user("What is it?", picture(1, "large"))])
     second = machine.same_as_cold([user("Is it red?", picture(1, "large"))])
     assert second.stats.images_encoded == 0 and second.stats.images_in_prompt == 1
     assert second.evaluated > 64
 
 
-def test_I2_a_second_picture_reuses_everything_before_it(machine: Machine, picture: Draw) -> None:
+def test_I2_a_second_picture_reuses_everything_before_it(
+    machine: Machine, picture: PictureOf
+) -> None:
     chat: list[Message] = [user(picture(1), "What is it?")]
     first = machine.ask(chat)
     chat += [first.reply, user(picture(2, "wide"), "And this?")]
@@ -69,7 +70,9 @@ def test_I2_a_second_picture_reuses_everything_before_it(machine: Machine, pictu
     assert end <= draft.reused and draft.stats.images_encoded == 0
 
 
-def test_I3_a_swapped_picture_is_what_the_answer_is_about(machine: Machine, picture: Draw) -> None:
+def test_I3_a_swapped_picture_is_what_the_answer_is_about(
+    machine: Machine, picture: PictureOf
+) -> None:
     first = machine.same_as_cold([user(words(30), picture(1, "wide"), "What is it?")])
     other = [user(words(30), picture(2, "wide"), "What is it?")]
     second = machine.same_as_cold(other)
@@ -80,7 +83,7 @@ def test_I3_a_swapped_picture_is_what_the_answer_is_about(machine: Machine, pict
 
 @pytest.mark.parametrize("before", [True, False])
 def test_I4_a_picture_added_to_the_same_text_is_seen(
-    machine: Machine, picture: Draw, before: bool
+    machine: Machine, picture: PictureOf, before: bool
 ) -> None:
     said, shown = words(40), picture(3)
     plain = machine.same_as_cold([user(said)])
@@ -91,7 +94,7 @@ def test_I4_a_picture_added_to_the_same_text_is_seen(
     same(machine.ask([user(said)]), plain)
 
 
-def test_I5_a_typed_token_stays_text(machine: Machine, picture: Draw) -> None:
+def test_I5_a_typed_token_stays_text(machine: Machine, picture: PictureOf) -> None:
     spellings = [*SPECIAL, *MARKS]
     plain, typed = ([user(f"a {said} b", picture(1))] for said in ("x", " ".join(spellings * 2)))
     # Without the picture's own placeholders, which `ids` shows as -1 here.
@@ -132,7 +135,7 @@ def test_I6_a_file_overwritten_under_its_path_is_a_new_picture(
 
 
 def test_I6_one_picture_under_two_names_is_one_picture(
-    machine: Machine, picture: Draw, tmp_path: Path
+    machine: Machine, picture: PictureOf, tmp_path: Path
 ) -> None:
     original = picture(4)
     data = Path(original.path).read_bytes()
@@ -148,7 +151,7 @@ def test_I6_one_picture_under_two_names_is_one_picture(
 @ON_A_GRID
 @pytest.mark.parametrize(("size", "tokens", "positions"), [("wide", 8, 4), ("tall", 10, 5)])
 def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
-    machine: Machine, picture: Draw, size: str, tokens: int, positions: int
+    machine: Machine, picture: PictureOf, size: str, tokens: int, positions: int
 ) -> None:
     one = machine.same_as_cold([user(picture(1, size), "What?")])
     assert one.stats.prompt_tokens - one.stats.prompt_positions == tokens - positions
@@ -158,12 +161,12 @@ def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
 
 
 @pytest.mark.parametrize("machine", ["lfm2_vl"], indirect=True)
-def test_I7_positions_in_a_line_go_on_by_a_token(machine: Machine, picture: Draw) -> None:
+def test_I7_positions_in_a_line_go_on_by_a_token(machine: Machine, picture: PictureOf) -> None:
     one = machine.same_as_cold([user(picture(1, "tall"), "What?")])
     assert one.stats.prompt_tokens == one.stats.prompt_positions > 10
 
 
-def pictures_and_text(picture: Draw) -> list[Message]:
+def pictures_and_text(picture: PictureOf) -> list[Message]:
     return [user(words(30), picture(1, "wide"), words(25), picture(2, "tall"), "Compare.")]
 
 
@@ -173,7 +176,7 @@ def pictures_and_text(picture: Draw) -> list[Message]:
     indirect=["machine"],
 )
 def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(
-    machine: Machine, picture: Draw, block: int
+    machine: Machine, picture: PictureOf, block: int
 ) -> None:
     chat = pictures_and_text(picture)
     prompt, expected = machine.prompt(chat), machine.cold(chat)
@@ -191,7 +194,7 @@ def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(
 
 
 def test_I8_stopping_inside_a_picture_resumes_at_the_cut_before_it(
-    machine: Machine, picture: Draw
+    machine: Machine, picture: PictureOf
 ) -> None:
     chat = pictures_and_text(picture)
     (first, _), (second, _) = spans(machine.prompt(chat))
@@ -208,7 +211,7 @@ def test_I8_stopping_inside_a_picture_resumes_at_the_cut_before_it(
     assert seen == {(first, 0), (first, 1), (second, 1), (second, 2)}
 
 
-def test_I10_earlier_pictures_keep_their_own_numbers(machine: Machine, picture: Draw) -> None:
+def test_I10_earlier_pictures_keep_their_own_numbers(machine: Machine, picture: PictureOf) -> None:
     shown = [picture(1, "wide"), picture(2, "wide"), picture(3, "wide")]
     chat: list[Message] = [user(shown[0], "First.")]
     kept: list[torch.Tensor] = []
@@ -228,7 +231,7 @@ def test_I10_earlier_pictures_keep_their_own_numbers(machine: Machine, picture: 
 
 
 def test_I12_regenerate_with_pictures_equals_the_first_answer(
-    machine: Machine, picture: Draw
+    machine: Machine, picture: PictureOf
 ) -> None:
     chat: list[Message] = [user(picture(1, "wide"), picture(2, "tall"), "Compare them.")]
     answers: list[Answer] = [machine.same_as_cold(chat)]

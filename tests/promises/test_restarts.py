@@ -93,17 +93,6 @@ def test_D1_I2_a_reopened_chat_with_pictures_reads_only_what_is_new(
         assert again.stats.images_encoded == (1 if turn == 1 else 0)
 
 
-def test_D1_what_was_not_settled_costs_the_last_reply_too(
-    kept: Machine, picture: PictureOf
-) -> None:
-    chat: list[Message] = [user(picture(1), "What is it?")]
-    first = kept.ask(chat)
-    kept.reopen()
-    again = kept.same_as_cold([*chat, first.reply, user("And now?")])
-    assert again.reused == last_end(first.finished.prompt_ids)
-    assert again.stats.images_encoded == 0
-
-
 def test_D1_a_reply_that_the_next_turn_read_first_is_kept_once_it_is_asked_for(
     kept: Machine,
 ) -> None:

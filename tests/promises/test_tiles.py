@@ -11,8 +11,8 @@ from torch import Tensor
 
 from core.api.chat import ImagePart, Message
 from core.api.prompt import Image
-from core.engine.loaded import LoadedModel
 from tests.oracle.tiny_lfm2_vl import token_id
+from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import CountdownFlag, Machine, same, spans, user, words
 from tests.promises.pictures import draw
 
@@ -31,9 +31,7 @@ def shown(tmp_path: Path) -> Shown:
 
 
 @pytest.fixture
-def machine(
-    loaded_of: Callable[..., LoadedModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Machine:
+def machine(loaded_of: LoadedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(Machine, "grids_of_a_picture", TILES + 1)
     return Machine(loaded_of("lfm2_vl"), tmp_path / "cache")
 

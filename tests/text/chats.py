@@ -20,6 +20,7 @@ from core.api.chat import (
 )
 from core.api.prompt import Image, TextRun
 from core.text.chat_text import ChatText, RenderedPrompt
+from core.text.masking import num_images
 
 TextOf = Callable[[str], ChatText]
 
@@ -83,15 +84,8 @@ def spelled(text: ChatText, parts: str) -> list[int]:
 def render(
     text: ChatText, conversation: Conversation, thinking: bool | None = None
 ) -> RenderedPrompt:
-    return text.render(conversation, [IMAGE] * num_pictures(conversation), thinking, GRID)
-
-
-def num_pictures(conversation: Conversation) -> int:
-    return sum(
-        isinstance(part, ImagePart)
-        for message in conversation.messages
-        if isinstance(message, UserMessage)
-        for part in message.content
+    return text.render(
+        conversation, [IMAGE] * sum(map(num_images, conversation.messages)), thinking, GRID
     )
 
 

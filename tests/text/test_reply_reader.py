@@ -138,13 +138,6 @@ def test_without_thinking_tokens_everything_is_answer(text_of: TextOf) -> None:
 # ---------------------------------------------------------------- stop strings
 
 
-def test_a_stop_string_ends_the_reply_and_is_not_shown(chat_text: ChatText) -> None:
-    ids = plain_ids(chat_text, "one two three")
-    found = reader(chat_text, stop=("o t",))
-    assert read(found, ids)[0].strip() == "one tw"
-    assert found.finished
-
-
 @pytest.mark.parametrize("stop", ["\u597d", "w", "shows", " \U0001f600", "\n\n", "e \U0001f600!"])
 def test_only_tokens_before_the_one_in_which_a_stop_begins_are_stored(
     chat_text: ChatText, stop: str

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 import shiboken6
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimerEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer
 from PySide6.QtGui import (
     QContextMenuEvent,
     QGuiApplication,
@@ -64,7 +64,8 @@ class TextSelection(QObject):
         # The field in which the mouse was pressed; its cursor's anchor is the selection's.
         self._first: TextField | None = None
         self._pointer = QPoint()
-        self._timer = 0
+        self._scrolling = QTimer(self, interval=SCROLL_MS)
+        self._scrolling.timeout.connect(self._scroll)
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._on_focus)
@@ -139,7 +140,8 @@ class TextSelection(QObject):
 
     def _drag(self) -> bool:
         """Select up to the pointer; False if the field can do that by itself."""
-        self._scroll_while(self._distance() != 0)
+        if self._distance() and not self._scrolling.isActive():
+            self._scrolling.start()
         fields = self._fields()
         first = self._first
         if first is None or not shiboken6.isValid(first) or first not in fields:
@@ -168,24 +170,17 @@ class TextSelection(QObject):
                 _select(field, 0, 0)
 
     def _release(self) -> None:
-        self._scroll_while(False)
+        self._scrolling.stop()
         clipboard = QGuiApplication.clipboard()
         if clipboard.supportsSelection() and len(self._selected()) > 1:
             clipboard.setText(self.text(), clipboard.Mode.Selection)
 
     # Scrolling.
 
-    def _scroll_while(self, wanted: bool) -> None:
-        if wanted and not self._timer:
-            self._timer = self.startTimer(SCROLL_MS)
-        elif not wanted and self._timer:
-            self.killTimer(self._timer)
-            self._timer = 0
-
-    def timerEvent(self, event: QTimerEvent) -> None:
+    def _scroll(self) -> None:
         page, distance = self._page(), self._distance()
         if page is None or not distance:
-            self._scroll_while(False)
+            self._scrolling.stop()
             return
         bar = page.verticalScrollBar()
         bar.setValue(bar.value() + max(-FASTEST_PX, min(FASTEST_PX, distance)))

@@ -53,7 +53,7 @@ def installed(package: str) -> str:
 
 
 class GpuLimits:
-    """What a GPU can do: a `Bounds` (tests.bench.machine), measured anew with every call.
+    """The limits of a GPU: a `Bounds` (tests.bench.machine), measured anew with every call.
 
     `move` is what a copy within the GPU's memory moves, bytes read and bytes written both counted;
     how fast it is only read is taken beside it. `taken` are all answers so far.
@@ -109,7 +109,6 @@ _MOVED = {
 
 
 def where(subject: str, taken: Mapping[str, list[float]]) -> str:
-    """What is measured, the GPU, the computer around it, and what the GPU could do meanwhile."""
     return (
         f"{subject}, on {gpu()}; in {machine()}. "
         f"The GPU's limits meanwhile: {told(taken)}. "
@@ -135,7 +134,6 @@ def linear_attention() -> str:
 
 
 def helped(rows: Mapping[Step, Row]) -> str:
-    """Whose kernels transformers called, as its warm-up found out."""
     readings = (each for row in rows.values() for each in row.readings[PEER])
     called = next((each.helpers for each in readings if each.helpers), "")
     if not called:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 
-from core.engine import loaded
 from kernels.common.capability import what_is_missing
 from tests.bench import __main__ as command
-from tests.bench import model, waymark_peer
-from tests.bench.clock import CudaClock
+from tests.bench import model
 from tests.bench.folders import TINY, write_random
 from tests.bench.gpu import fla
 from tests.bench.gpu import machine as words
@@ -121,66 +116,3 @@ def test_models_are_opened_on_the_gpu_and_warmed_up(tmp_path: Path) -> None:
         assert {asked["image", size] for size in QUICK.images} == {1 + QUICK.rounds}
         assert asked["generate", QUICK.tokens] == 3 * (1 + QUICK.rounds)
         assert asked["load", 0] == QUICK.rounds
-
-
-class PlayedCuda:
-    """What the clock asks of torch.cuda, without a GPU: notes it, and replays graphs of nothing."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.noted: list[object] = []
-        for name in ("synchronize", "set_stream", "set_sync_debug_mode"):
-            monkeypatch.setattr(torch.cuda, name, lambda *given, name=name: self.note(name, *given))
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda: "its own stream")
-        monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: self)
-        monkeypatch.setattr(torch.cuda, "graph", lambda graph: nullcontext())
-
-    def note(self, *given: object) -> None:
-        self.noted.append(given)
-
-    def replay(self) -> None:
-        self.noted.append("replay")
-
-
-def test_calls_that_wait_are_found_before_they_are_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cuda, calls = PlayedCuda(monkeypatch), list[int]()
-    assert CudaClock().captured(lambda: calls.append(1)) == cuda.replay
-    assert len(calls) == 2 and cuda.noted[2] == "replay"  # once tried, once captured
-
-    def waiting() -> None:
-        raise RuntimeError("it waits")
-
-    cuda.noted.clear()
-    assert CudaClock().captured(waiting) is None
-    modes = [("set_sync_debug_mode", mode) for mode in ("error", "default")]
-    assert cuda.noted == [*modes, ("set_stream", "its own stream"), ("synchronize",)]
-
-
-def test_a_load_finds_its_kernels_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is compiled beforehand is asked for as the load asks, which it is a part of."""
-    folder = write_random(tmp_path / "tiny", TINY)
-    asked: dict[str, list[object]] = {"beforehand": [], "by the load": []}
-    for when, module in (("beforehand", waymark_peer), ("by the load", loaded)):
-        # Behind these come what the load remembers, and its stop.
-        monkeypatch.setattr(module, "validated", noting(asked[when], module.validated, 4))
-    engine = Engine("waymark", "int4", folder, 200, tmp_path)
-    waymark_peer.compile_kernels(waymark_peer.settings(engine))
-    waymark_peer.Waymark(engine).run("load", 0)
-    assert asked["beforehand"] == asked["by the load"] and len(asked["by the load"]) == 1
-
-
-def noting(asked: list[object], real: Callable[..., object], count: int) -> Callable[..., object]:
-    """`real`, with its first `count` arguments noted, folders and kernels by their names."""
-
-    def noted(*given: object) -> object:
-        # Sets of the same are written in any order.
-        asked.append(
-            [
-                each if isinstance(each, frozenset) else str(getattr(each, "name", each))
-                for each in given[:count]
-            ]
-        )
-        return real(*given)
-
-    return noted

@@ -32,7 +32,6 @@ class BuildError(Exception):
 
 
 def usual_folder() -> Path:
-    """Where it is kept unless somebody says otherwise."""
     return platformdirs.user_cache_path("waymark", appauthor=False) / "llama.cpp"
 
 
@@ -52,7 +51,6 @@ class Build:
         return self.home / "source"
 
     def program(self, name: str) -> Path:
-        """Where one of PROGRAMS is kept."""
         return self.home / "bin" / f"{name}-{self.level}"
 
     def build(self, jobs: int) -> None:
@@ -109,7 +107,7 @@ class Build:
 
 
 def flags(level: Level | None) -> Iterable[str]:
-    """What cmake is told: the instructions of the level and no others."""
+    """Options of cmake: the instructions of the level and no others."""
     chosen = {name for each in LEVELS for name in each.llama}
     wanted = () if level is None else level.llama
     given = {f"GGML_{name}": name in wanted for name in sorted(chosen) if level is not None}

@@ -11,11 +11,13 @@ import pytest
 from core.api.chat import AssistantMessage, TextPart, UserMessage
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo
-from core.api.stats import RequestStats
+from core.api.events import Prefilling
+from core.api.stats import ContextPart, RequestStats
 from core.client.requests import Request
 from desktop.chat import replies
 from desktop.chat.transcript import LiveReply, ending_text
 from desktop.engine.engine_status import Phase
+from desktop.numbers import images_reused
 from desktop.pictures.draft import DraftPicture
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
@@ -81,6 +83,7 @@ async def test_a_chat_goes_back_and_forth(open_parts: OpenParts, engine: FakeEng
     first.finish(stats=stats, reasoning="greet")
     reply = await ended(parts)
     assert (reply.state, reply.stats, reply.reasoning) == (ReplyState.COMPLETE, stats, "greet")
+    assert reply.model == "stand-in"
     second = await ask(parts, engine, "And then?")
     answer = second.conversation.messages[1]
     assert isinstance(answer, AssistantMessage)
@@ -133,21 +136,6 @@ async def test_a_message_sent_before_there_is_a_model_waits_and_can_be_stopped(
     await until(lambda: engine.asked)
     engine.asked[0].finish("here")
     assert (await ended(parts)).state is ReplyState.COMPLETE
-
-
-async def test_words_that_came_at_once_are_shown_in_one_step(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    asked = await ask(parts, engine, "Hello")
-    seen: list[str] = []
-    parts.replies.streamed.connect(lambda _: seen.append(parts.transcript.rows[-1].text))
-    for word in ("Good", " ", "day"):
-        asked.say(word)
-    await until(lambda: seen)
-    asked.say(", Anna")
-    await until(lambda: len(seen) == 2)
-    assert seen == ["Good day", "Good day, Anna"]
 
 
 async def test_an_engine_that_does_not_stop_is_not_waited_for(
@@ -401,21 +389,17 @@ def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
     qloop.run(second_life())
 
 
-def has_model(parts: WindowParts, name: str) -> bool:
-    return parts.engine.model is not None and parts.engine.model.name == name
-
-
-async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await open_parts()
-    for name in ("stand-in", "another"):
-        engine.model_to_load = model_info(name=name)
-        parts.settings.load()
-        await until(partial(has_model, parts, name))
-        (await ask(parts, engine, "Which are you?")).finish("A model.")
-        assert (await ended(parts)).model == name
-    chat = parts.transcript.chat
-    assert chat is not None
-    stored = await parts.database.run(messages.read_path, chat)
-    assert [each.reply.model for each in stored if each.reply] == ["stand-in", "another"]
+@pytest.mark.parametrize(
+    ("done", "words"),
+    [(150, "Reading: 150 of 400 tokens"), (200, "Reading an image: 200 of 400 tokens")],
+)
+def test_an_image_counts_once_it_is_reused_or_encoded(done: int, words: str) -> None:
+    parts = (
+        ContextPart(start=0, end=100, kind="image", source="reused"),
+        ContextPart(start=100, end=200, kind="text", source="evaluated"),
+        ContextPart(start=200, end=400, kind="image", source="evaluated"),
+    )
+    stats = RequestStats(prompt_tokens=400, images_in_prompt=2, parts=parts)
+    assert replies.prefill_text(Prefilling(request=1, done=done, stats=stats)) == words
+    encoded = stats.model_copy(update={"images_encoded": 1})
+    assert images_reused(stats, done) == images_reused(encoded, 400) == 1

@@ -300,17 +300,6 @@ async def free_replies_stay_free_and_old_ones_data(app: App, engine: FakeEngine)
     await until(lambda: app.window.page.transcript.findChildren(DataView))
 
 
-async def test_a_reply_that_takes_too_long_to_check_says_that_it_was_not_checked(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(check, "CHECK_S", 0.3)
-    app = await ready(open_app)
-    row = await replied(app, engine, "[1, 2]", ENDLESS)
-    assert validity(row).text() == "Not checked: It couldn't be checked in 2 s."
-    assert validity(row).property("class") == "warning small"
-    assert view_of(row).isVisible()
-
-
 async def test_H1_words_of_a_reply_are_text_in_its_data(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:

@@ -118,9 +118,11 @@ def test_every_end_but_one_is_said_and_most_replies_can_be_continued(reason: Fin
 
 def test_ids_that_have_arrived_are_kept_behind_what_the_reply_began_with() -> None:
     opening = ReplyIds.pack([1], "tok", starts_in_reasoning=True)
-    live = LiveReply(1, 1, reasoning="Half a thou", opening=opening, ids=[2, 3])
+    live = LiveReply(1, 1, reply=Reply(ReplyState.RUNNING, "Half a thou", opening))
+    live.ids = [2, 3]
     kept = live.so_far(ReplyState.STOPPED).ids
     assert kept is not None
     assert (kept.unpack(), kept.tokenizer, kept.starts_in_reasoning) == ([1, 2, 3], "tok", True)
-    unsaid = LiveReply(1, 1, text="Half", ids=[2, 3])
+    unsaid = LiveReply(1, 1, text="Half")
+    unsaid.ids = [2, 3]
     assert unsaid.so_far(ReplyState.STOPPED).ids is None

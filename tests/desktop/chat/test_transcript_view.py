@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from core.api.stats import RequestStats
 from desktop.chat.markdown.block_text import BlockText
-from desktop.chat.markdown.markdown_body import PAGE, MarkdownBody
+from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.row_widgets import RowPlaces, RowWidget
@@ -167,6 +167,7 @@ def test_what_was_unfolded_is_so_again(make_view: MakeView) -> None:
     assert isinstance(last, ReplyRow)
     last._reasoning.set_open(True)
     last._numbers.set_open(True)
+    last._body.show_pages(2)
     rest()
     view.verticalScrollBar().setValue(0)
     rest()
@@ -175,16 +176,7 @@ def test_what_was_unfolded_is_so_again(make_view: MakeView) -> None:
     rest()
     again = view.row_widgets[-1]
     assert isinstance(again, ReplyRow) and again is not last
-    assert again._reasoning.is_open() and again._numbers.is_open()
-
-
-def test_a_part_that_was_asked_for_is_drawn_again(make_view: MakeView) -> None:
-    view = make_view(1, "words of a very long reply\n\n" * (2 * PAGE // 28))
-    (reply,) = (each for each in view.row_widgets if isinstance(each, ReplyRow))
-    reply._body.show_pages(2)
-    rest()
-    reply.unfold((False, False, 3))
-    assert reply.unfolded() == (False, False, 3)
+    assert again._reasoning.is_open() and again._numbers.is_open() and again._body.pages() == 2
 
 
 def test_a_message_being_edited_stays(make_view: MakeView) -> None:
@@ -294,3 +286,16 @@ def test_rows_are_one_below_the_other() -> None:
     assert (len(rows), rows.top(1), rows.total()) == (2, 14, 19)
     rows.replace_from(0, [])
     assert (len(rows), rows.total()) == (0, 0)
+
+
+def test_a_row_that_has_left_no_longer_grows(make_view: MakeView) -> None:
+    view = make_view(20)
+    live = LiveReply(message=20, chat=1, text="words\n\n" * 100)
+    view._transcript.update(Row(row(19).message, live))
+    rest()
+    view._transcript.show(2, [])
+    while view.messages._take_apart() and len(view.messages._leaving) > 1:
+        pass
+    arrive(live, "more\n\n" * 10)
+    rest()
+    assert view.messages._leaving == []

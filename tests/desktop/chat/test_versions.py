@@ -98,7 +98,14 @@ async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
     assert [seen(each) for each in rows] == [True, False, True]
 
 
-@pytest.mark.parametrize("other", ["Short.", LONG.replace("A", "Another"), LONG * 3])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Short.",
+        pytest.param(LONG.replace("A", "Another"), marks=pytest.mark.slow),
+        pytest.param(LONG * 3, marks=pytest.mark.slow),
+    ],
+)
 async def test_the_view_stays_where_it_is_when_a_version_is_turned_to(
     open_app: OpenApp, engine: FakeEngine, other: str
 ) -> None:

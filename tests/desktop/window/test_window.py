@@ -164,31 +164,6 @@ async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
     assert words(app, "contextReused") == "1,204"
     assert words(app, "contextEvaluated") == "56"
     assert words(app, "contextImagesEncoded") == "0"
-    app.window.side_bar.open_asked.emit(None)
-    await until(lambda: words(app, "contextReused") != "1,204")
-    # An image counts once it is reused or encoded.
-    asked = await send(app, engine, "More")
-    pictured = (
-        ContextPart(start=0, end=100, kind="image", source="reused"),
-        ContextPart(start=100, end=200, kind="text", source="evaluated"),
-        ContextPart(start=200, end=400, kind="image", source="evaluated"),
-    )
-    stats = RequestStats(
-        prompt_tokens=400,
-        images_in_prompt=2,
-        parts=pictured,
-        reused_tokens=100,
-        context_length=4096,
-    )
-    asked.prefill(200, stats)
-    await until(lambda: words(app, "contextImagesReused") == "1")
-    assert words(app, "contextImagesEncoded") == "0"
-    assert words(app, "replyStatus") == "Reading an image: 200 of 400 tokens"
-    asked.prefill(400, stats.model_copy(update={"images_encoded": 1}))
-    await until(lambda: words(app, "contextImagesEncoded") == "1")
-    assert words(app, "contextImagesReused") == "1"
-    asked.finish(stats=STATS)
-    await ended(app)
 
 
 async def dialog(app: App, name: str) -> QFileDialog:
@@ -443,22 +418,6 @@ async def test_an_engine_that_gives_up_offers_to_start_again(
     engine.starts = True
     press(app, "restartEngine")
     await until(lambda: words(app, "modelName") == "stand-in")
-
-
-async def test_a_death_is_said_and_the_window_goes_on(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    asked = await send(app, engine, "Hello")
-    asked.say("Half")
-    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
-    await engine.die("The engine crashed (SIGSEGV).")
-    row = await ended(app)
-    assert said(row) == "Half"
-    assert "SIGSEGV" in words(app, "replyEnding")
-    assert "SIGSEGV" in words(app, "toastText")
-    (await send(app, engine, "Go on")).finish("Yes.")
-    await ended(app)
 
 
 async def test_closing_stores_everything_and_the_windows_size(

@@ -93,7 +93,7 @@ def test_it_is_right(
 
 @pytest.mark.parametrize(("tokens", "heads", "dim"), [(2, 1, 512), (700, 3, 72), (1030, 2, 64)])
 def test_patches_see_each_other(tokens: int, heads: int, dim: int) -> None:
-    """As a tower has them: queries, keys and values of one matrix."""
+    """Queries, keys and values of one matrix, as in a tower."""
     queries, keys, values = drawn(1, tokens, 3, heads, dim).unbind(1)
     found = ops().full_attention(queries, keys, values, dim**-0.5)
     expected = reference.full_attention(queries.float(), keys, values, dim**-0.5)
@@ -201,7 +201,7 @@ ATTEND = """
 
 
 def test_it_is_no_part_of_a_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many keys there are would stay as it was."""
+    """The number of keys would stay the same."""
     monkeypatch.setattr(library(), "token", ctypes.c_int64(3))
     rows = drawn(1, 4, 1, 8)
     with pytest.raises(NotCapturableError, match="many tokens"):

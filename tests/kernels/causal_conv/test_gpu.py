@@ -1,4 +1,4 @@
-"""The causal convolution on a GPU against the plain one: runs, steps, tails, strides, poison."""
+"""The causal convolutions on a GPU against the plain ones: runs, steps, tails, strides, poison."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.causal_conv import reference
 from tests.kernels.causal_conv.test_reference import causal_conv
 from tests.kernels.gpu import assert_near, guarded_memory, poison_around, strided
 
@@ -96,3 +97,48 @@ def test_a_step_of_more_programs_than_one_is_refused(device: torch.device) -> No
     inputs, tail, weight = make_case(17, 4, 4, torch.float32, device)
     with pytest.raises(ValueError, match="16"):
         gpu.causal_conv_step(inputs, tail, weight)
+
+
+def make_gated(
+    count: int, channels: int, taps: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """B, C and x side by side, tail, weight and bias."""
+    generator = torch.Generator().manual_seed(count)
+    projected = torch.randn(count, 3 * channels, generator=generator).to(dtype)
+    tail = torch.randn(taps - 1, channels, generator=generator).to(dtype)
+    weight = torch.randn(taps, channels, generator=generator)
+    bias = torch.randn(channels, generator=generator)
+    return projected.to(device), tail.to(device), weight.to(device), bias.to(device)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(
+    ("count", "channels", "taps"),
+    [(1, 5, 3), (2, 200, 3), (16, 7, 2), (17, 33, 7), (65, 130, 3), (300, 6, 4)],
+)
+def test_a_gated_run_follows_its_tail_and_moves_it_on(
+    count: int, channels: int, taps: int, dtype: torch.dtype, biased: bool, device: torch.device
+) -> None:
+    projected, tail, weight, bias = make_gated(count, channels, taps, dtype, device)
+    given, expected_tail = (bias if biased else None), tail.clone()
+    expected = reference.short_conv(projected, expected_tail, weight, given)
+    slots = strided(tail, 2)
+    around = poison_around(slots)
+    with guarded_memory():
+        found = gpu.short_conv(strided(projected), slots, weight, given)
+    assert found.dtype == dtype
+    # Up to 7 products are added one by one, in whichever order.
+    assert_near(found, expected, 24, expected.abs().max())
+    assert torch.equal(slots, expected_tail)
+    assert poison_around(slots) == around
+
+
+def test_gated_steps_continue_a_run(device: torch.device) -> None:
+    projected, tail, weight, bias = make_gated(21, 40, 3, torch.float32, device)
+    one, other = tail.clone(), tail.clone()
+    whole = gpu.short_conv(projected, one, weight, bias)
+    pieces = [projected[:17], *projected[17:].split(1)]
+    found = torch.cat([gpu.short_conv(piece, other, weight, bias) for piece in pieces])
+    assert torch.equal(found, whole)
+    assert torch.equal(one, other)

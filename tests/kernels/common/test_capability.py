@@ -1,4 +1,4 @@
-"""What a processor has, in one line and as a level."""
+"""Facts of a processor, in one line and as a level."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_only_what_is_large_has_memory_of_its_own(
     "weight_format", [Int8Format(None), Int4Format(False)], ids=["int8", "int4"]
 )
 def test_what_is_kept_of_a_weight_leaves_no_holes(weight_format: WeightFormat) -> None:
-    """Of all that a load quantises, packed elsewhere, as much would lie free as the model takes."""
+    """Otherwise a load would leave as much unused memory as the model takes."""
     weight = torch.randn(60, 256)  # one scale a row is little
     expected = weight_format.quantise(weight)
     with Maps() as maps:

@@ -110,7 +110,7 @@ def test_a_tokens_bits_are_its_own(kind: str) -> None:
 def test_bits_depend_on_no_number_of_threads(
     kind: str, is_step: bool, size: tuple[int, int, int, int]
 ) -> None:
-    """Which share an expert, or take whole ones where there are enough of them."""
+    """Threads share an expert, or take whole ones if there are enough."""
     made = Bank(kind, size)
     hidden = made.rows(1 if is_step else 40, made.width)
     before, found = torch.get_num_threads(), []

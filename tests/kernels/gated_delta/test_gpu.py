@@ -84,6 +84,7 @@ def test_steps_move_the_state_in_place(
         (64, 1, 1, 128, 128),
         (65, 1, 3, 17, 40),
         (200, 1, 1, 16, 9),
+        (513, 1, 1, 16, 16),
     ],
 )
 def test_chunks_follow_the_equation(
@@ -95,17 +96,13 @@ def test_chunks_follow_the_equation(
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
-    case = rounded(make_case(count, key_heads, value_heads, key_dim, value_dim), dtype)
+    # In a long run decays add up.
+    strongest = 0.1 if count > 200 else 1.0
+    made = make_case(count, key_heads, value_heads, key_dim, value_dim, strongest)
+    case = rounded(made, dtype)
     state = case[-1].to(device)
     with guarded_memory():
         found = chunked(DeltaInputs(*inputs(case, dtype, device)), state)
-    assert_follows(found, case)
-
-
-def test_a_long_run(device: torch.device) -> None:
-    case = make_case(513, 1, 1, 16, 16, strongest=0.1)
-    state = case[-1].to(device)
-    found = chunked(DeltaInputs(*inputs(case, torch.float32, device)), state)
     assert_follows(found, case)
 
 
@@ -143,10 +140,3 @@ def test_a_head_does_not_depend_on_the_heads_beside_it(device: torch.device) -> 
     one, last = chunked(DeltaInputs(*(each[:, 1:] for each in rows)), start[1:])
     assert torch.equal(one, whole[:, 1:])
     assert torch.equal(last, end[1:])
-
-
-def test_equal_calls_give_equal_bits(device: torch.device) -> None:
-    *rows, start = (each.to(device) for each in make_case(66, 1, 2, 16, 16))
-    first, second = (chunked(DeltaInputs(*rows), start) for _ in range(2))
-    assert torch.equal(first[0], second[0])
-    assert torch.equal(first[1], second[1])

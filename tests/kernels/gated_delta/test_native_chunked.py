@@ -24,7 +24,7 @@ TOKENS = (1, 63, 64, 65, 200)
 
 
 def drawn(tokens: int, heads: tuple[int, int, int, int]) -> tuple[list[Tensor], Tensor]:
-    """What the rule is given, as views of a wider tensor, and a state before it."""
+    """Inputs of the rule, as views of a wider tensor, and a state before them."""
     key_heads, key_dim, value_heads, value_dim = heads
     draw = torch.Generator().manual_seed(tokens)
     widths = [key_heads * key_dim, key_heads * key_dim, value_heads * value_dim, 5]

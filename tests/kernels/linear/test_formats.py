@@ -1,4 +1,4 @@
-"""What every format of a matrix owes: rows apart from each other, bits by shapes alone."""
+"""Every format of a matrix: rows are independent, bits depend on shapes alone."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ What is multiplied is what the formats keep of a weight.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -48,7 +50,7 @@ def terms(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
     return (codes.double() - 8) * scale, offset
 
 
-def packed(case: tuple[Tensor, Tensor], device: torch.device) -> object:
+def packed(case: tuple[Tensor, Tensor], device: torch.device) -> Any:
     codes, scales = case
     return gpu.pack_int4(halve(codes).to(device), scales.to(device))
 
@@ -62,54 +64,42 @@ def assert_product(found: Tensor, rows: Tensor, *weights: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("count", "num_outputs", "num_inputs"), [(1, 33, 256), (2, 16, 1), (7, 5, 300), (16, 18, 513)]
+    ("name", "count", "num_outputs", "num_inputs"),
+    [
+        *(("int8", *size) for size in ((1, 33, 256), (2, 16, 1), (7, 5, 300), (16, 18, 513))),
+        *(("int4", *size) for size in ((1, 33, 256), (2, 16, 32), (7, 5, 96), (16, 18, 320))),
+    ],
 )
-def test_int8_rows(
-    count: int, num_outputs: int, num_inputs: int, dtype: torch.dtype, device: torch.device
-) -> None:
-    weight, scale = make_int8(num_outputs, num_inputs)
-    rows, wide = make_rows(count, num_inputs, dtype, device)
-    with guarded_memory():
-        found = gpu.int8_linear(rows, gpu.Int8Weight(weight.to(device), scale.to(device)))
-    assert found.dtype == dtype
-    assert_product(found, wide, weight.double() * scale.double()[:, None])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("count", "num_outputs", "num_inputs"), [(1, 33, 256), (2, 16, 32), (7, 5, 96), (16, 18, 320)]
-)
-def test_int4_rows(
+def test_products_of_rows(
+    name: str,
     count: int,
     num_outputs: int,
     num_inputs: int,
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
-    case = make_int4(num_outputs, num_inputs)
     rows, wide = make_rows(count, num_inputs, dtype, device)
+    case = (make_int8 if name == "int8" else make_int4)(num_outputs, num_inputs)
+    if name == "int8":
+        weights: tuple[Tensor, ...] = (case[0].double() * case[1].double()[:, None],)
+        held = gpu.Int8Weight(case[0].to(device), case[1].to(device))
+    else:
+        weights, held = terms(*case), packed(case, device)
     with guarded_memory():
-        found = gpu.int4_linear(rows, packed(case, device))
+        found = held.times(rows)
     assert found.dtype == dtype
-    assert_product(found, wide, *terms(*case))
+    assert_product(found, wide, *weights)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("groups", [1, 2, 5])
-def test_an_int4_weight_comes_back_whole(
-    groups: int, dtype: torch.dtype, device: torch.device
-) -> None:
+def test_a_weight_comes_back_whole(groups: int, dtype: torch.dtype, device: torch.device) -> None:
     case = make_int4(18, GROUP * groups)
-    weight = packed(case, device)
     with guarded_memory():
-        found = gpu.dequantise_int4(weight, dtype)
+        found = gpu.dequantise_int4(packed(case, device), dtype)
     product, offset = terms(*case)
     assert_near(found, product + offset, 1, product.abs() + offset.abs())
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_an_int8_weight_comes_back_whole(dtype: torch.dtype, device: torch.device) -> None:
-    weight, scale = make_int8(18, 35)
+    weight, scale = make_int8(18, 7 * groups)
     found = gpu.Int8Weight(weight.to(device), scale.to(device)).floats(slice(0, 18), dtype)
     assert found.dtype == dtype
     assert_near(found, weight.double() * scale.double()[:, None], 0.5)

@@ -128,7 +128,7 @@ def test_a_build_without_the_product_is_told_by_trying(
 
 @pytest.mark.usefixtures("_asked_anew")
 def test_a_product_that_overflows_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of pairs added in 16 bits, which a processor without VNNI does."""
+    """A processor without VNNI adds pairs in 16 bits."""
 
     def saturated(inputs: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
         return torch.full((inputs.shape[0], scales.shape[0]), 2.0**15 - 1)

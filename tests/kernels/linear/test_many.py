@@ -52,7 +52,6 @@ def test_bits_depend_on_no_number_of_threads(kind: str) -> None:
 @FORMATS
 @pytest.mark.parametrize("number", [7.0, float("nan"), float("inf")])
 def test_bits_depend_on_no_other_row(kind: str, number: float) -> None:
-    """Neither on what is beside it nor on how many there are, nor on its place."""
     matrix, inputs = packed(kind, 70)
     expected = matrix(inputs)
     others = inputs.clone()

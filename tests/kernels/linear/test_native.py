@@ -38,7 +38,7 @@ COUNTS = (1, 2, 8, 9, 23, 32, 33, 130)
 
 
 def both_ways(matrix: Matrix, inputs: Tensor) -> list[Tensor]:
-    """What a prompt's rows give, and the same rows as steps, one at a time and some."""
+    """The results of a prompt's rows, and of the same rows as steps, alone and together."""
     with poisoned_memory():
         steps = [matrix.step(rows) for rows in inputs[: 2 * MOST_STEPS].split(MOST_STEPS)]
         single = [matrix.step(inputs[row : row + 1]) for row in range(min(3, len(inputs)))]
@@ -61,13 +61,12 @@ def test_bfloat16_is_exact_but_for_rounding(
 
 
 def rounded(inputs: Tensor) -> Tensor:
-    """What a row is after it was turned into integers."""
     integers, scales = quantise_inputs(inputs)
     return integers.double() * scales.double()
 
 
 def held(kept: QuantisedTensors, inputs: int) -> Tensor:
-    """What a format of integers kept of a weight, as float64 [outputs, inputs]."""
+    """The stored weight as float64 [outputs, inputs]."""
     values, scales = kept
     if values.dtype == torch.int8:
         return values.double() * scales.double()

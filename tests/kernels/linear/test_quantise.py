@@ -18,7 +18,7 @@ SHAPES = [(0, 8), (1, 1), (1, 33), (13, 7), (96, 64), (300, 640), (70, 1000), (5
 
 
 def formats() -> list[tuple[WeightFormat, WeightFormat]]:
-    """What is compiled, and what it is held to."""
+    """Compiled formats, each with its reference."""
     return [
         (NativeInt4Format(library()), Int4Format(packed=False)),
         (NativeInt8Format(library()), Int8Format(None)),

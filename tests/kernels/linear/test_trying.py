@@ -71,7 +71,6 @@ def test_H10_every_choice_of_a_product_asks_for_its_speed(
 
 
 def test_integers_without_a_sign_give_the_sums_of_those_with_one() -> None:
-    """Whatever way the processor has for them: where it is exact, it is exact."""
     if not int8.multiplies_integers():
         pytest.skip("this processor has no exact and fast product of 8-bit numbers")
     generator = torch.Generator().manual_seed(0)

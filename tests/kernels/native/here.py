@@ -1,4 +1,4 @@
-"""Whether there are compiled kernels on this machine, for the tests that need them."""
+"""The compiled kernels of this machine, for tests that need them."""
 
 from __future__ import annotations
 

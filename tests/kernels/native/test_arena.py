@@ -1,4 +1,4 @@
-"""Where weights lie: whole, apart from each other, and only as long as somebody has them."""
+"""Weights in the arena are whole, separate, and freed with their last tensor."""
 
 from __future__ import annotations
 

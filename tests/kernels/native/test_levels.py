@@ -100,7 +100,7 @@ def older(
 
 
 def came_along(name: str, cache: Path) -> Library:
-    """What `make native` has built for this level."""
+    """The library that `make native` built for this level."""
     if not folder().is_dir():
         pytest.skip("`make native` was not run here")
     wanted = [level for level in levels.executable() if level.name == name]

@@ -1,4 +1,4 @@
-"""What `make native` builds: equal bytes from equal sources, and libraries that run."""
+"""`make native` builds equal bytes from equal sources, and libraries that run."""
 
 from __future__ import annotations
 

@@ -45,7 +45,6 @@ def product(found: Library) -> torch.Tensor:
 
 
 def test_torchs_threads_are_shared(own: tuple[Library, Any]) -> None:
-    """Whatever compiled the kernels, and with no OpenMP of its own."""
     assert own[1].pool_shares_rows() == 1
 
 
@@ -61,7 +60,7 @@ def test_without_them_prompts_run_on_our_own(own: tuple[Library, Any]) -> None:
     platform.machine() not in {"x86_64", "AMD64"}, reason="Python can't play C's `...` elsewhere"
 )
 def test_three_functions_of_another_openmp_do_the_same(own: tuple[Library, Any]) -> None:
-    """As Windows has it: threads are asked for, and each is given the work."""
+    """On Windows, threads are requested, and each is given the work."""
     asked: list[int] = []
 
     def fork(place: int, count: int, task: Any, work: int, argument: int) -> None:

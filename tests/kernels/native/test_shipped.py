@@ -210,16 +210,6 @@ def test_trying_can_be_cancelled(along: Along) -> None:
     assert list(along.cache.iterdir()) == []
 
 
-def test_what_a_try_left_that_was_killed_is_cleared_away(along: Along) -> None:
-    along.library(NEW, b"new")
-    along.describe()
-    left = along.cache / "building-old"
-    left.mkdir(parents=True)
-    os.utime(left, (0, 0))
-    usable(BOTH, along.cache)
-    assert not left.exists()
-
-
 def test_H4_what_was_found_is_not_kept_where_others_could_change_it(
     along: Along, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,25 +258,23 @@ def test_a_compiler_comes_before_what_came_along(chooses: Along) -> None:
 
 
 @COMPILES
-def test_without_a_compiler_what_came_along_is_used(
-    chooses: Along, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("level", ["new", "old"])
+@pytest.mark.parametrize("compiler", ["nothing", "false"])
+def test_without_a_compiler_that_works_the_wished_or_newest_level_is_used(
+    chooses: Along,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    compiler: str,
+    level: str,
 ) -> None:
-    no_compiler(monkeypatch)
+    monkeypatch.setenv("CC", compiler)
+    if level == "old":
+        monkeypatch.setenv(levels.VARIABLE, "old")
     caplog.set_level(logging.INFO)
     assert compiled() is not None and why_none() == ""
     (record,) = caplog.records
-    assert record.levelno == logging.INFO and ", new, " in record.getMessage()
-
-
-@COMPILES
-def test_where_compiling_fails_what_came_along_is_used(
-    chooses: Along, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fails = tmp_path / "cc"
-    fails.write_text("#!/bin/sh\nexit 1\n")
-    fails.chmod(0o700)
-    monkeypatch.setenv("CC", str(fails))
-    assert compiled() is not None and chooses.num_runs() == 1
+    assert record.levelno == logging.INFO and f", {level}, " in record.getMessage()
+    assert chooses.num_runs() == 1
 
 
 @COMPILES
@@ -320,17 +308,6 @@ def test_a_level_that_is_not_here_is_named_and_no_other_is_used(
     assert compiled() is None
     assert why_none() == (f"{levels.VARIABLE} names {name!r}. This processor has: old, new.")
     assert chooses.num_runs() == 0 and "not used" in caplog.text
-
-
-@COMPILES
-def test_the_level_that_is_named_is_used_of_what_came_along(
-    chooses: Along, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    no_compiler(monkeypatch)
-    caplog.set_level(logging.INFO)
-    monkeypatch.setenv(levels.VARIABLE, "old")
-    assert compiled() is not None
-    assert ", old, " in caplog.text
 
 
 @COMPILES

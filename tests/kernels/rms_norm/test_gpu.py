@@ -27,7 +27,7 @@ def make_rows(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) 
 
 
 def ulps(width: int) -> float:
-    """What either side may be off by.
+    """The bound of both sides' error.
 
     A sum of squares in a tree errs by an ulp for each level and half of that shows under the root;
     a GPU's rsqrt, sigmoid and its exponential of |x| < 16 give away a few more.

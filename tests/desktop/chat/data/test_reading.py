@@ -7,7 +7,9 @@ import json
 import pytest
 
 from core.api.reply_format import ReplyFormat
+from core.formats import check
 from desktop.chat.data import reading
+from desktop.chat.data.json_body import validity_text
 from desktop.chat.data.reading import Item, Reading, parsed, pretty, read
 
 JSON = ReplyFormat(kind="json")
@@ -126,3 +128,28 @@ def test_indented_json_has_a_line_for_each_value() -> None:
 def test_what_is_nested_deeply_is_not_indented_without_end() -> None:
     deep = "[" * 20_000 + "]" * 20_000
     assert len(pretty(deep)) < 3 * len(deep)
+
+
+SCHEMA = ReplyFormat(kind="json_schema", text="{}")
+
+
+@pytest.mark.parametrize(
+    ("form", "found", "words"),
+    [
+        (JSON, Reading(""), "Valid JSON."),
+        (SCHEMA, Reading(""), "Valid against the schema."),
+        (JSON, Reading("It is wrong."), "Not valid: It is wrong."),
+        (JSON, Reading("", unchecked="It takes long."), "Not checked: It takes long."),
+    ],
+)
+def test_whether_a_reply_is_valid_is_said(form: ReplyFormat, found: Reading, words: str) -> None:
+    assert validity_text(form, found) == words
+
+
+def test_a_reply_that_can_not_be_checked_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object) -> str:
+        raise check.NotCheckedError("It takes long.")
+
+    monkeypatch.setattr(check, "fault", fault)
+    found = read(JSON, "[1]")
+    assert (found.fault, found.unchecked) == ("", "It takes long.") and found.root is not None

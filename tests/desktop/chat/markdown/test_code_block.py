@@ -112,20 +112,14 @@ def test_lines_of_usual_length_are_shown_whole_while_they_grow(
 
 
 @pytest.mark.parametrize("length", [len(ONE_LINE), 4 * LONGEST_CODE])
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_long_line_is_shown_whole_once_its_listing_ends(
-    qtbot: QtBot, length: int, goes_on: bool
-) -> None:
+def test_a_long_line_is_shown_whole_once_its_listing_ends(qtbot: QtBot, length: int) -> None:
     body = MarkdownBody()
     qtbot.addWidget(body)
     body.append("```json\n" + ONE_LINE[:length])
     qtbot.waitUntil(lambda: not pace().is_busy())
     text = words(body.findChildren(CodeBlock)[0])
     assert text.shows_tail()
-    if goes_on:
-        body.append("\n```\n\nMore is coming.")
-    else:
-        body.finish()
+    body.append("\n```\n\nMore is coming.")
     qtbot.waitUntil(lambda: not pace().is_busy())
     assert text.toPlainText() == ONE_LINE[:length]
 
@@ -163,15 +157,6 @@ def test_colours_follow_the_theme(block: CodeBlock, qtbot: QtBot, dressed: QAppl
     assert colour_at(block, 0, 0) == theme.colours().syntax_keyword != light
 
 
-def test_growing_code_is_added_to(block: CodeBlock) -> None:
-    cleared = []
-    block.set_code("a", closed=False)
-    words(block).document().contentsChange.connect(lambda *change: cleared.append(change))
-    block.set_code("a\nb", closed=False, extends=True)
-    assert [removed for _place, removed, _added in cleared] == [0]
-    assert words(block).toPlainText() == "a\nb"
-
-
 def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbot: QtBot) -> None:
     block.show()
     bar = words(block).verticalScrollBar()
@@ -199,6 +184,10 @@ def test_a_listing_that_is_whole_is_seen_from_its_beginning(block: CodeBlock, qt
         assert bar.value() == 0 and (bar.maximum() == 0) == (count < 400)
     image = block.grab().toImage()
     assert image.pixelColor(image.width() // 2, 6) == QColor(theme.colours().code_background)
+
+
+def test_colours_are_found_in_steps() -> None:
+    assert Highlighting(CODE, "python").go_on(0.0)
 
 
 def test_spans_count_as_qt_counts() -> None:
