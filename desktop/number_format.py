@@ -42,18 +42,13 @@ def locale() -> QLocale:
     return found
 
 
-def whole(count: int) -> str:
-    """A whole number with its thousands grouped: 262,144."""
-    return locale().toString(count)
-
-
 def number(value: float, decimals: int | None = None) -> str:
     """A number with this many decimals, or as many as it needs: 1,234.5."""
     if decimals is None:
         exact = f"{Decimal(repr(value)).normalize():f}"
         decimals = len(exact.partition(".")[2])
         if not decimals and abs(value) < 2**63:
-            return whole(int(value))
+            return locale().toString(int(value))
     return locale().toString(round(float(value), decimals), "f", decimals)
 
 
@@ -92,7 +87,7 @@ def _joined(digits: str, group: str) -> str | None:
         if joined == digits or regular:
             return joined
         # India groups by two.
-        if _plain(whole(int(joined))) == digits.replace(separator, group):
+        if _plain(locale().toString(int(joined))) == digits.replace(separator, group):
             return joined
     return None
 

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.stats import Miss, MissReason, RequestStats, Tier
 from desktop.i18n import tr
-from desktop.number_format import number, whole
+from desktop.number_format import locale, number
 
 BETWEEN = " \N{MIDDLE DOT} "
+Noun: TypeAlias = Literal[
+    "token",
+    "more token",
+    "image",
+    "picture",
+    "checkpoint",
+    "step",
+    "chat",
+    "deleted chat",
+    "message",
+    "field",
+    "item",
+]
 
 
 def reply_rows() -> tuple[tuple[str, str, str], ...]:
@@ -29,20 +43,21 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
         ("numbersRestoredFrom", tr("Restored from"), tr("The source of the reused part.")),
         ("numbersFirstToken", tr("First token"), tr("Time from the request to the first token.")),
         ("numbersSpeed", tr("Speed"), tr("Tokens of the reply per second.")),
-        ("numbersDrafts", tr("Drafts"), tr("Tokens guessed and checked several in a step.")),
+        ("numbersDrafts", tr("Drafts"), tr("Tokens guessed, then checked several at a time.")),
         ("numbersReplyTokens", tr("Reply tokens"), tr("The length of the reply in tokens.")),
         ("numbersMiss", tr("Why read"), tr("Why tokens were read for this reply.")),
     )
 
 
 def format_count(count: int) -> str:
-    return whole(count)
+    """A whole number with its thousands grouped: 262,144."""
+    return locale().toString(count)
 
 
 def format_bytes(count: int) -> str:
     """149.6 MB"""
     if count < 1000:
-        return f"{whole(count)} B"
+        return f"{format_count(count)} B"
     value = float(count)
     for unit in ("KB", "MB", "GB"):
         value /= 1000
@@ -58,9 +73,8 @@ def format_seconds(seconds: float) -> str:
         return f"{number(seconds, 2)} s"
     if seconds < 9.95:
         return f"{number(seconds, 1)} s"
-    rounded = round(seconds)
-    minutes, rest = divmod(rounded, 60)
-    return f"{whole(minutes)} min {whole(rest)} s" if minutes else f"{whole(rest)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{format_count(minutes)} min {number(rest)} s" if minutes else f"{number(rest)} s"
 
 
 def format_speed(tokens_per_second: float) -> str:
@@ -72,12 +86,14 @@ def describe_load(load: LoadFacts) -> str:
     """How long a load took and why replies are slow: 'Loaded in 2.1 s, 1.3 s of it packing.'"""
     if not load.seconds:
         return ""
-    seconds, packing = format_seconds(load.seconds), format_seconds(load.packing_s)
-    words = tr("Loaded in {}, {} of it packing").format(seconds, packing)
-    words += tr("; quantised weights came from disk.") if load.from_disk else "."
+    if load.from_disk:
+        words = tr("Loaded in {}, {} of it packing; quantised weights came from disk.")
+    else:
+        words = tr("Loaded in {}, {} of it packing.")
+    words = words.format(format_seconds(load.seconds), format_seconds(load.packing_s))
     if load.slowed_by:
-        slower = tr(" Replies are slower than they could be: {}.")
-        words += slower.format(load.slowed_by)
+        slower = tr("Replies are slower than they could be: {}.")
+        words = f"{words} {slower.format(load.slowed_by)}"
     return words
 
 
@@ -85,31 +101,62 @@ def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
     """Why a precision was chosen automatically; '' if it was not."""
     if choice is None:
         return ""
-    if choice.needed > choice.free:
-        why = tr("it is the smallest: it needs {}").format(_against(choice.needed, choice.free))
-    elif choice.too_large:
-        next_one = choice.too_large[-1]
-        needed = _against(next_one.needed, choice.free)
-        why = tr("{} would need {}").format(next_one.precision, needed)
+    larger, needed = "", choice.needed
+    if choice.needed <= choice.free and choice.too_large:
+        larger, needed = choice.too_large[-1].precision, choice.too_large[-1].needed
+    alike = needed > choice.free and format_bytes(needed) == format_bytes(choice.free)
+    if larger and alike:
+        words = tr(
+            "Automatic: {precision}, because {larger} needs more than the {free} that were free."
+        )
+    elif larger:
+        words = tr(
+            "Automatic: {precision}, because {larger} needs {needed} and only {free} were free."
+        )
+    elif alike:
+        words = tr(
+            "Automatic: {precision}, because it is the smallest: it needs more than the {free} "
+            "that were free."
+        )
+    elif choice.needed > choice.free:
+        words = tr(
+            "Automatic: {precision}, because it is the smallest: it needs {needed} and only {free} "
+            "were free."
+        )
+    elif choice.faster_than:
+        words = tr(
+            "Automatic: {precision}, because it fits and is faster than {slower} on this "
+            "processor: it needs {needed} and {free} were free."
+        )
     else:
-        why = tr("it fits")
-        if choice.faster_than:
-            faster = tr("{} and is faster than {} on this processor")
-            why = faster.format(why, choice.faster_than)
-        why = tr("{}: it needs {}").format(why, _against(choice.needed, choice.free))
-    return tr("Automatic: {}, because {}.").format(precision, why)
+        words = tr(
+            "Automatic: {precision}, because it fits: it needs {needed} and {free} were free."
+        )
+    return words.format(
+        precision=precision,
+        larger=larger,
+        slower=choice.faster_than,
+        needed=format_bytes(needed),
+        free=format_bytes(choice.free),
+    )
 
 
-def _against(needed: int, free: int) -> str:
-    need, had = format_bytes(needed), format_bytes(free)
-    if need == had and needed > free:
-        return tr("more than the {} that were free").format(had)
-    return tr("{} and {} were free").format(need, had)
-
-
-def count_of(count: int, noun: str) -> str:
+def count_of(count: int, noun: Noun) -> str:
     """1 image, 2 images"""
-    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+    one, many = {
+        "token": (tr("{} token"), tr("{} tokens")),
+        "more token": (tr("{} more token"), tr("{} more tokens")),
+        "image": (tr("{} image"), tr("{} images")),
+        "picture": (tr("{} picture"), tr("{} pictures")),
+        "checkpoint": (tr("{} checkpoint"), tr("{} checkpoints")),
+        "step": (tr("{} step"), tr("{} steps")),
+        "chat": (tr("{} chat"), tr("{} chats")),
+        "deleted chat": (tr("{} deleted chat"), tr("{} deleted chats")),
+        "message": (tr("{} message"), tr("{} messages")),
+        "field": (tr("{} field"), tr("{} fields")),
+        "item": (tr("{} item"), tr("{} items")),
+    }[noun]
+    return (one if count == 1 else many).format(format_count(count))
 
 
 def images_reused(stats: RequestStats, done: int | None = None) -> int:
@@ -143,7 +190,8 @@ def describe_restore(stats: RequestStats) -> str:
     }
     words = tiers[stats.restored_from]
     if stats.restored_at is not None:
-        words += tr(", up to token {}").format(format_count(stats.restored_at.token))
+        token = format_count(stats.restored_at.token)
+        words = tr("{place}, up to token {token}").format(place=words, token=token)
     return words
 
 
@@ -155,12 +203,12 @@ def describe_reading(stats: RequestStats) -> str:
 
 def describe_miss(miss: Miss) -> str:
     """Why something was read again, and from where; messages count from one."""
-    where = tr("the beginning")
-    if miss.message is not None:
-        where = tr("message {}").format(miss.message + 1)
-    unsettled = miss.reason == "unsettled"
-    read = tr("Read for the first time") if unsettled else tr("Read again")
-    place = tr("{} from {} on (token {})").format(read, where, format_count(miss.token))
+    if miss.reason == "unsettled":
+        words = tr("Read for the first time from message {message} on (token {token}): {reason}")
+    elif miss.message is None:
+        words = tr("Read again from the beginning (token {token}): {reason}")
+    else:
+        words = tr("Read again from message {message} on (token {token}): {reason}")
     if miss.reason == "diverged" and miss.token == 0:
         reason = tr(
             "The beginning of the chat has changed: its instructions, its first message, or turns "
@@ -168,13 +216,14 @@ def describe_miss(miss: Miss) -> str:
         )
     else:
         reason = _reasons()[miss.reason]
-    return f"{place}: {reason}"
+    message = 1 + (miss.message or 0)
+    return words.format(message=message, token=format_count(miss.token), reason=reason)
 
 
 def _reasons() -> dict[MissReason, str]:
     return {
         "cold": tr("It has not been read since the model was loaded, and is not kept on disk."),
-        "diverged": tr("From there on, the text has changed."),
+        "diverged": tr("The text has changed from there on."),
         "unsettled": tr("This reply has not been read in idle time yet."),
         "evicted": tr(
             "It was evicted to make room; more checkpoints or a larger memory budget keep more."
@@ -232,11 +281,11 @@ def describe_drafts(stats: RequestStats) -> str:
     if counts is None or not counts.drafted:
         return ""
     accepted, drafted = format_count(counts.accepted), format_count(counts.drafted)
-    words = [tr("{} of {} right").format(accepted, drafted), tokens_per_step(stats)]
+    words = [tr("{} of {} guesses right").format(accepted, drafted), tokens_per_step(stats)]
     steps = count_of(counts.cycles, "step")
     words.append(tr("{}, {} without a draft").format(steps, format_count(counts.empty)))
     if counts.rejected:
-        words.append(tr("{} with none right").format(format_count(counts.rejected)))
+        words.append(tr("{} with no right guess").format(format_count(counts.rejected)))
     return BETWEEN.join(words)
 
 

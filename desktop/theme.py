@@ -83,10 +83,7 @@ class Colours:
 
 
 class Theme(QObject):
-    """Signals:
-    changed(): a new theme or text size has been applied.
-    """
-
+    # A new theme or text size has been applied.
     changed = Signal()
 
     def __init__(self) -> None:

@@ -29,9 +29,7 @@ from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import Ops
-from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
-from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
@@ -104,24 +102,14 @@ GPU_OPS = Ops(
     recurrent_gated_delta_step=_delta(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
-    delta_gates=plain_delta.delta_gates,
-    time_steps=plain_mamba2.time_steps,
     mamba1_run_=_space(mamba1.mamba1_run_, plain_mamba1.mamba1_run_, _MOST_STATES),
     mamba1_step=_space(mamba1.mamba1_run_, plain_mamba1.mamba1_step, _MOST_STATES),
     mamba2_run_=_space(mamba2.mamba2_run_, plain_mamba2.mamba2_run_, _WIDEST_STATE),
     mamba2_step=_space(mamba2.mamba2_run_, plain_mamba2.mamba2_step, _WIDEST_STATE),
-    gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=causal_attention,
     step_attention=step_attention,
-    run_attention=fused.run_attention,
-    full_attention=fused.full_attention,
-    swiglu=swiglu,
-    geglu=geglu,
-    squared_relu=squared_relu,
-    open_gate=open_gate,
-    add=add,
     route=experts.route,
     experts=experts.experts,
     weighted_sum=experts.weighted_sum,

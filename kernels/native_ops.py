@@ -6,6 +6,7 @@ then computes. Shapes and types alone decide.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
@@ -14,8 +15,9 @@ from typing import Any, Concatenate
 import torch
 from torch import Tensor, get_num_threads
 
+from kernels.common.trace import NotCapturableError
 from kernels.experts.native import make_bank, route, weighted_sum
-from kernels.native import attention, recurrent
+from kernels.native import recurrent
 from kernels.native.library import (
     TYPES,
     Kernel,
@@ -27,6 +29,8 @@ from kernels.native.library import (
     is_float32,
 )
 from kernels.ops import PLAIN_OPS, Ops, composed
+
+_WIDEST_HEAD = 512  # that the C files have room for
 
 Native = Callable[Concatenate[Library, ...], Any]
 
@@ -166,6 +170,97 @@ def _add(library: Library, first: Tensor, second: Tensor, multiplier: float = 1.
     return result
 
 
+def _causal_attention(
+    library: Library,
+    widened: bool,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+) -> Tensor | None:
+    if queries.shape[0] == 1:
+        return _step_attention(library, queries, keys, values, scale, window)
+    return _attend_many(library, widened, True, queries, keys, values, scale, window)
+
+
+def _run_attention(
+    library: Library,
+    widened: bool,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+) -> Tensor | None:
+    return _attend_many(library, widened, False, queries, keys, values, scale, window)
+
+
+def _step_attention(
+    library: Library,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+) -> Tensor | None:
+    if not (_fits(queries, keys, values) and queries.dtype in TYPES):
+        return None
+    num_tokens = queries.shape[0]
+    result = torch.empty(queries.shape, dtype=queries.dtype)
+    library.attend(
+        *map(address, (queries, keys, values, result)), _token_of(library, keys, num_tokens),
+        num_tokens, keys.shape[0] - num_tokens + 1, window or 0, *_groups(queries, keys),
+        queries.stride(0), keys.stride(0), values.stride(0), scale, is_bfloat(queries),
+        get_num_threads(),
+    )  # fmt: skip
+    return result
+
+
+def _attend_many(
+    library: Library,
+    widened: bool,
+    causal: bool,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None,
+) -> Tensor | None:
+    if not (is_bfloat(queries) and scale > 0 and _fits(queries, keys, values)):
+        return None
+    if library.token is not None:
+        raise NotCapturableError("attention of many tokens")
+    result = torch.empty(queries.shape, dtype=queries.dtype)
+    library.attend_many(
+        *map(address, (queries, keys, values, result)), queries.shape[0], keys.shape[0],
+        window or 0, *_groups(queries, keys), queries.stride(0), keys.stride(0),
+        values.stride(0), scale, causal, get_num_threads(), widened,
+    )  # fmt: skip
+    return result
+
+
+def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:
+    """Address of the first token's number during capture; a replay has more keys."""
+    if library.token is None:
+        return None
+    if keys.shape[0] != library.token.value + num_tokens:
+        raise NotCapturableError("attention to a part of the context")
+    return ctypes.addressof(library.token)
+
+
+def _fits(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+    alike = queries.dtype == keys.dtype == values.dtype and keys.shape == values.shape
+    fits = 0 < queries.shape[2] == keys.shape[2] <= _WIDEST_HEAD and keys.shape[0] > 0
+    shared = keys.shape[1] > 0 and queries.shape[1] % keys.shape[1] == 0
+    return alike and fits and shared and all(map(has_dense_tokens, (queries, keys, values)))
+
+
+def _groups(queries: Tensor, keys: Tensor) -> tuple[int, int, int]:
+    """Key heads, query heads for each, and the head width."""
+    return keys.shape[1], queries.shape[1] // keys.shape[1], queries.shape[2]
+
+
 _TABLE: dict[str, Native] = {
     "rms_norm": _rms_norm,
     "gated_rms_norm": _gated_rms_norm,
@@ -187,13 +282,13 @@ _TABLE: dict[str, Native] = {
     "mamba1_run_": recurrent.mamba1_run,
     "mamba2_step": recurrent.mamba2_step,
     "mamba2_run_": recurrent.mamba2_run,
-    "step_attention": attention.step_attention,
+    "step_attention": _step_attention,
     "route": route,
     "weighted_sum": weighted_sum,
 }
 # They take `widened` after the library.
 _ATTENTION_OF_MANY: dict[str, Native] = {
-    "causal_attention": attention.causal_attention,
-    "run_attention": attention.run_attention,
-    "full_attention": attention.full_attention,
+    "causal_attention": _causal_attention,
+    "run_attention": _run_attention,
+    "full_attention": _run_attention,
 }

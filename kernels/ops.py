@@ -9,28 +9,18 @@ import torch
 from torch import Tensor
 
 from kernels.attention import fused
-from kernels.causal_conv.reference import causal_conv_step, convolve, short_conv
+from kernels.causal_conv import reference as conv
 from kernels.common.scans import DeltaRule, StateSpace
-from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
-from kernels.gated_delta.reference import (
-    chunked_gated_delta_,
-    delta_gates,
-    recurrent_gated_delta_step,
-)
-from kernels.mamba1.reference import mamba1_run_, mamba1_step
-from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
-from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
-from kernels.rms_norm.reference import (
-    add_rms_norm,
-    gated_group_norm,
-    gated_rms_norm,
-    rms_norm,
-)
-from kernels.rope.reference import norm_rotate, rotate
+from kernels.experts import reference as sparse
+from kernels.gated_delta import reference as delta
+from kernels.mamba1 import reference as mamba1
+from kernels.mamba2 import reference as mamba2
+from kernels.pointwise import reference as pointwise
+from kernels.rms_norm import reference as norms
+from kernels.rope import reference as rope
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """Like `kernels.attention.reference.causal_attention`."""
-
 
 Route = Callable[..., tuple[Tensor, Tensor]]
 """Like `kernels.experts.reference.route`."""
@@ -38,43 +28,53 @@ Route = Callable[..., tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class Ops:
-    """The operations of layers, except matrix products; each as the function of its name in a
-    `reference`.
+    """The operations of layers, except matrix products; by default plain torch's.
 
     Bits depend on a call's inputs and their shapes alone. Recurrent layers process prompts
     `rows_per_part` rows at a time, or at once if None.
     """
 
-    rms_norm: Callable[[Tensor, Tensor, float], Tensor]
-    add_rms_norm: Callable[..., tuple[Tensor, Tensor]]
-    gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
-    convolve: Callable[..., Tensor]
-    causal_conv_step: Callable[..., Tensor]
-    short_conv: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-    chunked_gated_delta_: DeltaRule
-    recurrent_gated_delta_step: DeltaRule
-    delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    time_steps: Callable[[Tensor, Tensor, float, float, float], Tensor]
-    mamba1_run_: StateSpace
-    mamba1_step: StateSpace
-    mamba2_run_: StateSpace
-    mamba2_step: StateSpace
-    gated_group_norm: Callable[[Tensor, Tensor | None, Tensor, float, float, bool], Tensor]
-    rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
-    norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor]
-    causal_attention: Attend
-    step_attention: Attend
-    run_attention: Attend
-    full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
-    swiglu: Callable[..., Tensor]
-    geglu: Callable[[Tensor, Tensor], Tensor]
-    squared_relu: Callable[[Tensor], Tensor]
-    open_gate: Callable[[Tensor, Tensor], Tensor]
-    add: Callable[..., Tensor]
-    route: Route
-    experts: MakeBank
-    weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
-    rows_per_part: int | None
+    rms_norm: Callable[[Tensor, Tensor, float], Tensor] = norms.rms_norm
+    add_rms_norm: Callable[..., tuple[Tensor, Tensor]] = norms.add_rms_norm
+    gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor] = (
+        norms.gated_rms_norm
+    )
+    convolve: Callable[..., Tensor] = conv.convolve
+    causal_conv_step: Callable[..., Tensor] = conv.causal_conv_step
+    short_conv: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor] = conv.short_conv
+    chunked_gated_delta_: DeltaRule = delta.chunked_gated_delta_
+    recurrent_gated_delta_step: DeltaRule = delta.recurrent_gated_delta_step
+    delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = (
+        delta.delta_gates
+    )
+    time_steps: Callable[[Tensor, Tensor, float, float, float], Tensor] = mamba2.time_steps
+    mamba1_run_: StateSpace = mamba1.mamba1_run_
+    mamba1_step: StateSpace = mamba1.mamba1_step
+    mamba2_run_: StateSpace = mamba2.mamba2_run_
+    mamba2_step: StateSpace = mamba2.mamba2_step
+    gated_group_norm: Callable[[Tensor, Tensor | None, Tensor, float, float, bool], Tensor] = (
+        norms.gated_group_norm
+    )
+    rotate: Callable[[Tensor, Tensor, Tensor], Tensor] = rope.rotate
+    norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor] = rope.norm_rotate
+    causal_attention: Attend = fused.causal_attention
+    step_attention: Attend = fused.step_attention
+    run_attention: Attend = fused.run_attention
+    full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor] = fused.full_attention
+    swiglu: Callable[..., Tensor] = pointwise.swiglu
+    geglu: Callable[[Tensor, Tensor], Tensor] = pointwise.geglu
+    squared_relu: Callable[[Tensor], Tensor] = pointwise.squared_relu
+    open_gate: Callable[[Tensor, Tensor], Tensor] = pointwise.open_gate
+    add: Callable[..., Tensor] = pointwise.add
+    route: Route = sparse.route
+    experts: sparse.MakeBank = sparse.LoopedExperts
+    weighted_sum: Callable[..., Tensor] = sparse.weighted_sum
+    # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
+    # out to memory and back.
+    rows_per_part: int | None = 64
+
+
+PLAIN_OPS = Ops()
 
 
 def composed(ops: Ops) -> Ops:
@@ -92,39 +92,3 @@ def composed(ops: Ops) -> Ops:
         return ops.rotate(ops.rms_norm(heads, scale, epsilon), cosine, sine)
 
     return replace(ops, add_rms_norm=add_rms_norm, norm_rotate=norm_rotate)
-
-
-PLAIN_OPS = Ops(
-    rms_norm=rms_norm,
-    add_rms_norm=add_rms_norm,
-    gated_rms_norm=gated_rms_norm,
-    convolve=convolve,
-    causal_conv_step=causal_conv_step,
-    short_conv=short_conv,
-    chunked_gated_delta_=chunked_gated_delta_,
-    recurrent_gated_delta_step=recurrent_gated_delta_step,
-    delta_gates=delta_gates,
-    time_steps=time_steps,
-    mamba1_run_=mamba1_run_,
-    mamba1_step=mamba1_step,
-    mamba2_run_=mamba2_run_,
-    mamba2_step=mamba2_step,
-    gated_group_norm=gated_group_norm,
-    rotate=rotate,
-    norm_rotate=norm_rotate,
-    causal_attention=fused.causal_attention,
-    step_attention=fused.step_attention,
-    run_attention=fused.run_attention,
-    full_attention=fused.full_attention,
-    swiglu=swiglu,
-    geglu=geglu,
-    squared_relu=squared_relu,
-    open_gate=open_gate,
-    add=add,
-    route=route,
-    experts=LoopedExperts,
-    weighted_sum=weighted_sum,
-    # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
-    # out to memory and back.
-    rows_per_part=64,
-)

@@ -26,9 +26,9 @@ from desktop.chat.transcript import LiveReply
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
-from desktop.store.tables import messages, turns
+from desktop.store.tables import messages
+from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import ChatPath, Message, Picture
-from desktop.store.tables.turns import Turn
 
 
 class ChatController(ShownChat):
@@ -47,7 +47,7 @@ class ChatController(ShownChat):
         self._blobs = services.blobs
         # Drafts on their way to the store, by chat: Enter may be pressed twice before they arrive.
         self._sending: dict[int | None, Draft] = {}
-        self.queue = MessageQueue(drafts, replies, services.tasks, self._send_queued)
+        self.queue = MessageQueue(drafts, replies, services.tasks, self._send)
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
@@ -64,7 +64,7 @@ class ChatController(ShownChat):
             self.queue.add(self._wanted)
             return
         self._sending[self._wanted] = self.draft
-        self._tasks.spawn(self._send(self._wanted, self.draft), "Sending")
+        self._tasks.spawn(self._send(self._wanted, self.draft), tr("Sending"))
 
     def take_back(self, message: Draft) -> None:
         self.queue.take_back(self._wanted, message)
@@ -77,13 +77,13 @@ class ChatController(ShownChat):
         row = self.transcript.row_of(reply)
         if row is not None and row.message.parent is not None:
             work = self._regenerate(row.message.chat, row.message.parent)
-            self._tasks.spawn(work, "Regenerating")
+            self._tasks.spawn(work, tr("Regenerating"))
 
     def go_on(self, reply: int) -> None:
         """Continue the last reply, which was stopped or cut off."""
         row = self.transcript.row_of(reply)
         if row is not None and row.can_go_on:
-            self._tasks.spawn(self._go_on(row.message), "Going on with a reply")
+            self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
         """Send another version of a message, with the pictures of its draft."""
@@ -93,12 +93,12 @@ class ChatController(ShownChat):
         draft = self._drafts.edited(message)
         shown = row.message.pictures if draft is None else draft.ready_pictures()
         if text.strip() or shown:
-            self._tasks.spawn(self._edit(row.message, text.strip(), shown), "Sending again")
+            self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
 
     def choose(self, message: int) -> None:
         chat = self.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._choose(chat, message), "Turning to another version")
+            self._tasks.spawn(self._choose(chat, message), tr("Showing another version"))
 
     def pictures_with(self, digest: str) -> tuple[Picture, ...]:
         """The group of a picture: those of the draft, of the shown chat, or of edited messages."""
@@ -110,31 +110,26 @@ class ChatController(ShownChat):
         return ()
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
-        sent = False
+        """Send the chat's draft, or a message that was queued before it."""
+        self._sending[chat] = draft
+        taken, sent = draft is not self._drafts.of(chat), False
         try:
-            if not draft.complete:
+            if not draft.complete and not taken:
                 self.refused.emit(tr("The message will be sent once its picture is ready."))
-            # The composer shows what was refused; the user decides again.
-            if await self._pictures.settled(draft) and self._sendable(draft):
-                self._put_draft(chat, Draft())
+            ready = await self._pictures.settled(draft)
+            if ready and (chat != self._wanted or self._sendable(draft)):
+                if not taken:
+                    taken = True
+                    self._drafts.put(chat, Draft())
+                    self.draft_changed.emit()
                 sent = await self._store_and_begin(chat, draft)
-                if not sent:
-                    self._drafts.of(chat).queued.insert(0, draft)
+            if taken and not sent:
+                self._drafts.of(chat).queued.insert(0, draft)
         finally:
             self._sent(draft)
             if not sent:
+                # The composer shows what was refused; the user decides again.
                 self.queue.take_all_back(chat)
-
-    async def _send_queued(self, chat: int, draft: Draft) -> bool:
-        """Send a queued message; False if it could not be sent."""
-        self._sending[chat] = draft
-        try:
-            shown = chat == self._wanted
-            if not await self._pictures.settled(draft) or (shown and not self._sendable(draft)):
-                return False
-            return await self._store_and_begin(chat, draft)
-        finally:
-            self._sent(draft)
 
     def _sent(self, draft: Draft) -> None:
         self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
@@ -144,7 +139,7 @@ class ChatController(ShownChat):
         text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
-                turns.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
+                messages.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")
@@ -153,8 +148,10 @@ class ChatController(ShownChat):
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
             # With what was typed meanwhile.
-            self._drafts.put(turn.chat, self._drafts.of(None))
+            typed = self._drafts.of(None)
+            self._drafts.put(turn.chat, typed)
             self._drafts.put(None, Draft())
+            self._drafts.save_soon(typed)
         await self._begin(turn)
         self._sent(draft)
         self.stored.emit()
@@ -176,7 +173,7 @@ class ChatController(ShownChat):
 
     async def _regenerate(self, chat: int, parent: int) -> None:
         await self._replies.stop_chat(chat)
-        await self._begin(await self._database.run(turns.add_alternative, chat, parent))
+        await self._begin(await self._database.run(messages.add_alternative, chat, parent))
         self.stored.emit()
 
     async def _go_on(self, message: Message) -> None:
@@ -192,7 +189,9 @@ class ChatController(ShownChat):
 
     async def _edit(self, message: Message, text: str, shown: tuple[Picture, ...]) -> None:
         await self._replies.stop_chat(message.chat)
-        turn = await self._database.run(turns.add_turn, message.chat, message.parent, text, shown)
+        turn = await self._database.run(
+            messages.add_turn, message.chat, message.parent, text, shown
+        )
         # Not before: until then only the edit refers to the pictures that were added.
         self._drafts.end_edit(message.id)
         await self._begin(turn)
@@ -212,10 +211,6 @@ class ChatController(ShownChat):
         live = LiveReply(turn.reply, turn.chat, format=reply.format if reply else None)
         self._replies.begin(live, conversation, chat_path.key)
         self._show_path(turn.chat, chat_path)
-
-    def _put_draft(self, chat: int | None, draft: Draft) -> None:
-        self._drafts.put(chat, draft)
-        self.draft_changed.emit()
 
 
 PathOf = Callable[[str], Path]

@@ -11,11 +11,10 @@ from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
-from desktop.chat.drafts import STORED_AFTER_MS
 from desktop.chat.message_editor import DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.i18n import tr
-from desktop.numbers import BETWEEN, count_of, format_count
+from desktop.numbers import format_count
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
@@ -53,8 +52,6 @@ class Composer(DraftEditor):
         self._queue = Button(tr("Queue"), name="queueButton", spoken=tip, tip=tip)
         self._send = Button(name="sendButton")
         self._waiting = QueuedMessages()
-        self._kept = QTimer(self, singleShot=True, interval=STORED_AFTER_MS)
-        self._kept.timeout.connect(self.keep)
         self._tokens = Label(name="composerTokens", style="muted small")
         self._tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         tip = tr(
@@ -89,9 +86,11 @@ class Composer(DraftEditor):
         self.text.selectAll()
 
     def keep(self) -> None:
-        self._kept.stop()
-        self._draft.text = self.text.toPlainText()
-        self._chat.keep_draft(self._draft)
+        """Copy the text into the draft, which is stored if it has changed."""
+        text = self.text.toPlainText()
+        if text != self._draft.text:
+            self._draft.text = text
+            self._chat.keep_draft(self._draft)
 
     def mark_instructions(self, given: bool) -> None:
         self._instructions.setVisible(given)
@@ -120,7 +119,7 @@ class Composer(DraftEditor):
         self._queue.clicked.connect(self._ask_to_send)
         self._waiting.take_back_asked.connect(self._chat.take_back)
         self._chat.queue.changed.connect(self._show_queue)
-        self._chat.queue.typed_wanted.connect(self._read_typed)
+        self._chat.queue.typed_wanted.connect(self.keep)
         self._chat.queue.given_back.connect(self._on_given_back)
         self._add.clicked.connect(self.choose_pictures_asked)
         self.text.textChanged.connect(self._on_typed)
@@ -131,11 +130,11 @@ class Composer(DraftEditor):
         theme.signals().changed.connect(self._draw)
 
     def _on_typed(self) -> None:
+        # A long text arrives in steps; reading all of it at each would take long.
+        if self.text.is_complete():
+            self.keep()
         if not self._counted.isActive():
             self._counted.start()
-        # From the first key that isn't stored: a steady typist never pauses.
-        if not self._kept.isActive():
-            self._kept.start()
         self._pause.start()
 
     def _act(self) -> None:
@@ -146,13 +145,10 @@ class Composer(DraftEditor):
         self.text.setFocus()
 
     def _ask_to_send(self) -> None:
-        self._read_typed()
+        self.keep()
         self._refusals.clear()
         self.say("")
         self._chat.send()
-
-    def _read_typed(self) -> None:
-        self._draft.text = self.text.toPlainText()
 
     def _on_given_back(self, draft: Draft) -> None:
         if draft is self._draft:
@@ -162,14 +158,11 @@ class Composer(DraftEditor):
         self._waiting.show_messages(self._draft.queued)
 
     def _take_draft(self) -> None:
-        """Store the previous chat's draft, and show this one's."""
         draft = self._chat.draft
         if draft is self._draft:
             return
-        if self._kept.isActive():
-            self._kept.stop()
-            self._draft.text = self.text.toPlainText()
-            self._chat.keep_draft(self._draft)
+        if not self.text.is_complete():
+            self.keep()
         self._draft = draft
         self._refusals.clear()
         self.say("")
@@ -212,10 +205,20 @@ class Composer(DraftEditor):
 
 
 def size_text(size: DraftTokens) -> str:
-    tokens = count_of(size.tokens, "token")
-    if size.left < 0:
-        text = tr("{tokens}, {over} more than the context has left")
-        return text.format(tokens=tokens, over=format_count(-size.left))
-    if not size.tokens:
-        return tr("{tokens} left").format(tokens=count_of(size.left, "token"))
-    return tokens + BETWEEN + tr("{tokens} left").format(tokens=format_count(size.left))
+    if not size.tokens and size.left >= 0:
+        text = tr("1 token left") if size.left == 1 else tr("{left} tokens left")
+    elif size.left >= 0:
+        text = (
+            tr("1 token · {left} left") if size.tokens == 1 else tr("{tokens} tokens · {left} left")
+        )
+    else:
+        text = (
+            tr("1 token, {over} more than the context has left")
+            if size.tokens == 1
+            else tr("{tokens} tokens, {over} more than the context has left")
+        )
+    return text.format(
+        tokens=format_count(size.tokens),
+        left=format_count(size.left),
+        over=format_count(-size.left),
+    )

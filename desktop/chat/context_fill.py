@@ -159,7 +159,7 @@ def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
         if longest is None
         else tr(
             "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
-            "was cut off. Edit it: this model's longest context is {longest} tokens."
+            "was cut off. Edit it; this model can't hold more than {longest} tokens."
         )
     )
     return text.format(
@@ -267,7 +267,7 @@ class DraftSize(QObject):
     def _begin(self) -> None:
         if not self._counting and self._is_new():
             self._counting = True
-            self._tasks.spawn(self._count(), "Counting tokens")
+            self._tasks.spawn(self._count(), tr("Counting tokens"))
 
     def _is_new(self) -> bool:
         model = self._engine.model

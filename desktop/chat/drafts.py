@@ -10,8 +10,8 @@ from functools import partial
 
 from PySide6.QtCore import QTimer
 
-from core.api.reply_format import ReplyFormat
 from desktop.engine.tasks import attempted
+from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftPicture
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
@@ -21,8 +21,6 @@ from desktop.store.tables.records import Message, Picture
 
 # Storing at every key would be felt; so would losing more than half a second of typing.
 STORED_AFTER_MS = 500
-Stored = tuple[str, str, tuple[Picture, ...], ReplyFormat | None]
-NOTHING: Stored = ("", "", (), None)
 
 
 class Drafts:
@@ -35,14 +33,13 @@ class Drafts:
         self._drafts = {
             row.chat: self._read(row) for row in services.database.run_now(drafts.stored)
         }
-        self._stored: dict[int | None, object] = {
-            chat: _content(draft) for chat, draft in self._drafts.items()
-        }
         # By message: its chat, and the draft of what replaces it.
         self._edits: dict[int, tuple[int, Draft]] = {}
         # Instructions typed since the start, by chat; the others are in the store.
         self._typed: dict[int, str] = {}
         self._unstored: set[int] = set()
+        # Chats whose drafts have changed since they were stored.
+        self._changed: set[int | None] = set()
         self._timer = QTimer(singleShot=True, interval=STORED_AFTER_MS)
         self._timer.timeout.connect(self._store_typed)
         pictures.changed.connect(self.save)
@@ -56,7 +53,7 @@ class Drafts:
     def put(self, chat: int | None, draft: Draft) -> None:
         """Replace a draft whose stored copy went with the message that was sent."""
         self._drafts[chat] = draft
-        self._stored.pop(chat, None)
+        self._changed.discard(chat)
 
     def left(self, chat: int | None) -> StoredDraft | None:
         draft = self.of(chat)
@@ -69,25 +66,36 @@ class Drafts:
 
     def save(self, draft: Draft) -> None:
         """Store a draft in the background, unless it was sent."""
+        self.save_soon(draft)
+        self._store_changed()
+
+    def save_soon(self, draft: Draft) -> None:
+        """Store a draft that is being typed."""
         for chat, known in self._drafts.items():
             if known is draft or draft in known.queued:
-                self._tasks.spawn(self._save(chat), "Keeping a draft")
+                self._changed.add(chat)
+        self._start()
+
+    def _start(self) -> None:
+        # From the first key that isn't stored: a steady typist never pauses.
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _store_changed(self) -> None:
+        for chat in self._changed:
+            self._tasks.spawn(self._save(chat), tr("Storing a draft"))
+        self._changed.clear()
 
     async def _save(self, chat: int | None) -> None:
         draft = self._drafts.get(chat, Draft())
-        now = _content(draft)
-        if self._stored.get(chat, NOTHING) == now:
-            return
-        # Closing cancels a write that is under way, and then stores everything not known as stored.
-        begun = self._stored[chat] = object()
-        text, system, pictures, form = now
+        text, pictures = draft.all_text(), draft.all_pictures()
         # A new chat keeps its key: what was prefilled for its draft belongs to it.
-        if now == NOTHING and chat is not None:
+        if chat is not None and not (text or pictures):
             await self._database.run(drafts.remove, chat)
         else:
-            await self._database.run(drafts.save, chat, text, system, draft.key, pictures, form)
-        if self._stored.get(chat) is begun:
-            self._stored[chat] = now
+            await self._database.run(
+                drafts.save, chat, text, draft.system, draft.key, pictures, draft.format
+            )
 
     def _all(self) -> list[Draft]:
         unsent = [each for draft in self._drafts.values() for each in (*draft.queued, draft)]
@@ -123,11 +131,11 @@ class Drafts:
         """Keep instructions as they are typed; of None, those of a new chat."""
         if chat is None:
             self.of(None).system = system
+            self._changed.add(None)
         else:
             self._typed[chat] = system
             self._unstored.add(chat)
-        if not self._timer.isActive():
-            self._timer.start()
+        self._start()
 
     def instructions(self, chat: int) -> str | None:
         """The instructions of a chat if they were typed since the start."""
@@ -143,8 +151,8 @@ class Drafts:
                 self._unstored.discard(chat)
 
     def _store_typed(self) -> None:
-        self.save(self.of(None))
-        self._tasks.spawn(self.store_instructions(), "Keeping instructions")
+        self._store_changed()
+        self._tasks.spawn(self.store_instructions(), tr("Storing instructions"))
 
     # All of these.
 
@@ -154,22 +162,17 @@ class Drafts:
 
     def forget(self, gone: Collection[int]) -> None:
         for chat in gone:
-            for known in (self._drafts, self._stored, self._typed):
-                known.pop(chat, None)
+            self._drafts.pop(chat, None)
+            self._typed.pop(chat, None)
             self._unstored.discard(chat)
         self._edits = {key: edit for key, edit in self._edits.items() if edit[0] not in gone}
 
     def clear(self) -> None:
         """All chats are deleted; what is stored is deleted elsewhere."""
-        for known in (self._drafts, self._stored, self._edits, self._typed, self._unstored):
+        for known in (self._drafts, self._changed, self._edits, self._typed, self._unstored):
             known.clear()
 
     async def store_at_closing(self) -> None:
         """Store all drafts; call when no task runs."""
         for chat in list(self._drafts):
             await attempted("storing a draft", partial(self._save, chat))
-
-
-def _content(draft: Draft) -> Stored:
-    """The stored form of a draft; its queued messages are part of its text."""
-    return draft.all_text(), draft.system, draft.all_pictures(), draft.format

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shiboken6
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QLineEdit, QTextEdit
 
 from desktop import theme
 from desktop.chat.markdown.text_selection import TextField, fields_in
+from desktop.chat.reply_row import ReplyRow
 from desktop.chat.row_widgets import RowWidget
 from desktop.chat.transcript import Transcript
 from desktop.chat.transcript_view import TranscriptView
@@ -28,29 +29,6 @@ MOST_MATCHES = 500
 LOOKED_AGAIN_MS = 30
 
 Match = tuple[TextField, QTextCursor]
-
-
-class FindField(QLineEdit):
-    """The search text. `stepped(1)`: next match; `stepped(-1)`: previous. `left()`: Esc."""
-
-    stepped = Signal(int)
-    left = Signal()
-
-    def event(self, event: QEvent) -> bool:
-        # Otherwise the window's Esc, which stops a reply, would take it.
-        if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
-            event.accept()
-            if event.type() == QEvent.Type.KeyPress:
-                self.left.emit()
-            return True
-        return super().event(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            back = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
-            self.stepped.emit(-1 if back else 1)
-        else:
-            super().keyPressEvent(event)
 
 
 class FindBar(QFrame):
@@ -73,7 +51,8 @@ class FindBar(QFrame):
         # Matches of messages that were visited, as they are drawn.
         self._drawn: dict[int, int] = {}
         self._marked: list[TextField] = []
-        self._field = FindField()
+        self._field = QLineEdit()
+        self._field.installEventFilter(self)
         self._field.setObjectName("findText")
         self._field.setAccessibleName(tr("Find in this chat"))
         self._field.setPlaceholderText(tr("Find in this chat"))
@@ -84,12 +63,25 @@ class FindBar(QFrame):
         self._again = QTimer(self, singleShot=True, interval=LOOKED_AGAIN_MS)
         self._again.timeout.connect(self._seek)
         self._field.textChanged.connect(self._later.start)
-        self._field.stepped.connect(self.step)
-        self._field.left.connect(self.leave)
         transcript.chat_changed.connect(self._forget)
         transcript.rows_replaced.connect(self._forget)
         self._build()
         self.hide()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if not isinstance(event, QKeyEvent):
+            return False
+        is_press = event.type() == QEvent.Type.KeyPress
+        if event.key() == Qt.Key.Key_Escape:
+            # Otherwise the window's Esc, which stops a reply, would take it.
+            event.accept()
+            if is_press:
+                self.leave()
+            return True
+        if is_press and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.step(-1 if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1)
+            return True
+        return False
 
     def begin(self) -> None:
         self.show()
@@ -130,8 +122,8 @@ class FindBar(QFrame):
         self._place, self._step = place, step
         self._view.show_message(place)
         row = self._view.messages.at(place)
-        if row is not None:
-            row.show_words()
+        if isinstance(row, ReplyRow):
+            row.show_source()
         self._nth = 0 if step > 0 else self._counts()[place] - 1
         self._seek()
 

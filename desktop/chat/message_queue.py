@@ -13,7 +13,7 @@ from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
-from desktop.numbers import count_of
+from desktop.numbers import format_count
 from desktop.pictures.draft import Draft
 from desktop.store.tables.records import Reply, ReplyState
 from desktop.widgets.icon_button import IconButton
@@ -21,7 +21,7 @@ from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import ElidedLabel
 
 LONGEST_SHOWN = 200
-Send = Callable[[int, Draft], Awaitable[bool]]
+Send = Callable[[int, Draft], Awaitable[None]]
 
 
 class MessageQueue(QObject):
@@ -51,7 +51,7 @@ class MessageQueue(QObject):
 
     def take_back(self, chat: int | None, message: Draft) -> None:
         """Put a queued message back into the composer, before its text."""
-        self._tasks.spawn(self._take_back(chat, message), "Taking back a queued message")
+        self._tasks.spawn(self._take_back(chat, message), tr("Taking back a queued message"))
 
     def take_all_back(self, chat: int | None) -> None:
         for message in reversed(self._drafts.of(chat).queued):
@@ -61,7 +61,7 @@ class MessageQueue(QObject):
         if not self._drafts.of(live.chat).queued:
             return
         if reply.state is ReplyState.COMPLETE and reply.finish_reason in {"stop", *CUT_SHORT}:
-            self._tasks.spawn(self._send_next(live.chat), "Sending a queued message")
+            self._tasks.spawn(self._send_next(live.chat), tr("Sending a queued message"))
         else:
             self.take_all_back(live.chat)
 
@@ -71,12 +71,9 @@ class MessageQueue(QObject):
             return
         message = queued.pop(0)
         self.changed.emit()
-        if await self._send(chat, message):
-            # Sending stored what was left of the draft; there may be more by now.
-            self._drafts.save(self._drafts.of(chat))
-        else:
-            self._drafts.of(chat).queued.insert(0, message)
-            self.take_all_back(chat)
+        await self._send(chat, message)
+        # Sending stored what was left of the draft; there may be more by now.
+        self._drafts.save(self._drafts.of(chat))
 
     async def _take_back(self, chat: int | None, message: Draft) -> None:
         # Until it is decoded, a picture belongs to the draft it was dropped into.
@@ -135,6 +132,11 @@ class QueuedMessages(QWidget):
 
 def queued_text(message: Draft) -> str:
     text = " ".join(message.text[:LONGEST_SHOWN].split())
-    pictures = count_of(len(message.pictures), "image") if message.pictures else ""
-    content = ", ".join(each for each in (text, pictures) if each)
-    return tr("Queued: {content}").format(content=content)
+    count = len(message.pictures)
+    if not count:
+        said = tr("Queued: {text}")
+    elif text:
+        said = tr("Queued: {text}, 1 image") if count == 1 else tr("Queued: {text}, {count} images")
+    else:
+        said = tr("Queued: 1 image") if count == 1 else tr("Queued: {count} images")
+    return said.format(text=text, count=format_count(count))

@@ -16,15 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
+from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner, text_selection
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import row
 from desktop.widgets.plain import Button, Label, action, set_tip
-
-# How many widgets of a row that has left the transcript are deleted at a step.
-SHED_AT_ONCE = 16
 
 
 class RowActions(QObject):
@@ -105,26 +103,16 @@ class MessageRow(TextOwner):
             menu.addSeparator()
         menu.addActions(entries)
 
-    def unfolded(self) -> object:
-        return None
-
-    def unfold(self, unfolded: object) -> None:
-        pass
+    def open_link(self, address: str) -> None:
+        self._asked.link_asked.emit(address)
 
     def is_drawn(self) -> bool:
-        return True
-
-    def show_words(self) -> None:
-        """Show the text, not a table or tree of it."""
+        return all(body.is_drawn() for body in self.findChildren(MarkdownBody))
 
     def more_button(self) -> QPushButton | None:
         """The button that draws more of a long message, if there is more."""
         found = self.findChild(QPushButton, "showMore")
         return found if isinstance(found, QPushButton) and found.isVisibleTo(self) else None
-
-    def shed(self) -> bool:
-        """Delete a few widgets of a row that has left the transcript; False once none is left."""
-        return False
 
     def _copy(self) -> None:
         # The source, not what Markdown makes of it.

@@ -63,7 +63,9 @@ class Replies(QObject):
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, key, self._services, self)
         self.live[message], self._runs[message] = live, run
-        run.task = self._services.tasks.spawn(run.run(), f"Reply {message}")
+        run.task = self._services.tasks.spawn(
+            run.run(), tr("Reply {message}").format(message=message)
+        )
 
     def stop(self, message: int) -> None:
         run = self._runs.get(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QWidget
 
@@ -10,12 +10,15 @@ from desktop import theme
 from desktop.chat.data.json_body import SOURCE, JsonBody
 from desktop.chat.data.reading import Formats, Reading
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
+from desktop.chat.message_row import MessageRow, RowActions
 from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
 from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, set_tip
+
+# The parts that the user opened: reasoning, numbers, and how many pages of the text.
+Unfolded = tuple[bool, bool, int]
 
 
 class ReplyRow(MessageRow):
@@ -24,7 +27,6 @@ class ReplyRow(MessageRow):
         self._formats = formats
         self._live: LiveReply | None = None
         self._reasoning = ReasoningFold()
-        self._reasoning.link_activated.connect(actions.link_asked)
         self._body = self._make_body()
         self._status = self._label("replyStatus", "muted small")
         self._ending = self._label("replyEnding", "warning small")
@@ -100,36 +102,28 @@ class ReplyRow(MessageRow):
         elif reply is not None:
             self._numbers.show_stats(reply.stats, reply.model, begun)
 
-    def unfolded(self) -> object:
-        now = (self._reasoning.is_open(), self._numbers.is_open(), self._body.pages())
-        return None if now == (False, False, 1) else now
+    def unfolded(self) -> Unfolded:
+        return self._reasoning.is_open(), self._numbers.is_open(), self._body.pages()
 
-    def unfold(self, unfolded: object) -> None:
-        match unfolded:
-            case (bool(reasoning), bool(numbers), int(pages)):
-                self._reasoning.set_open(reasoning)
-                self._numbers.set_open(numbers)
-                self._body.show_pages(pages)
-            case _:
-                pass
+    def unfold(self, unfolded: Unfolded) -> None:
+        reasoning, numbers, pages = unfolded
+        self._reasoning.set_open(reasoning)
+        self._numbers.set_open(numbers)
+        if pages != self._body.pages():
+            self._body.show_pages(pages)
 
-    def show_words(self) -> None:
+    def show_source(self) -> None:
+        """Show the text of a structured reply, not a table or tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
-    def is_drawn(self) -> bool:
-        return isinstance(self._body, JsonBody) or self._body.is_drawn()
-
-    def shed(self) -> bool:
+    def leave(self) -> None:
         self._follow(None)
-        return self._body.shed(SHED_AT_ONCE) or self._reasoning.shed(SHED_AT_ONCE)
 
     def _make_body(self) -> MarkdownBody | JsonBody:
         form = self.row.message.reply.format if self.row.message.reply else None
         if form is None or form.kind not in ("json", "json_schema"):
-            body = MarkdownBody()
-            body.link_activated.connect(self._asked.link_asked)
-            return body
+            return MarkdownBody()
         data = JsonBody(form)
         data.read_asked.connect(lambda: self._formats.read(self.row.id, data.text(), form))
         self._formats.was_read.connect(self._on_read)
@@ -166,10 +160,8 @@ class ReplyRow(MessageRow):
 class ReasoningFold(QWidget):
     """A reply's reasoning under a button that shows and hides it; drawn only while shown."""
 
-    link_activated = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._pieces: list[str] = []
         self._running = False
         self._body: MarkdownBody | None = None
@@ -202,9 +194,6 @@ class ReasoningFold(QWidget):
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def shed(self, count: int) -> bool:
-        return self._body is not None and self._body.shed(count)
-
     def is_open(self) -> bool:
         return self._button.isChecked()
 
@@ -219,7 +208,6 @@ class ReasoningFold(QWidget):
 
     def _make_body(self) -> MarkdownBody:
         body = MarkdownBody(self._frame)
-        body.link_activated.connect(self.link_activated)
         self._inner.addWidget(body)
         body.append(self.text())
         if not self._running:

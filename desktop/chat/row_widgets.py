@@ -10,8 +10,9 @@ from PySide6.QtWidgets import QWidget
 
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
+from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.message_row import RowActions
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.reply_row import ReplyRow, Unfolded
 from desktop.chat.transcript import Row
 from desktop.chat.user_row import UserRow
 from desktop.widgets.pacing import pace
@@ -64,6 +65,8 @@ class RowPlaces:
 
 
 RowWidget = UserRow | ReplyRow
+# How many blocks of a row that has left the transcript are deleted at a step.
+SHED_AT_ONCE = 16
 
 
 class RowWidgets(RowActions):
@@ -77,7 +80,7 @@ class RowWidgets(RowActions):
         self._drafts = drafts
         self._by_place: dict[int, RowWidget] = {}
         # Parts that the user opened in messages without widgets, by id.
-        self._unfolded: dict[int, object] = {}
+        self._unfolded: dict[int, Unfolded] = {}
         # Hidden, and deleted when there is time.
         self._leaving: list[RowWidget] = []
 
@@ -96,7 +99,8 @@ class RowWidgets(RowActions):
             if row.message.is_reply
             else UserRow(row, self._drafts, self, self._formatted)
         )
-        widget.unfold(self._unfolded.pop(row.id, None))
+        if isinstance(widget, ReplyRow) and row.id in self._unfolded:
+            widget.unfold(self._unfolded.pop(row.id))
         widget.setParent(self._viewport)
         widget.resize(width, height)
         # Screen readers read the children of a widget in their order.
@@ -129,14 +133,15 @@ class RowWidgets(RowActions):
 
     def _take_down(self, place: int) -> None:
         widget = self._by_place.pop(place)
-        unfolded = widget.unfolded()
-        if unfolded is not None:
-            self._unfolded[widget.row.id] = unfolded
+        if isinstance(widget, ReplyRow):
+            self._unfolded[widget.row.id] = widget.unfolded()
+            widget.leave()
         widget.hide()
         self._leaving.append(widget)
         pace().go_on(self._take_apart)
 
     def _take_apart(self) -> bool:
-        if self._leaving and not self._leaving[0].shed():
+        bodies = self._leaving[0].findChildren(MarkdownBody) if self._leaving else []
+        if self._leaving and not any(body.shed(SHED_AT_ONCE) for body in bodies):
             self._leaving.pop(0).deleteLater()
         return bool(self._leaving)

@@ -10,6 +10,7 @@ from core.api.reply_format import ReplyFormat
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
+from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
 from desktop.store.tables import chats as chat_table
@@ -90,7 +91,7 @@ class ShownChat(QObject):
             self.transcript.show(None, [])
             self._announce()
         else:
-            self._tasks.spawn(self.show_again(chat), "Opening a chat")
+            self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
     def open_made(self, made: Fork) -> None:
         if made.text or made.pictures:
@@ -98,7 +99,7 @@ class ShownChat(QObject):
         self.open(made.chat)
 
     def keep_draft(self, draft: Draft) -> None:
-        self._drafts.save(draft)
+        self._drafts.save_soon(draft)
 
     def note_pause(self, draft: Draft) -> None:
         if draft is self.draft:
@@ -119,7 +120,9 @@ class ShownChat(QObject):
             self._drafts.save(self._drafts.of(None))
             self.format_changed.emit()
         else:
-            self._tasks.spawn(self._ask_for(chat, reply_format), "Keeping the form of replies")
+            self._tasks.spawn(
+                self._ask_for(chat, reply_format), tr("Storing the format of replies")
+            )
 
     async def _ask_for(self, chat: int, reply_format: ReplyFormat | None) -> None:
         await self._database.run(chat_table.ask_for, chat, reply_format)

@@ -265,10 +265,12 @@ def ending_text(reply: Reply) -> str:
         case "context":
             return tr("Cut off: the context is full.")
         case "format_length":
-            text = tr("Cut off: if you set no limit, structured replies end after {count} tokens.")
+            text = tr(
+                "Cut off: without a limit of your own, structured replies end after {count} tokens."
+            )
             return text.format(count=format_count(FORMAT_TOKENS))
         case "thought_length":
-            text = tr("Cut off: if you set no limit, reasoning ends after {count} tokens.")
+            text = tr("Cut off: without a limit of your own, reasoning ends after {count} tokens.")
             return text.format(count=format_count(THOUGHT_TOKENS))
         case "repetition":
             return tr("Cut off: the reply kept repeating the same words.")

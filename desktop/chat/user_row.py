@@ -13,7 +13,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import SHED_AT_ONCE, MessageRow, RowActions
+from desktop.chat.message_row import MessageRow, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
@@ -45,7 +45,6 @@ class UserRow(MessageRow):
         self._strip.open_asked.connect(actions.open_picture_asked)
         self._strip.filled.connect(self._fit)
         self._text = UserText(formatted)
-        self._text.link_activated.connect(actions.link_asked)
         self._text.laid_out.connect(self._fit)
         self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
@@ -74,9 +73,6 @@ class UserRow(MessageRow):
         self._text.show_formatted(formatted)
         self._text.setVisible(bool(self.row.text) and self._editor is None)
         self._fit()
-
-    def shed(self) -> bool:
-        return self._text.shed(SHED_AT_ONCE)
 
     def is_busy(self) -> bool:
         return self._editor is not None or super().is_busy()
@@ -144,10 +140,9 @@ class UserRow(MessageRow):
 class UserText(WholeText):
     """The text of a user message: Markdown, or plain as typed; a very long one in a field.
 
-    `link_activated(address)`: a full http or https address. `laid_out()`: its width may change.
+    `laid_out()`: its width may change.
     """
 
-    link_activated = Signal(str)
     laid_out = Signal()
 
     def __init__(self, formatted: bool = True) -> None:
@@ -187,9 +182,6 @@ class UserText(WholeText):
             return self._shown.sizeHint().width()
         return _measured(self._shown, self._text)
 
-    def shed(self, count: int) -> bool:
-        return isinstance(self._shown, MarkdownBody) and self._shown.shed(count)
-
     def event(self, event: QEvent) -> bool:
         handled = super().event(event)
         if event.type() == QEvent.Type.LayoutRequest:
@@ -198,7 +190,6 @@ class UserText(WholeText):
 
     def _body(self, text: str) -> MarkdownBody:
         body = MarkdownBody(self, keeps_lines=True)
-        body.link_activated.connect(self.link_activated)
         body.set_text(text)
         return body
 

@@ -19,18 +19,15 @@ LONGEST_PAUSE_S = 3600.0
 
 
 class ChatsController(QObject):
-    """Signals:
-    shown_changed(): another chat is on screen, or the list has another order.
-    deleted(int, str): a chat and its title went to the trash.
-    restored(int): a chat is back from the trash, to be opened.
-    forked(Fork): there is a new chat with the messages of another one.
-    time_passed(): an hour is over, or a day.
-    """
-
+    # Another chat is on screen, or the list has another order.
     shown_changed = Signal()
+    # A chat and its title went to the trash.
     deleted = Signal(int, str)
+    # A chat is back from the trash, to be opened.
     restored = Signal(int)
+    # Fork: there is a new chat with the messages of another one.
     forked = Signal(object)
+    # An hour is over, or a day.
     time_passed = Signal()
 
     def __init__(self, services: Services, chat_list: ChatList, replies: Replies) -> None:

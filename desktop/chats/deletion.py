@@ -41,12 +41,9 @@ CONFIRMED_AFTER_S = 86_400.0
 
 
 class Deletion(QObject):
-    """Signals:
-    everything_gone(): all data is deleted.
-    said(str): why the engine could not forget a chat yet.
-    """
-
+    # All data is deleted.
     everything_gone = Signal()
+    # Why the engine could not forget a chat yet.
     said = Signal(str)
 
     def __init__(

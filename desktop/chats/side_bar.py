@@ -7,23 +7,22 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QHBoxLayout,
     QListView,
     QMenu,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
 from desktop import theme
-from desktop.chats.chat_delegate import set_up
-from desktop.chats.chat_list import CHAT_ROLE
+from desktop.chats.chat_list import CHAT_ROLE, set_up
 from desktop.chats.chats import ChatsController
-from desktop.chats.trash_page import TrashPage
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import format_count
+from desktop.store.tables.chats import TRASH_DAYS
 from desktop.store.tables.records import Chat
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
+from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, Label, action
 from desktop.widgets.search_field import SearchField
 
@@ -47,14 +46,11 @@ def _selectable(index: QModelIndex) -> bool:
 
 
 class SideBar(QFrame):
-    """Signals:
-    open_asked(object): show this chat and focus its composer; None for a new chat.
-    look_asked(object): show this chat and keep the focus in the list.
-    selected(): another chat of the list is selected, or none.
-    """
-
+    # Show this chat and focus its composer; None for a new chat.
     open_asked = Signal(object)
+    # Show this chat and keep the focus in the list.
     look_asked = Signal(object)
+    # Another chat of the list is selected, or none.
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -62,7 +58,7 @@ class SideBar(QFrame):
         self.setObjectName("sideBar")
         self._chats = chats
         self._following = False
-        self._new = Button(tr("New chat"), name="newChat", spoken=tr("New chat"))
+        self._new = Button(tr("New chat"), name="newChat")
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
         self.search = SearchField("chatSearch", tr("Search titles"))
         self.list = ChatsView()
@@ -129,26 +125,13 @@ class SideBar(QFrame):
         self._rename.clicked.connect(self.rename_current)
         self._delete = IconButton("trash", tr("Delete the chat (Delete)"), name="deleteChat")
         self._delete.clicked.connect(self.delete_current)
-        row = QHBoxLayout()
-        row.addWidget(Label(tr("Chats"), style="heading"), 1)
-        row.addWidget(self._rename)
-        row.addWidget(self._delete)
+        head = row((Label(tr("Chats"), style="heading"), 1), self._rename, self._delete)
         chats = QWidget()
-        inside = QVBoxLayout(chats)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(8)
-        inside.addWidget(self.search)
-        inside.addLayout(row)
-        inside.addWidget(self._nothing)
-        inside.addWidget(self.list, 1)
-        inside.addWidget(self._open_trash)
+        parts = (self.search, head, self._nothing, (self.list, 1), self._open_trash)
+        column(*parts, of=chats, spacing=8)
         self._pages.addWidget(chats)
         self._pages.addWidget(self.trash)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 10, 10, 10)
-        layout.setSpacing(8)
-        layout.addWidget(self._new)
-        layout.addWidget(self._pages, 1)
+        column(self._new, (self._pages, 1), of=self, margins=(10, 10, 10, 10), spacing=8)
 
     def _connect(self) -> None:
         chats = self._chats
@@ -179,9 +162,7 @@ class SideBar(QFrame):
     def _count_trash(self) -> None:
         count = len(self._chats.trash.chats)
         self._open_trash.setVisible(bool(count))
-        title = tr("Deleted chats ({})").format(whole(count))
-        self._open_trash.set_words(title)
-        self._open_trash.setAccessibleName(title)
+        self._open_trash.set_words(tr("Deleted chats ({})").format(format_count(count)))
 
     def _show_trash(self) -> None:
         self._pages.setCurrentWidget(self.trash)
@@ -235,3 +216,97 @@ class SideBar(QFrame):
         chat = index.data(CHAT_ROLE)
         if chat is not None:
             self.open_asked.emit(chat)
+
+
+class TrashPage(QWidget):
+    # Back to the list of chats.
+    left = Signal()
+    # Delete this chat for good; None for all of them.
+    delete_asked = Signal(object)
+
+    def __init__(self, chats: ChatsController) -> None:
+        super().__init__()
+        self.setObjectName("trashPage")
+        self._chats = chats
+        self.list = QListView()
+        set_up(self.list, "trashList", tr("Deleted chats"), chats.trash, self._show_menu)
+        self._menu = QMenu(self)
+        self._menu.setObjectName("trashMenu")
+        self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
+        self._menu.addAction(
+            action(tr("Delete for good"), self._menu, lambda: self._ask_for_current(None))
+        )
+        self._restore = Button(
+            tr("Restore"), name="restoreChat", spoken=tr("Restore the chat to the list")
+        )
+        self._delete = Button(tr("Delete for good"), name="deleteForGood", style="danger")
+        self._delete_all = Button(tr("Delete all for good"), name="deleteAllForGood")
+        self.asks = Question(
+            self, "deleteTrash", tr("Delete all for good"), tr("Keep"), tr("Delete for good")
+        )
+        self.asks.kept.connect(self.list.setFocus)
+        self.asks.confirmed.connect(lambda: self.delete_asked.emit(self._asked))
+        # The chat that the question is about; None for all of them.
+        self._asked: int | None = None
+        self._restore.clicked.connect(self.restore_current)
+        self._delete.clicked.connect(lambda: self._ask_for_current(self._delete))
+        self._delete_all.clicked.connect(self._ask_for_all)
+        self._build()
+        chats.trash.modelReset.connect(self._follow)
+        self.list.selectionModel().currentChanged.connect(self._on_selected)
+        self._follow()
+
+    def restore_current(self) -> None:
+        chat = self.list.currentIndex().data(CHAT_ROLE)
+        if chat is not None:
+            self._chats.restore(chat, opened=False)
+
+    def _build(self) -> None:
+        back = IconButton("chevron_left", tr("Back to the chats"), name="leaveTrash")
+        back.clicked.connect(self.left)
+        head = row(back, (Label(tr("Deleted chats"), style="heading"), 1))
+        note = tr("Kept for {} days, then deleted for good.").format(TRASH_DAYS)
+        said = Label(note, style="muted small", wraps=True)
+        buttons = (self._restore, self._delete, self._delete_all)
+        column(head, said, (self.list, 1), *buttons, of=self, spacing=8)
+
+    def _follow(self) -> None:
+        """Withdraw the question: it was about other chats."""
+        self.asks.withdraw()
+        if self._chats.trash.chats:
+            self.list.setCurrentIndex(self._chats.trash.index(0))
+        elif self.isVisible():
+            self.left.emit()
+        self._enable()
+
+    def _on_selected(self) -> None:
+        self.asks.withdraw()
+        self._enable()
+
+    def _enable(self) -> None:
+        selected = self.list.currentIndex().isValid()
+        self._restore.setEnabled(selected)
+        self._delete.setEnabled(selected)
+
+    def _ask_for_current(self, trigger: QWidget | None) -> None:
+        self._asked = self.list.currentIndex().data(CHAT_ROLE)
+        if self._asked is not None:
+            self.asks.ask(_question(1), trigger)
+
+    def _ask_for_all(self) -> None:
+        self._asked = None
+        self.asks.ask(_question(len(self._chats.trash.chats)), self._delete_all)
+
+    def _show_menu(self, point: QPoint) -> None:
+        if self.list.indexAt(point).isValid():
+            self._menu.popup(self.list.viewport().mapToGlobal(point))
+
+
+def _question(count: int) -> str:
+    if count == 1:
+        return tr(
+            "Delete this chat for good, with its messages and pictures? This can't be undone."
+        )
+    return tr(
+        "Delete all {} chats for good, with their messages and pictures? This can't be undone."
+    ).format(format_count(count))

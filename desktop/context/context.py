@@ -51,14 +51,11 @@ def disk_trouble_words(trouble: str) -> str:
 
 
 class ContextController(QObject):
-    """Follows the engine's reports on the chat on screen.
+    """Follows the engine's reports on the chat on screen."""
 
-    Signals:
-        changed(): `view` has changed.
-        said(str): a message for the user.
-    """
-
+    # `view` has changed.
     changed = Signal()
+    # A message for the user.
     said = Signal(str)
 
     def __init__(

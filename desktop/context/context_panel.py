@@ -6,16 +6,17 @@ Value labels keep their objectNames, and are hidden while they have no value.
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.api.stats import RequestStats
 from desktop import numbers
-from desktop.context.byte_bars import ByteBars
 from desktop.context.context import ContextView, disk_trouble_words
 from desktop.context.context_strip import ContextStrip, tokens_words
+from desktop.context.fills import ByteBars
 from desktop.context.strip import Strip
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
+from desktop.widgets.layouts import column
 from desktop.widgets.plain import Label, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 
@@ -93,27 +94,13 @@ class ContextPanel(QWidget):
         label.setVisible(bool(text))
 
     def _lay_out(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 16, 18, 16)
-        layout.setSpacing(8)
-        for widget in (
-            self._hero,
-            self._summary,
-            self._progress,
-            self._miss,
-            self._note,
-            self._disk_trouble,
-            self._tokens,
-            self._strip,
-            self._difference,
-        ):
-            layout.addWidget(widget)
-        for separator, grid in self._grids:
-            layout.addWidget(separator)
-            layout.addWidget(grid)
-        layout.addSpacing(8)
-        layout.addWidget(self._bytes)
-        layout.addStretch(1)
+        heading = (self._hero, self._summary, self._progress)
+        warnings = (self._miss, self._note, self._disk_trouble)
+        context = (self._tokens, self._strip, self._difference)
+        grids = [part for pair in self._grids for part in pair]
+        cache = column(self._bytes, margins=(0, 8, 0, 0))
+        parts = (*heading, *warnings, *context, *grids, cache, None)
+        column(*parts, of=self, margins=(18, 16, 18, 16), spacing=8)
 
 
 def _separator(parent: QWidget) -> QWidget:
@@ -129,7 +116,8 @@ def _separator(parent: QWidget) -> QWidget:
 def _tokens_row() -> Row:
     explanation = tr(
         "Tokens of this chat in the context, and how many fit. While the computer is idle, the "
-        "last reply is read the way later turns show it, which may take a few tokens more or fewer."
+        "last reply is read in the form that later turns use, which may take a few tokens more or "
+        "fewer."
     )
     return Row("contextTokens", tr("In the context"), explanation)
 
@@ -152,7 +140,7 @@ def _speed_rows() -> tuple[Row, ...]:
 
 
 def _kept_rows() -> tuple[Row, ...]:
-    checkpoints = tr("Saved states of this chat from which reading can resume; those of all chats.")
+    checkpoints = tr("Saved states from which reading can resume: of this chat, and of all chats.")
     return (
         Row("contextCheckpoints", tr("Checkpoints"), checkpoints),
         Row("contextRestoredFrom", tr("Restored from"), tr("Where the reused part was stored.")),
@@ -175,8 +163,8 @@ def _without_request(view: ContextView) -> tuple[str, str]:
         )
     if view.foreign:
         words = tr(
-            "Another model, or other model settings, wrote the last reply. The next message reads "
-            "the whole chat; {limit} tokens fit."
+            "The last reply was written by another model, or with other model settings. The next "
+            "message reads the whole chat; {limit} tokens fit."
         )
         return tr("Not read by this model"), words.format(limit=limit)
     words = tr("Numbers appear with the first message.")

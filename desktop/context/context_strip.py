@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from core.api.stats import ContextPart
 from desktop import theme
@@ -34,6 +34,7 @@ from desktop.context.fills import (
 from desktop.context.strip import Strip, StripLayout, lay_out, room_is_cut, tier_of
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
+from desktop.widgets.layouts import column
 from desktop.widgets.plain import Label, show_tip
 
 FILL_HEIGHT = 5
@@ -58,11 +59,7 @@ class ContextStrip(QWidget):
         self._legend = Legend(self)
         used_part = tr("The strip shows the used part.")
         self._cut = Label(used_part, self, name="contextUsedPart", style="muted small")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        for widget in (self._fill, self._bar, self._cut, self._legend):
-            layout.addWidget(widget)
+        column(self._fill, self._bar, self._cut, self._legend, of=self, spacing=6)
         self.setAccessibleName(tr("Context"))
         self.show_strip(Strip())
 

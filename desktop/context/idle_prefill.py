@@ -21,6 +21,7 @@ from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController
 from desktop.context.limit import LimitController
+from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
@@ -33,13 +34,10 @@ SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class IdlePrefill(QObject):
-    """Reacts to replies that end, opened chats, loaded models and changed drafts.
+    """Reacts to replies that end, opened chats, loaded models and changed drafts."""
 
-    Signals:
-        prepared(int | None, Prepared): the engine has prefilled the path that ends with this
-            message (None: the draft of a new chat).
-    """
-
+    # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
+    # the draft of a new chat).
     prepared = Signal(object, object)
 
     def __init__(
@@ -80,7 +78,7 @@ class IdlePrefill(QObject):
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
         if self._settings.settings.ahead.settle and reply.state is not ReplyState.FAILED:
-            self._tasks.spawn(self._settle(live), "Prefilling a reply")
+            self._tasks.spawn(self._settle(live), tr("Prefilling a reply"))
         self._on_draft()
 
     def _on_shown(self) -> None:
@@ -98,7 +96,7 @@ class IdlePrefill(QObject):
         if last is None or last.reply is None or last.reply.state not in SETTLED_STATES:
             return
         if self._settings.settings.ahead.settle and self._chat.running is None:
-            self._tasks.spawn(self._open(last.chat, last.id), "Prefilling a chat")
+            self._tasks.spawn(self._open(last.chat, last.id), tr("Prefilling a chat"))
 
     def _cancel(self, chat: int) -> None:
         for request in self._requests.pop(chat, ()):
@@ -119,7 +117,7 @@ class IdlePrefill(QObject):
         draft = self._chat.draft
         wanted = self._settings.settings.ahead.read_ahead and is_worth_prefilling(draft)
         if wanted and self._chat.running is None:
-            self._tasks.spawn(self._read(draft), "Prefilling the draft")
+            self._tasks.spawn(self._read(draft), tr("Prefilling the draft"))
 
     async def _settle(self, live: LiveReply) -> None:
         chat_path = await self._ending_with(live.chat, live.message)

@@ -46,10 +46,7 @@ ASK = (
 
 
 class LimitController(QObject):
-    """Signals:
-    changed(): of `words`, `fill`, `longer` or `summarising`.
-    """
-
+    # `words`, `fill`, `longer` or `summarising` has changed.
     changed = Signal()
 
     def __init__(self, services: Services, chat: ChatController, chats: ChatsController) -> None:
@@ -130,19 +127,19 @@ class LimitController(QObject):
     def drop(self) -> None:
         chat = self._chat.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._drop(chat), "Leaving out the oldest turns")
+            self._tasks.spawn(self._drop(chat), tr("Leaving out the oldest turns"))
 
     def tell_all(self) -> None:
         chat = self._chat.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._leave_out(chat, None), "Telling everything again")
+            self._tasks.spawn(self._leave_out(chat, None), tr("Telling everything again"))
 
     def summarise(self) -> None:
         chat = self._chat.transcript.chat
         if chat is not None and self._summarised is None:
             self._summarised, self.trouble = chat, ""
             self.changed.emit()
-            self._tasks.spawn(self._summarise(chat), "Writing a summary")
+            self._tasks.spawn(self._summarise(chat), tr("Writing a summary"))
 
     def cancel_summary(self) -> None:
         if self._summary is not None:
@@ -180,7 +177,7 @@ class LimitController(QObject):
         try:
             new = await self._begin_from_summary(chat)
         except WaymarkError as error:
-            self.trouble = tr("There is no summary: {reason}").format(reason=error.message)
+            self.trouble = tr("No summary was written: {reason}").format(reason=error.message)
             new = None
         finally:
             self._summary = self._summarised = None

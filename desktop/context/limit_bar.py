@@ -6,36 +6,30 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QVBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QFrame
 
 from desktop import theme
 from desktop.context.limit import LimitController
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
+from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, set_tip
 
 
 class LimitBar(QFrame):
-    """Signals:
-    edit_asked(): the user wants to edit the last message.
-    """
-
+    # The user wants to edit the last message.
     edit_asked = Signal()
 
     def __init__(self, limit: LimitController) -> None:
         super().__init__()
         self._limit = limit
         self.setObjectName("limitBar")
-        self.setAccessibleName(tr("The context fills up"))
+        self.setAccessibleName(tr("The context is filling up"))
         self.setProperty("class", "notice")
         self._words = Label(name="limitWords", wraps=True)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._buttons.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 10, 10, 10)
-        layout.setSpacing(8)
-        layout.addWidget(self._words)
-        layout.addLayout(self._buttons)
+        column(self._words, self._buttons, of=self, margins=(14, 10, 10, 10), spacing=8)
         self._cancel = self._add("limitCancel", tr("Cancel"), limit.cancel_summary)
         self._edit = self._add("limitEdit", tr("Edit the message"), self.edit_asked.emit)
         set_tip(self._edit, tr("Send it again in fewer words"))
@@ -50,7 +44,7 @@ class LimitBar(QFrame):
         self._show()
 
     def _add(self, name: str, words: str, act: Callable[[], object], style: str = "") -> Button:
-        button = Button(words, name=name, style=style, spoken=words)
+        button = Button(words, name=name, style=style)
         button.clicked.connect(lambda _checked: act())
         self._buttons.addWidget(button)
         return button
@@ -69,7 +63,6 @@ class LimitBar(QFrame):
             tokens, size = format_count(longer[0]), format_bytes(longer[1])
             words = tr("Load with {tokens} tokens ({size})").format(tokens=tokens, size=size)
             self._longer.set_words(words)
-            self._longer.setAccessibleName(words)
             set_tip(self._longer, tr("Its KV cache takes {size} of memory").format(size=size))
         full = offered is not None and offered.full
         self._say(self._limit.words(), "danger" if full else "warning")

@@ -156,10 +156,10 @@ def where_legend(strip: Strip) -> dict[Fill, str]:
     said = _counted_words(
         ((tier_of(part, strip), part) for part in strip.parts),
         {
-            "slab": tr("In use now"),
-            "memory": tr("In memory"),
-            "disk": tr("On disk"),
-            "unknown": tr("Not loaded"),
+            "slab": tr("In use now {}"),
+            "memory": tr("In memory {}"),
+            "disk": tr("On disk {}"),
+            "unknown": tr("Not loaded {}"),
         },
     )
     free = strip.context_length - strip.num_tokens
@@ -167,7 +167,7 @@ def where_legend(strip: Strip) -> dict[Fill, str]:
     if strip.parts and free > 0:
         said["room"] = tr("Free {count}").format(count=format_count(free))
     if images:
-        said["image"] = count_of(images, "image").capitalize()
+        said["image"] = count_of(images, "image")
     if strip.checkpoints:
         said["checkpoint"] = count_of(len(strip.checkpoints), "checkpoint")
     if strip.known and any(part.on_disk for part in strip.parts):
@@ -184,7 +184,11 @@ def asked_legend(strip: Strip) -> dict[Fill, str]:
         else part
         for part in strip.asked
     )
-    names: dict[Fill, str] = {"reused": tr("Reused"), "evaluated": tr("Read"), "reply": tr("Reply")}
+    names: dict[Fill, str] = {
+        "reused": tr("Reused {}"),
+        "evaluated": tr("Read {}"),
+        "reply": tr("Reply {}"),
+    }
     return _counted_words(((part.source, part) for part in done), names)
 
 
@@ -198,17 +202,16 @@ def part_words(part: ContextPart, strip: Strip) -> str:
     if strip.done is not None and part.source == "evaluated" and part.end > strip.done:
         return "\n".join([*lines, tr("Still to be read.")])
     where = {
-        "slab": tr("In use now"),
-        "memory": tr("In memory, ready to be reused"),
-        "disk": tr("On disk, loaded when needed"),
-        "unknown": tr("Not loaded: the next message loads what is saved and reads the rest"),
+        "slab": tr("In use now."),
+        "memory": tr("In memory, ready to be reused."),
+        "disk": tr("On disk, loaded when needed."),
+        "unknown": tr("Not loaded: the next message loads what is saved and reads the rest."),
     }[tier_of(part, strip)]
+    kept = ""
     if strip.known:
-        kept = tr("kept after a restart") if part.on_disk else tr("lost at a restart")
-        where += f"; {kept}"
-    lines.append(f"{where}.")
-    use = _use_words(part, strip)
-    return "\n".join([*lines, use] if use else lines)
+        kept = tr("Kept after a restart.") if part.on_disk else tr("Lost at a restart.")
+    lines += [f"{where} {kept}".strip(), _use_words(part, strip)]
+    return "\n".join(line for line in lines if line)
 
 
 def describe_strip(strip: Strip) -> str:
@@ -218,9 +221,9 @@ def describe_strip(strip: Strip) -> str:
     words = tr("The context holds {used} of {limit}: {where}.").format(
         used=count_of(strip.num_tokens, "token"),
         limit=format_count(strip.context_length),
-        where=", ".join(where_legend(strip).values()).lower(),
+        where=", ".join(where_legend(strip).values()),
     )
-    asked = ", ".join(asked_legend(strip).values()).lower()
+    asked = ", ".join(asked_legend(strip).values())
     return f"{words} {tr('The last reply: {asked}.').format(asked=asked)}" if asked else words
 
 
@@ -237,8 +240,8 @@ def _use_words(part: ContextPart, strip: Strip) -> str:
             "evaluated": tr("Read for the last reply."),
             "reply": tr("The last reply itself."),
         }[next(iter(sums))]
-    names = {"reused": tr("reused"), "evaluated": tr("read"), "reply": tr("written")}
-    counts = ", ".join(f"{format_count(count)} {names[source]}" for source, count in sums.items())
+    names = {"reused": tr("{} reused"), "evaluated": tr("{} read"), "reply": tr("{} written")}
+    counts = ", ".join(names[source].format(format_count(count)) for source, count in sums.items())
     return tr("For the last reply: {counts}.").format(counts=counts) if counts else ""
 
 
@@ -248,4 +251,4 @@ def _counted_words(
     sums: dict[Fill, int] = {}
     for kind, part in kinds:
         sums[kind] = sums.get(kind, 0) + part.end - part.start
-    return {k: f"{name} {format_count(sums[k])}" for k, name in names.items() if k in sums}
+    return {k: name.format(format_count(sums[k])) for k, name in names.items() if k in sums}

@@ -21,16 +21,13 @@ from desktop.i18n import tr
 
 
 class EngineController(QObject):
-    """Signals:
-    changed(EngineStatus)
-    model_loaded(ModelInfo): a model is ready, after a load or a restart.
-    load_failed(ErrorInfo): a requested load failed or was cancelled.
-    said(str): a message for the user.
-    """
-
+    # The new EngineStatus.
     changed = Signal(object)
+    # ModelInfo: a model is ready, after a load or a restart.
     model_loaded = Signal(object)
+    # ErrorInfo: a requested load failed or was cancelled.
     load_failed = Signal(object)
+    # A message for the user.
     said = Signal(str)
 
     def __init__(self, engine: EngineClient, tasks: Tasks) -> None:
@@ -51,7 +48,7 @@ class EngineController(QObject):
 
     def begin(self, settings: ModelSettings) -> None:
         self._wanted = settings
-        self._tasks.spawn(self._begin(), "Starting the engine")
+        self._tasks.spawn(self._begin(), tr("Starting the engine"))
 
     def load(self, settings: ModelSettings) -> None:
         """Load another model in the background, cancelling a load in progress."""
@@ -59,14 +56,14 @@ class EngineController(QObject):
         self.client.cancel_load()
         # An engine that is starting loads `_wanted` afterwards.
         if self.client.state is not EngineState.STARTING:
-            self._tasks.spawn(self._load(settings), "Loading a model")
+            self._tasks.spawn(self._load(settings), tr("Loading a model"))
 
     def restart(self) -> None:
         """Restart the engine in any state, with the model that was wanted last."""
         if self.client.state in (EngineState.STARTING, EngineState.RESTARTING):
             self.said.emit(tr("The engine is already starting."))
         elif self.client.state in ANSWERING:
-            self._tasks.spawn(self.client.restart(), "Starting the engine again")
+            self._tasks.spawn(self.client.restart(), tr("Starting the engine again"))
         elif self._wanted is not None:
             self.load(self._wanted)
 
@@ -74,7 +71,7 @@ class EngineController(QObject):
         self.client.cancel_load()
 
     def delete_matrices(self, contexts: Path) -> None:
-        self._tasks.spawn(self._delete_matrices(contexts), "Deleting quantised weights")
+        self._tasks.spawn(self._delete_matrices(contexts), tr("Deleting quantised weights"))
 
     async def until(self, condition: Callable[[EngineStatus], bool]) -> None:
         while not condition(self.status):

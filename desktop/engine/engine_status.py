@@ -60,9 +60,9 @@ class EngineStatus:
             case Phase.EMPTY | Phase.READY:
                 return tr("No model is loaded")
             case Phase.RESTARTING:
-                return tr("The engine stopped; starting it again")
+                return tr("The engine stopped; restarting it")
             case Phase.FAILED:
-                return tr("The engine does not start")
+                return tr("The engine could not be started")
             case Phase.CLOSED:
                 return tr("Closing")
 

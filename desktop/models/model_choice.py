@@ -1,4 +1,4 @@
-"""Let the user pick a model folder, or one of the models in a folder.
+"""Choose a model: from a folder, or from the menu under its name in the header.
 
 A folder may be a model, a folder of models, or the Hugging Face cache. Models are found by names
 and the cache's `refs/main`, in a thread since a disk may block.
@@ -13,13 +13,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QDialog,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
-    QVBoxLayout,
+    QMenu,
+    QSizePolicy,
     QWidget,
 )
 
@@ -27,17 +28,23 @@ from core.api.errors import NotRegularFileError, SlowFileError
 from core.api.model_info import SNAPSHOTS, hub_name
 from core.client.blobs import open_regular
 from desktop import theme
-from desktop.engine.engine_status import shown_name
+from desktop.engine.engine_status import EngineStatus, Phase, model_name, shown_name
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
+from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.layouts import column, row
+from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 CONFIG = "config.json"
 MOST_ENTRIES = 2_000
 HASH_BYTES = 128
+WIDEST_PX = 160
+# The arrow and the margins.
+FRAME_PX = 46
+COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
@@ -75,20 +82,14 @@ class ModelsDialog(QDialog):
             self._list.addItem(item)
         self._list.setCurrentRow(0)
         self._list.itemDoubleClicked.connect(self.accept)
-        choose = Button(tr("Choose"), name="modelsChoose", spoken=tr("Choose"))
-        choose.setProperty("class", "primary")
+        choose = Button(tr("Choose"), name="modelsChoose", style="primary")
         choose.setDefault(True)
         choose.clicked.connect(self.accept)
-        cancel = Button(tr("Cancel"), name="modelsCancel", spoken=tr("Cancel"))
+        cancel = Button(tr("Cancel"), name="modelsCancel")
         cancel.clicked.connect(self.reject)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(cancel)
-        row.addWidget(choose)
-        layout = QVBoxLayout(self)
-        layout.addWidget(Label(found, style="muted", wraps=True))
-        layout.addWidget(self._list, 1)
-        layout.addLayout(row)
+        said = Label(found, style="muted", wraps=True)
+        buttons = row(None, cancel, choose)
+        column(said, (self._list, 1), buttons, of=self, margins=(11, 11, 11, 11))
         self.resize(WIDTH, HEIGHT)
 
     def model(self) -> str:
@@ -156,3 +157,76 @@ def _newest(folder: Path) -> Path | None:
 def _entries(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         yield from islice(folder.iterdir(), MOST_ENTRIES)
+
+
+class ModelSwitcher(ToolButton):
+    # The user wants to pick a model folder.
+    folder_asked = Signal()
+    # The user wants to see the model settings.
+    settings_asked = Signal()
+
+    def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("modelName")
+        self.setProperty("class", "chip")
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._settings = settings
+        self._menu = QMenu(self)
+        self._menu.setObjectName("modelMenu")
+        # The button is right-to-left to have its arrow after the name; the menu isn't.
+        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
+        self._folder.setObjectName("actionChooseModel")
+        self._more = action(tr("Model settings"), self, self.settings_asked.emit)
+        self._more.setObjectName("actionModelSettings")
+        self.clicked.connect(self._open)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+
+    def show_status(self, status: EngineStatus) -> None:
+        model = status.model
+        name = tr("No model")
+        if model is not None:
+            name = model_name(model)
+        elif status.phase in COMING:
+            name = shown_name(self._settings.loaded.path)
+        room = WIDEST_PX - FRAME_PX
+        self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))
+        self.setAccessibleName(tr("Model: {name}").format(name=name))
+        told = tr("Choose a model") if model is None else f"{model.name}\n{model.path}"
+        set_tip(self, f"{told}\n{status.words()}")
+
+    def menu_shown(self) -> QMenu:
+        """The menu as it would open now, with the model that loaded last checked."""
+        self._menu.clear()
+        settings = self._settings.settings
+        for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
+            entry = self._entry(path)
+            entry.setChecked(path == self._settings.kept_path)
+            self._menu.addAction(entry)
+        self._menu.addSeparator()
+        self._menu.addAction(self._folder)
+        self._menu.addAction(self._more)
+        return self._menu
+
+    def _entry(self, path: str) -> QAction:
+        entry = action(shown_name(path), self._menu, lambda: self._load(path))
+        entry.setCheckable(True)
+        return entry
+
+    def _load(self, path: str) -> None:
+        self._settings.set_model_path(path)
+        status = self._settings.engine.status
+        idle = status.model is None and status.phase not in COMING
+        if self._settings.needs_load or idle:
+            self._settings.load()
+
+    def _open(self) -> None:
+        self.menu_shown().popup(self.mapToGlobal(QPoint(0, self.height() + 2)))
+
+    def _draw(self) -> None:
+        self.setIcon(theme.icon("chevron_down"))
+        self.setIconSize(theme.icon_size(12))

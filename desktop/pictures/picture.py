@@ -15,11 +15,12 @@ from PySide6.QtGui import (
     QPen,
     QPixmap,
 )
-from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Label, set_tip
 
 # Large enough to recognise a picture, small enough for four in the narrowest composer.
@@ -31,12 +32,9 @@ LARGEST_THUMBNAIL = 2048
 
 
 class PictureThumbnail(QWidget):
-    """Signals:
-    opened(): the picture was pressed.
-    removed(): the user removes it from the draft.
-    """
-
+    # The picture was pressed.
     opened = Signal()
+    # The user removes it from the draft.
     removed = Signal()
 
     def __init__(
@@ -48,12 +46,8 @@ class PictureThumbnail(QWidget):
         self._face.clicked.connect(self.opened)
         self._caption = Label(parent=self, name="pictureCaption", wraps=True)
         self._caption.setFixedWidth(LARGEST.width())
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addWidget(self._face, alignment=Qt.AlignmentFlag.AlignLeft)
-        layout.addWidget(self._caption)
-        layout.addStretch(1)  # aligns pictures of a row at the top
+        # The room at the end aligns pictures of a row at the top.
+        column(row(self._face, None), self._caption, None, of=self, spacing=4)
         self.setFocusProxy(self._face)
         self._words = ""
         self.set_caption(caption)

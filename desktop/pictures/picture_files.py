@@ -52,12 +52,12 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
         return tr("{names} is not a file."), tr("{names} are not files.")
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        one, many = tr("{names} can't be read"), tr("{names} can't be read")
-        return f"{one} ({reason}).", f"{many} ({reason})."
+        one, many = tr("{names} can't be read ({reason})."), tr("{names} can't be read ({reason}).")
+        return one.replace("{reason}", reason), many.replace("{reason}", reason)
     if size > MAX_PICTURE_BYTES:
         limit = format_bytes(MAX_PICTURE_BYTES)
-        one, many = tr("{names} is larger than"), tr("{names} are larger than")
-        return f"{one} {limit}.", f"{many} {limit}."
+        one, many = tr("{names} is larger than {limit}."), tr("{names} are larger than {limit}.")
+        return one.replace("{limit}", limit), many.replace("{limit}", limit)
     if not size:
         return tr("{names} is empty."), tr("{names} are empty.")
     if beginning.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings)):

@@ -25,14 +25,11 @@ Make = Callable[[], PictureThumbnail]
 
 
 class PictureStrip(QScrollArea):
-    """Signals:
-    open_asked(str): the user opens the picture with this digest.
-    remove_asked(int): the user removes the draft picture with this number.
-    filled(): thumbnails were added or removed.
-    """
-
+    # The user opens the picture with this digest.
     open_asked = Signal(str)
+    # The user removes the draft picture with this number.
     remove_asked = Signal(int)
+    # Thumbnails were added or removed.
     filled = Signal()
 
     def __init__(self) -> None:

@@ -25,9 +25,7 @@ from PySide6.QtWidgets import (
     QGraphicsPixmapItem,
     QGraphicsScene,
     QGraphicsView,
-    QHBoxLayout,
     QStackedLayout,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -37,6 +35,7 @@ from desktop.numbers import format_count
 from desktop.pictures.picture import read_thumbnail
 from desktop.store.tables.records import Picture
 from desktop.widgets.icon_button import CopyButton, IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Label
 
 # More would take too long through the pipe from the engine's process.
@@ -52,15 +51,13 @@ SMALLEST_ZOOM = 0.02
 
 
 class PictureViewer(QDialog):
-    """Shows `picture` and turns to the others of `pictures`.
+    """Shows `picture` and turns to the others of `pictures`."""
 
-    Signals:
-        pixels_wanted(int, int): width and height of the pixels wanted by `show_pixels`.
-        copy_asked(Picture), save_asked(Picture)
-    """
-
+    # Width and height of the pixels wanted by `show_pixels`.
     pixels_wanted = Signal(int, int)
+    # The Picture.
     copy_asked = Signal(object)
+    # The Picture.
     save_asked = Signal(object)
 
     def __init__(
@@ -96,7 +93,7 @@ class PictureViewer(QDialog):
             "save", tr("Save the picture as a file (Ctrl+S)"), self, name="pictureSave"
         )
         self._fit_button = IconButton("fit", tr("Fit the picture into the window (F)"), self)
-        self._full_button = IconButton("actual_size", tr("Show one to one (1)"), self)
+        self._full_button = IconButton("actual_size", tr("Show at actual size (1)"), self)
         for button, key, act in (
             (self._before, "Left", lambda: self._turn(-1)),
             (self._next, "Right", lambda: self._turn(1)),
@@ -193,33 +190,25 @@ class PictureViewer(QDialog):
 
     def _say_size(self) -> None:
         whole = self._whole
-        said = tr("{width} x {height} pixels").format(
-            width=format_count(whole.width()), height=format_count(whole.height())
-        )
         drawn = self._canvas.zoom() * whole.width()
         # A difference of one pixel is rounding.
         if 0 < self._shown.width() < min(drawn, whole.width()) - 1:
-            said += tr(", shown reduced")
-        self._size.setText(f"{said}, {round(100 * self._canvas.zoom())} %")
+            words = tr("{width} x {height} pixels, shown reduced, {zoom} %")
+        else:
+            words = tr("{width} x {height} pixels, {zoom} %")
+        width, height = format_count(whole.width()), format_count(whole.height())
+        zoom = round(100 * self._canvas.zoom())
+        self._size.setText(words.format(width=width, height=height, zoom=zoom))
 
     def _lay_out(self) -> None:
         holder = QWidget(self)
         self._stack = QStackedLayout(holder)
         self._stack.addWidget(self._canvas)
         self._stack.addWidget(self._words)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(12, 6, 8, 6)
-        bar.addWidget(self._size)
-        bar.addStretch(1)
-        for widget in (self._before, self._place, self._next, self._copy, self._save):
-            bar.addWidget(widget)
-        bar.addWidget(self._fit_button)
-        bar.addWidget(self._full_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(holder, 1)
-        layout.addLayout(bar)
+        turn, use = (self._before, self._place, self._next), (self._copy, self._save)
+        zoom = (self._fit_button, self._full_button)
+        bar = row(self._size, None, *turn, *use, *zoom, margins=(12, 6, 8, 6))
+        column((holder, 1), bar, of=self, spacing=0)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -227,12 +216,9 @@ class PictureViewer(QDialog):
 
 
 class PictureCanvas(QGraphicsView):
-    """Draws a picture fitted or at any zoom, from as many pixels as it is given.
+    """Draws a picture fitted or at any zoom, from as many pixels as it is given."""
 
-    Signals:
-        zoomed(int): the zoom in percent.
-    """
-
+    # The zoom in percent.
     zoomed = Signal(int)
 
     def __init__(self, size: QSize, parent: QWidget | None = None) -> None:

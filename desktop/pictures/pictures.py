@@ -24,6 +24,7 @@ from core.api.errors import (
 from core.api.events import ImageDescribed, ImageRendered
 from desktop.engine.engine_status import Phase
 from desktop.engine.tasks import answered
+from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftPicture
 from desktop.pictures.picture_files import Refusal, read_picture_file, why_no_picture
 from desktop.services import Services
@@ -36,14 +37,11 @@ UNREADABLE = frozenset(
 
 
 class PictureController(QObject):
-    """Signals:
-    changed(Draft): pictures were added, removed or described.
-    refused(Draft, tuple[Refusal, ...]): pictures were not added.
-    outdated(): another model counts tokens differently, so drafts must be described again.
-    """
-
+    # Draft: pictures were added, removed or described.
     changed = Signal(object)
+    # Draft, tuple[Refusal, ...]: pictures were not added.
     refused = Signal(object, object)
+    # Another model counts tokens differently, so drafts must be described again.
     outdated = Signal()
 
     def __init__(self, services: Services) -> None:
@@ -56,11 +54,11 @@ class PictureController(QObject):
         services.engine.model_loaded.connect(lambda _model: self.outdated.emit())
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        self._tasks.spawn(self._add_files(draft, list(paths)), "Adding pictures")
+        self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding pictures"))
 
     def add_bytes(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
         """Add a pasted picture; `read` may be slow and is called in a thread."""
-        self._tasks.spawn(self._add_pasted(draft, read, name), "Adding a pasted picture")
+        self._tasks.spawn(self._add_pasted(draft, read, name), tr("Adding a pasted picture"))
 
     def remove(self, draft: Draft, number: int) -> None:
         draft.pictures = [each for each in draft.pictures if each.number != number]
@@ -76,7 +74,7 @@ class PictureController(QObject):
         """
         for draft in drafts:
             if draft.pictures:
-                self._tasks.spawn(self._describe_draft(draft), "Checking pictures again")
+                self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))
 
     async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
         """A stored picture's pixels, within this size and a wire frame. Raises WaymarkError."""

@@ -9,8 +9,8 @@ from itertools import pairwise
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
 from desktop.i18n import tr
-from desktop.number_format import NotANumberError, number, parse_number, whole
-from desktop.numbers import count_of, format_bytes
+from desktop.number_format import NotANumberError, number, parse_number
+from desktop.numbers import count_of, format_bytes, format_count
 
 MB = 1000**2
 GB = 1000**3
@@ -67,7 +67,7 @@ def too_small(key: str, value: object, model: ModelInfo | None) -> str:
     ).format(
         size=exact_bytes(value),
         place=_place(key),
-        tokens=whole(model.context_length),
+        tokens=format_count(model.context_length),
         least=at_least(least),
     )
 
@@ -98,7 +98,7 @@ def exact_bytes(size: int) -> str:
     for unit, name in ((1000 * GB, "TB"), (GB, "GB"), (MB, "MB"), (1000, "KB")):
         if size >= unit and size * 1000 % unit == 0:
             return f"{number(size / unit)} {name}"
-    return f"{whole(size)} B" if size else f"{whole(0)} MB"
+    return f"{format_count(size)} B" if size else f"{format_count(0)} MB"
 
 
 def at_least(size: int) -> str:
@@ -106,7 +106,7 @@ def at_least(size: int) -> str:
     for unit in (1000 * GB, GB, MB, 1000):
         if size >= unit:
             return format_bytes(-(-size * 10 // unit) * unit // 10)
-    return f"{whole(size)} B"
+    return f"{format_count(size)} B"
 
 
 def stepped(size: int, steps: int) -> int:
@@ -145,14 +145,20 @@ def _count_cost(cache: CacheSettings, model: ModelInfo) -> str:
         return _no_checkpoints()
     if not cache.count:
         return tr("Switched off: every turn reads the whole chat again.")
-    said = f"{count_of(cache.count, 'checkpoint')}: " + tr("up to {}").format(
-        format_bytes(cache.count * each)
+    if cache.count == 1:
+        words = tr("{checkpoints}: up to {total}.")
+    else:
+        words = tr("{checkpoints}: up to {total} ({each} each).")
+    words = words.format(
+        checkpoints=count_of(cache.count, "checkpoint"),
+        total=format_bytes(cache.count * each),
+        each=format_bytes(each),
     )
-    said += tr(" ({} each).").format(format_bytes(each)) if cache.count > 1 else "."
     fits = _spare_host(cache, model) // each
-    if fits < cache.count:
-        said += tr(" The memory budget has room for {} of them.").format(whole(fits))
-    return said
+    if fits >= cache.count:
+        return words
+    room = tr("The memory budget has room for {} of them.").format(format_count(fits))
+    return f"{words} {room}"
 
 
 def _interval_cost(cache: CacheSettings, model: ModelInfo) -> str:
@@ -161,8 +167,8 @@ def _interval_cost(cache: CacheSettings, model: ModelInfo) -> str:
     if not cache.count:
         return tr("No effect while checkpoints are switched off.")
     spacing = -(-cache.interval // model.grid) * model.grid
-    most = whole(spacing + model.grid - 1)
-    return tr("At most {} tokens are read again inside a long message.").format(most)
+    most = format_count(spacing + model.grid - 1)
+    return tr("Inside a long message, at most {} tokens are read again.").format(most)
 
 
 def _host_cost(cache: CacheSettings, model: ModelInfo) -> str:
@@ -174,10 +180,12 @@ def _host_cost(cache: CacheSettings, model: ModelInfo) -> str:
     holds = _holds(spare, cache.count, model)
     if not model.smallest_host_budget:
         return tr("Room for {}.").format(holds)
-    full = tr("Room for a full context of {tokens} tokens ({size})").format(
-        tokens=whole(model.context_length), size=format_bytes(smallest(key, model))
-    )
-    return full + (tr(", and also for {}.").format(holds) if spare else tr(" only."))
+    if spare:
+        words = tr("Room for a full context of {tokens} tokens ({size}), and also for {more}.")
+    else:
+        words = tr("Room for a full context of {tokens} tokens ({size}) only.")
+    tokens, size = format_count(model.context_length), format_bytes(smallest(key, model))
+    return words.format(tokens=tokens, size=size, more=holds)
 
 
 def _device_cost(cache: CacheSettings, model: ModelInfo) -> str:
@@ -193,10 +201,11 @@ def _disk_cost(cache: CacheSettings, model: ModelInfo) -> str:
     if not size:
         return tr("Nothing is saved on disk: after a restart, chats are read again.")
     held = _saved(_tokens(size, model))
-    if model.checkpoint_bytes:
-        checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
-        held += tr(", or {} on disk").format(checkpoints)
-    return tr("Room for {}, for all chats together.").format(held)
+    if not model.checkpoint_bytes:
+        return tr("Room for {}, for all chats together.").format(held)
+    checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
+    words = tr("Room for {held}, or {checkpoints} on disk, for all chats together.")
+    return words.format(held=held, checkpoints=checkpoints)
 
 
 def _weights_cost(_: CacheSettings, model: ModelInfo) -> str:
@@ -218,7 +227,7 @@ def _holds(size: int, count: int, model: ModelInfo) -> str:
     if rest < 0:
         checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
         return tr("{} or {}").format(_saved(_tokens(size, model)), checkpoints)
-    everything = tr("all {} and {}")
+    everything = tr("{} and {}") if count == 1 else tr("all {} and {}")
     return everything.format(count_of(count, "checkpoint"), _saved(_tokens(rest, model)))
 
 

@@ -9,13 +9,8 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QValidator
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QSizePolicy, QSpinBox
 
 from desktop import theme
-from desktop.number_format import (
-    NotANumberError,
-    UnclearNumberError,
-    parse_number,
-    whole,
-    whole_number,
-)
+from desktop.number_format import NotANumberError, UnclearNumberError, parse_number, whole_number
+from desktop.numbers import format_count
 from desktop.settings.budgets import exact_bytes, parse_size, stepped
 
 LARGEST = 2**31 - 1
@@ -25,13 +20,9 @@ KNOB = 14
 
 
 class NumberBox(QSpinBox):
-    """Steps between `least` and `most`. A number beyond them can be typed; its owner refuses it.
+    """Steps between `least` and `most`. A number beyond them can be typed; its owner refuses it."""
 
-    Signals:
-        not_taken(str, bool): the text is no whole number; True if its separators are out of place
-            in this locale.
-    """
-
+    # The text is no whole number; True if its separators are out of place in this locale.
     not_taken = Signal(str, bool)
 
     def __init__(self, least: int, most: int, step: int) -> None:
@@ -57,7 +48,7 @@ class NumberBox(QSpinBox):
     # Qt ignores separators wherever they are: '1,5' would be 15.
 
     def textFromValue(self, value: int) -> str:
-        return whole(value)
+        return format_count(value)
 
     def valueFromText(self, text: str) -> int:
         return whole_number(parse_number(text))
@@ -85,15 +76,12 @@ class NumberBox(QSpinBox):
 
 
 class SizeBox(QAbstractSpinBox):
-    """Shows a size, typed as '1.5 GB' or '700 MB', or stepped with arrows and wheel.
-
-    Signals:
-        size_asked(int): the user wants this many bytes.
-        not_taken(str, bool): as in `NumberBox`.
-    """
+    """Shows a size, typed as '1.5 GB' or '700 MB', or stepped with arrows and wheel."""
 
     # object, since an int of Qt's ends at 2 GB.
+    # int: the user wants this many bytes.
     size_asked = Signal(object)
+    # As in `NumberBox`.
     not_taken = Signal(str, bool)
 
     def __init__(self) -> None:

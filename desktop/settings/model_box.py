@@ -5,10 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QStyle,
     QStyleOptionComboBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -16,10 +14,10 @@ from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.i18n import tr
-from desktop.number_format import whole
-from desktop.numbers import describe_choice, describe_load, format_bytes
+from desktop.numbers import describe_choice, describe_load, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
 # Free space of the style around the text.
@@ -40,12 +38,9 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    """Signals:
-    browse_asked(): the user wants to pick a folder.
-    load_asked(): the user pressed Load.
-    """
-
+    # The user wants to pick a folder.
     browse_asked = Signal()
+    # The user pressed Load.
     load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -65,14 +60,7 @@ class ModelBox(QWidget):
         self._load = Button(tr("Load"), name="loadModel")
         self._load.clicked.connect(self._act)
         self._words = Label(name="modelWords", wraps=True)
-        row = QHBoxLayout()
-        row.addWidget(self._folders, 1)
-        row.addWidget(browse)
-        row.addWidget(self._load)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(row)
-        layout.addWidget(self._words)
+        column(row((self._folders, 1), browse, self._load), self._words, of=self)
         settings.changed.connect(self._refresh)
         settings.engine.changed.connect(self._show_status)
         self._refresh()
@@ -149,11 +137,11 @@ def _facts(model: ModelInfo) -> str:
         "{own} tokens, {each} per token."
     ).format(
         family=model.family,
-        parameters=whole(model.num_parameters),
+        parameters=format_count(model.num_parameters),
         reads=tr("reads pictures") if model.vision else tr("reads text only"),
         device=model.device,
         precision=model.precision,
-        length=whole(model.context_length),
-        own=whole(model.model_context_length),
+        length=format_count(model.context_length),
+        own=format_count(model.model_context_length),
         each=format_bytes(model.kv_bytes_per_token),
     )

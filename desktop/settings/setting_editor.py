@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from desktop import theme
 from desktop.i18n import tr
@@ -18,14 +18,15 @@ from desktop.number_format import (
     UnclearNumberError,
     number,
     parse_number,
-    whole,
     whole_number,
 )
-from desktop.numbers import format_bytes
+from desktop.numbers import format_bytes, format_count
 from desktop.settings.budgets import automatic, setting_cost, too_small
 from desktop.settings.controls import NumberBox, SizeBox, Switch
 from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.settings.settings import SettingsController
+from desktop.widgets.layouts import Part, column
+from desktop.widgets.layouts import row as row_of
 from desktop.widgets.plain import Label
 
 # Spin boxes would be lower than the other fields.
@@ -51,9 +52,6 @@ class Editor(QWidget):
         self._cost: Label | None = None
         if self._cost_in_words():
             self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(3)
         settings.changed.connect(self.refresh)
 
     def refresh(self) -> None:
@@ -64,10 +62,10 @@ class Editor(QWidget):
         cache, model = self._settings.settings.cache, self._settings.engine.model
         return setting_cost(self.row.key, cache, model)
 
-    def _add_texts(self) -> None:
-        self._layout.addWidget(self._words)
-        if self._cost is not None:
-            self._layout.addWidget(self._cost)
+    def _lay_out(self, *parts: Part) -> None:
+        """The title and the control, with the texts below."""
+        below = [self._words] if self._cost is None else [self._words, self._cost]
+        column(*parts, *below, of=self, spacing=3)
 
     def _show_cost(self) -> None:
         if self._cost is not None:
@@ -97,7 +95,8 @@ class Editor(QWidget):
 
 def unclear_number(given: str) -> str:
     return tr(
-        "'{given}' is unclear: write numbers like {example}. The setting was not changed."
+        "'{given}' could be read in more than one way. Write numbers like {example}. The setting "
+        "was not changed."
     ).format(given=given, example=number(1234.5))
 
 
@@ -129,7 +128,10 @@ class SettingEditor(Editor):
         self._own = own
         self.control = self._make_control()
         self._title.setBuddy(self.control)
-        self._lay_out()
+        if isinstance(self.control, Switch):
+            self._lay_out(row_of((self._title, 1), self.control))
+        else:
+            self._lay_out(self._title, self.control)
         self.refresh()
 
     def refresh(self) -> None:
@@ -158,17 +160,6 @@ class SettingEditor(Editor):
                     self.control.setText(_written(value))
         self.control.blockSignals(False)
         self._say("")
-
-    def _lay_out(self) -> None:
-        if isinstance(self.control, Switch):
-            line = QHBoxLayout()
-            line.addWidget(self._title, 1)
-            line.addWidget(self.control)
-            self._layout.addLayout(line)
-        else:
-            self._layout.addWidget(self._title)
-            self._layout.addWidget(self.control)
-        self._add_texts()
 
     def _make_control(self) -> Control:
         control: Control
@@ -238,7 +229,7 @@ class SettingEditor(Editor):
         self._show(taken)
         if taken != value:
             rounded = tr("Rounded up to {}, a multiple of {}.")
-            self._say(rounded.format(whole(taken), whole(self.row.step)))
+            self._say(rounded.format(format_count(taken), format_count(self.row.step)))
 
     def _choice_of(self, value: object) -> int:
         values = [choice for _, choice in self.row.choices]
@@ -264,7 +255,7 @@ class BudgetEditor(Editor):
         self.size_box = SizeBox()
         self._title.setBuddy(self.choice)
         self._prepare_controls()
-        self._lay_out()
+        self._lay_out(self._title, row_of((self.choice, 3), (self.size_box, 2)))
         self.refresh()
 
     def refresh(self) -> None:
@@ -299,14 +290,6 @@ class BudgetEditor(Editor):
         self.size_box.not_taken.connect(self._refuse)
         for control in (self.choice, self.size_box):
             self._prepare(control)
-
-    def _lay_out(self) -> None:
-        controls = QHBoxLayout()
-        controls.addWidget(self.choice, 3)
-        controls.addWidget(self.size_box, 2)
-        self._layout.addWidget(self._title)
-        self._layout.addLayout(controls)
-        self._add_texts()
 
     def _automatic_in_words(self) -> str:
         model = self._settings.engine.model

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
 from core.api.params import ModelSettings
 from desktop.i18n import tr
-from desktop.number_format import number, whole
+from desktop.number_format import number
+from desktop.numbers import format_count
 from desktop.store.settings import SHORTEST_INTERVAL, TEXT_SIZES, AppSettings
 
 # Checkpoints are at multiples of this, so smaller steps change nothing.
@@ -142,8 +143,8 @@ MODEL_ROWS = (
             tr("Precision"),
             tr(
                 "Automatic uses bfloat16 or float32, whichever is faster here, or int8 or int4 if "
-                "memory is short. int8 and int4 take half and a third of the memory of bfloat16 "
-                "and reply faster; their replies differ."
+                "memory is short. int8 takes half, int4 a third of the memory of bfloat16, and "
+                "both reply faster; their replies differ."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32"),
         ),
@@ -173,13 +174,13 @@ MODEL_ROWS = (
             tr(
                 "The most tokens for one picture, within the model's own limit. Automatic is {} "
                 "on a CPU and {} on a graphics card."
-            ).format(whole(1024), whole(4096)),
+            ).format(format_count(1024), format_count(4096)),
             tr("resolution vision picture pixels"),
         ),
         lambda: (
             (tr("Automatic"), None),
             *(
-                (tr("{} tokens").format(whole(count)), count)
+                (tr("{} tokens").format(format_count(count)), count)
                 for count in (256, 512, 1024, 2048, 4096, 8192)
             ),
             (tr("Only the model's own limit"), 0),
@@ -192,7 +193,10 @@ CHECKPOINT_ROWS = (
         "cache.count",
         lambda: (
             tr("Checkpoints"),
-            tr("Saved states from which the model can resume, kept in memory; 0 keeps none."),
+            tr(
+                "How many saved states are kept in memory for the model to resume from; 0 keeps "
+                "none."
+            ),
             tr("snapshots KV cache prompt cache"),
         ),
     ),
@@ -353,7 +357,7 @@ SAMPLING_ROWS = (
             tr(
                 "The reply is cut off after this many tokens. If empty, the limit is the context "
                 "length, {} tokens for structured output, and {} for reasoning."
-            ).format(whole(FORMAT_TOKENS), whole(THOUGHT_TOKENS)),
+            ).format(format_count(FORMAT_TOKENS), format_count(THOUGHT_TOKENS)),
             tr("max tokens n_predict output limit length"),
         ),
     ),
@@ -365,7 +369,7 @@ DRAFT_ROW = SettingRow(
         tr(
             "Guesses several tokens and checks them in one step. Same reply, often faster. Guesses "
             "come from earlier text of the chat, or from a part of the model made for it (an MTP "
-            "head). Automatic guesses where that saves time."
+            "head). With Automatic, it guesses only where that saves time."
         ),
         tr("several tokens at once speculation drafts MTP"),
     ),

@@ -20,7 +20,8 @@ from core.api.errors import (
 from core.api.params import ModelSettings
 from desktop.engine.engine import EngineController
 from desktop.i18n import tr
-from desktop.number_format import number, whole
+from desktop.number_format import number
+from desktop.numbers import format_count
 from desktop.settings.budgets import too_large, too_small
 from desktop.settings.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
 from desktop.store.settings import AppSettings, SettingsFile, kept_path
@@ -42,12 +43,9 @@ CONTEXT_KEY = "model.context_length"
 
 
 class SettingsController(QObject):
-    """Signals:
-    changed(): another value is in force.
-    said(str): what went wrong with the file.
-    """
-
+    # Another value is in force.
     changed = Signal()
+    # What went wrong with the file.
     said = Signal(str)
 
     def __init__(
@@ -85,7 +83,7 @@ class SettingsController(QObject):
             return tr(
                 "{} is more than this model can hold: its context has at most {} tokens. The "
                 "setting was not changed."
-            ).format(whole(value), whole(longest))
+            ).format(format_count(value), format_count(longest))
         try:
             settings = row.changed(self.settings, value)
         except ValueError:

@@ -10,16 +10,15 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
-from desktop.number_format import number, whole
+from desktop.number_format import number
+from desktop.numbers import format_count
 from desktop.settings.model_box import ModelBox
 from desktop.settings.setting_editor import BudgetEditor, Editor, SettingEditor
 from desktop.settings.setting_rows import (
@@ -33,6 +32,8 @@ from desktop.settings.setting_rows import (
     part_texts,
 )
 from desktop.settings.settings import SettingsController
+from desktop.widgets.layouts import column
+from desktop.widgets.layouts import row as row_of
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.search_field import SearchField
 
@@ -41,12 +42,9 @@ Found: TypeAlias = tuple[QWidget, str]
 
 
 class SettingsPanel(QScrollArea):
-    """Signals:
-    restored(str, object): defaults are in force again: a message, and a function that undoes it.
-    instructions_asked(): the user wants to write instructions for the shown chat.
-    """
-
+    # Defaults are in force again: a message, and a function that undoes it.
     restored = Signal(str, object)
+    # The user wants to write instructions for the shown chat.
     instructions_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -58,11 +56,9 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = settings
         self.model_box = ModelBox(settings)
-        instructions = tr("Instructions for this chat")
         self._instructions = Button(
-            instructions,
+            tr("Instructions for this chat"),
             name="openInstructions",
-            spoken=instructions,
             tip=tr("The system prompt. Each chat has its own."),
         )
         self._instructions.clicked.connect(self.instructions_asked)
@@ -72,8 +68,7 @@ class SettingsPanel(QScrollArea):
         self._nothing = Label(
             tr("No setting matches."), name="settingsNotFound", style="muted small"
         )
-        restore_all = tr("Restore all defaults")
-        self._restore_all = Button(restore_all, name="restoreAll", style="flat", spoken=restore_all)
+        self._restore_all = Button(tr("Restore all defaults"), name="restoreAll", style="flat")
         self.parts = self._make_parts()
         self._build()
         self._find()
@@ -123,23 +118,14 @@ class SettingsPanel(QScrollArea):
             lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
         )
         self._all_note = Label(
-            tr("The model's folder and your chats are not changed."),
+            tr("The model folder and your chats stay as they are."),
             style="muted small",
             wraps=True,
         )
         content = QWidget()
-        layout = QVBoxLayout(content)
-        layout.setContentsMargins(14, 12, 14, 12)
-        layout.setSpacing(14)
-        for widget in (
-            self._search,
-            *self.parts.values(),
-            self._nothing,
-            self._restore_all,
-            self._all_note,
-        ):
-            layout.addWidget(widget)
-        layout.addStretch(1)
+        last = (self._nothing, self._restore_all, self._all_note, None)
+        parts = (self._search, *self.parts.values(), *last)
+        column(*parts, of=content, margins=(14, 12, 14, 12), spacing=14)
         self.setWidget(content)
         # A scroll area fills its widget with the window's colour; here the side's shows through.
         content.setAutoFillBackground(False)
@@ -179,7 +165,7 @@ class SettingsPanel(QScrollArea):
         if model is None:
             return ""
         if row.key == "model.context_length":
-            return whole(model.context_length)
+            return format_count(model.context_length)
         own = getattr(model.sampling, name, None) if section == "sampling" else None
         return "" if own is None else tr("Model default: {}").format(number(own))
 
@@ -205,14 +191,11 @@ class SettingsPanel(QScrollArea):
 
 
 class SettingsPart(QWidget):
-    """Settings under a head that folds them.
+    """Settings under a head that folds them."""
 
-    Signals:
-        folded(bool): the user has folded or unfolded it.
-        restore_asked(): the user wants its defaults.
-    """
-
+    # The user has folded or unfolded it.
     folded = Signal(bool)
+    # The user wants its defaults.
     restore_asked = Signal()
 
     def __init__(self, name: str, settings: Sequence[Found], is_open: bool) -> None:
@@ -224,7 +207,7 @@ class SettingsPart(QWidget):
         # Shown if anything of the part is found.
         self.always: QWidget | None = None
         self._open = is_open
-        self._head = Button(title, name=f"part{name}", style="head", spoken=title)
+        self._head = Button(title, name=f"part{name}", style="head")
         self._head.setCheckable(True)
         self._head.clicked.connect(self._on_head)
         self._note = Label(note, style="muted small", wraps=True)
@@ -235,14 +218,8 @@ class SettingsPart(QWidget):
             spoken=tr("Restore the defaults of {}").format(title),
         )
         self._restore.clicked.connect(self.restore_asked)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(12)
-        layout.addWidget(self._head)
-        layout.addWidget(self._note)
-        for widget, _ in settings:
-            layout.addWidget(widget)
-        layout.addWidget(self._restore)
+        widgets = [widget for widget, _ in settings]
+        column(self._head, self._note, *widgets, self._restore, of=self, spacing=12)
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
@@ -289,10 +266,7 @@ class QuantisedWeights(QWidget):
             tip=tr("Each model then takes longer to load the next time."),
         )
         self._delete.clicked.connect(settings.delete_matrices)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._delete)
-        layout.addStretch(1)
+        row_of(self._delete, None, of=self)
         settings.engine.changed.connect(self._show_status)
         self._show_status(settings.engine.status)
 

@@ -71,7 +71,7 @@ def is_sound(connection: sqlite3.Connection, path: Path) -> bool:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
         words = tr(
-            "The chats were stored in format {}; this version knows formats up to {}. Nothing was "
+            "The chats are in format {}; this version can read formats up to {}. Nothing was "
             "changed. Please start the newer version of Waymark."
         )
         raise NewerDatabaseError(words.format(version, len(MIGRATIONS)), blames_file=True)

@@ -155,8 +155,8 @@ def _save(path: Path) -> str:
     except Exception as error:
         log.error("Saving a damaged file of chats failed: %s", trace_of(error))
         words = tr(
-            "The file of chats is damaged, and a new file with its readable parts could not be "
-            "written. {reason} {path} was not changed."
+            "The file of chats is damaged, and its readable parts could not be written to a new "
+            "file: {reason} {path} was not changed."
         )
         words = words.format(reason=_reason(error), path=path)
         raise SalvageError(words, blames_file=True) from None

@@ -15,7 +15,7 @@ from typing import Any
 
 from core.client.sqlite_errors import ERRORS, is_damage
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import count_of
 from desktop.store.check import IDS, is_empty, is_sound, read_only, structure, structure_of
 from desktop.store.tables import fields
 from desktop.store.tables.chats import new_key, title_from
@@ -86,14 +86,15 @@ def _words(target: sqlite3.Connection, lost: int, backup: Path | None, complete:
     count = _count(target, "chats")
     if not count:
         return tr("No chat could be read.")
-    chats = tr("1 chat") if count == 1 else tr("{} chats").format(whole(count))
-    saved = _messages_in_words(_count(target, "messages") - lost)
+    chats = count_of(count, "chat")
+    saved = count_of(_count(target, "messages") - lost, "message")
     said = [tr("Recovered: {}, {}.").format(chats, saved)]
     if backup is not None:
         moment = f"{datetime.fromtimestamp(backup.stat().st_mtime):%Y-%m-%d %H:%M}"
         said.append(tr("Unreadable parts were restored from the backup of {}.").format(moment))
     if lost:
-        said.append(tr("Lost, and marked in the chats: {}.").format(_messages_in_words(lost)))
+        marked = tr("Lost, and marked as such in the chats: {}.")
+        said.append(marked.format(count_of(lost, "message")))
     if complete:
         said.append(tr("Nothing is known to be missing."))
     elif backup is None:
@@ -283,7 +284,3 @@ def _mend_references(connection: sqlite3.Connection) -> None:
 def _count(connection: sqlite3.Connection, table: str) -> int:
     (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     return int(count)
-
-
-def _messages_in_words(count: int) -> str:
-    return tr("1 message") if count == 1 else tr("{} messages").format(whole(count))

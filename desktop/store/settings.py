@@ -5,12 +5,11 @@ Bounds are in `core.api.params`, texts in `desktop.settings.setting_rows`.
 
 from __future__ import annotations
 
-import copy
 import errno
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -33,6 +32,7 @@ RECENT_MODELS = 8
 SHORTEST_INTERVAL = 512
 
 Tree: TypeAlias = dict[str, Any]
+Read = TypeVar("Read", bound=Settings)
 
 
 class AheadSettings(Settings):
@@ -110,7 +110,8 @@ class SettingsFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._unknown: Tree = {}
+        # Holds the values of other versions too.
+        self._stored: Tree = {}
 
     def load(self) -> tuple[AppSettings, str]:
         """The settings, and a message, '' if nothing went wrong."""
@@ -127,13 +128,14 @@ class SettingsFile:
             return AppSettings(), self._kept_aside(tr("the file is damaged"))
         if not isinstance(stored, dict):
             return AppSettings(), self._kept_aside(tr("the file is damaged"))
-        settings, self._unknown, lost = read_settings(stored)
+        self._stored, lost = stored, list[str]()
+        settings = read_settings(AppSettings(), stored, lost)
         said = tr("These settings could not be read and were reset to their defaults: {}.")
         return settings, said.format(", ".join(lost)) if lost else ""
 
     def save(self, settings: AppSettings) -> None:
         """Write all of it or nothing. Raises OSError."""
-        values = with_missing(settings.model_dump(mode="json"), self._unknown)
+        values = with_missing(settings.model_dump(mode="json"), self._stored)
         text = json.dumps(values, indent=2, ensure_ascii=False)
         # A folder's name may hold half a surrogate pair.
         write_whole(self._path, f"{text}\n".encode(errors="replace"))
@@ -148,28 +150,22 @@ class SettingsFile:
         return f"{words} " + tr("The old file is kept as {}.").format(kept.name)
 
 
-def read_settings(stored: Tree) -> tuple[AppSettings, Tree, list[str]]:
-    """The settings, the unknown values, and the keys of invalid values."""
-    values, unknown = copy.deepcopy(stored), dict[str, Any]()
-    lost: list[str] = []
-    before: Tree | None = None
-    while values != before:
-        before = copy.deepcopy(values)
+def read_settings(default: Read, stored: Tree, lost: list[str], place: str = "") -> Read:
+    """`default` with the stored values that are valid; the keys of others are added to `lost`."""
+    settings = default
+    for name, value in stored.items():
+        if name not in type(default).model_fields:
+            continue
+        inner = getattr(default, name)
+        if isinstance(inner, Settings) and isinstance(value, dict):
+            read: object = read_settings(inner, value, lost, f"{place}{name}.")
+        else:
+            read = _tuples(value)
         try:
-            return AppSettings.model_validate(_tuples(values)), unknown, lost
-        except ValidationError as error:
-            told = error.errors(include_url=False, include_context=False, include_input=False)
-        # Of a list that is wrong in two places there are two errors, and one key.
-        for path, kind in {_keys(values, each["loc"]): each["type"] for each in told}.items():
-            if kind == "missing":
-                # Beside a default of the whole, its parts need none of their own.
-                values = with_missing(values, AppSettings().model_dump(mode="json"))
-            elif path and kind == "extra_forbidden":
-                unknown = with_missing(unknown, _taken(values, path))
-            elif path:
-                _taken(values, path)
-                lost.append(".".join(path))
-    return AppSettings(), unknown, list(stored)
+            settings = type(default).model_validate({**dict(settings), name: read})
+        except ValidationError:
+            lost.append(f"{place}{name}")
+    return settings
 
 
 def with_missing(values: Tree, others: Tree) -> Tree:
@@ -179,29 +175,6 @@ def with_missing(values: Tree, others: Tree) -> Tree:
         if isinstance(value, dict) and isinstance(other, dict):
             merged[key] = with_missing(value, other)
     return merged
-
-
-def _keys(values: Tree, place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The keys of an error's place, as far as there are keys."""
-    path: list[str] = []
-    inner: object = values
-    for key in place:
-        if not isinstance(inner, dict) or key not in inner:
-            break
-        path.append(str(key))
-        inner = inner[key]
-    return tuple(path)
-
-
-def _taken(values: Tree, path: tuple[str, ...]) -> Tree:
-    """Remove the value at `path`, and return it with the keys above it."""
-    *above, last = path
-    for key in above:
-        values = values[key]
-    taken: Tree = {last: values.pop(last)}
-    for key in reversed(above):
-        taken = {key: taken}
-    return taken
 
 
 def _tuples(value: object) -> object:

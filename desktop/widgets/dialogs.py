@@ -10,7 +10,6 @@ from PySide6.QtGui import QDesktopServices, QTextOption
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QHBoxLayout,
     QPlainTextEdit,
     QVBoxLayout,
     QWidget,
@@ -18,9 +17,10 @@ from PySide6.QtWidgets import (
 
 from core.api.limits import PICTURE_FORMATS
 from desktop.i18n import tr
+from desktop.widgets.layouts import row
+from desktop.widgets.notices import GuardedButton
 from desktop.widgets.plain import Button, Label, make_plain
 from desktop.widgets.plain_text import shortened, visible
-from desktop.widgets.question import GuardedButton
 from desktop.widgets.web_address import RefusedAddressError, WebAddress, web_address
 
 LINK_WIDTH = 460
@@ -53,8 +53,7 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
-    return dialog.selectedFiles()[0] if accepted and dialog.selectedFiles() else ""
+    return next(iter(await _chosen(dialog)), "")
 
 
 async def choose_pictures(parent: QWidget) -> list[str]:
@@ -64,8 +63,7 @@ async def choose_pictures(parent: QWidget) -> list[str]:
     dialog.setObjectName("pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
-    return dialog.selectedFiles() if accepted else []
+    return await _chosen(dialog)
 
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
@@ -74,8 +72,12 @@ async def choose_target(parent: QWidget, title: str, name: str) -> str:
     dialog.setObjectName("saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.selectFile(name)
+    return next(iter(await _chosen(dialog)), "")
+
+
+async def _chosen(dialog: QFileDialog) -> list[str]:
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
-    return dialog.selectedFiles()[0] if accepted and dialog.selectedFiles() else ""
+    return dialog.selectedFiles() if accepted else []
 
 
 async def open_link(parent: QWidget, address: str) -> None:
@@ -141,8 +143,8 @@ class LinkDialog(QDialog):
             self._warn("linkLetters", said.format(host=address.letters))
         if address.unseen:
             said = tr(
-                "It contains {characters}, which is invisible, or reverses the text, if the "
-                "address is shown in letters."
+                "Shown in letters, it would contain characters that are invisible or reverse the "
+                "text: {characters}."
             )
             characters = " ".join(address.unseen[:MOST_UNSEEN])
             self._warn("linkUnseen", said.format(characters=characters))
@@ -152,19 +154,17 @@ class LinkDialog(QDialog):
 
     def _finish(self, leave: tuple[str, str], accept: tuple[str, str] | None = None) -> None:
         self._column.addWidget(self._address)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(self._button(*leave, self.reject))
+        buttons = [self._button(*leave, self.reject)]
         if accept is not None:
-            row.addWidget(self._button(*accept, self.accept))
-        self._column.addLayout(row)
+            buttons.append(self._button(*accept, self.accept))
+        self._column.addLayout(row(None, *buttons))
         # A layout assumes one line for wrapped labels, unless it is asked.
         self.resize(LINK_WIDTH, self._column.totalHeightForWidth(LINK_WIDTH))
 
     def _button(self, name: str, said: str, act: object) -> Button:
         # A double click on the link must not press a button that appears under the pointer.
         kind = Button if name == "linkCancel" else GuardedButton
-        button = kind(said, name=name, spoken=said)
+        button = kind(said, name=name)
         # Enter cancels; opening takes a press on its button.
         button.setDefault(name == "linkCancel")
         button.setAutoDefault(name == "linkCancel")

@@ -19,8 +19,8 @@ SIDE_PX = 24
 _COLUMN_STRETCH = 10_000
 
 
-# None is empty room that takes what is left.
-Part = QWidget | QLayout | None
+# A widget with a number has this stretch; None is empty room that takes what is left.
+Part = QWidget | tuple[QWidget, int] | QLayout | None
 Margins = tuple[int, int, int, int]
 NO_MARGINS = (0, 0, 0, 0)
 
@@ -63,6 +63,8 @@ def _fill(
             layout.addStretch(1)
         elif isinstance(part, QLayout):
             layout.addLayout(part)
+        elif isinstance(part, tuple):
+            layout.addWidget(*part)
         else:
             layout.addWidget(part)
 

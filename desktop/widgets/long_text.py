@@ -15,7 +15,7 @@ from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import format_count
 from desktop.widgets.pacing import pace
 
 # Characters per step: a few milliseconds even if each has its own line.
@@ -46,12 +46,9 @@ class _Rest:
 
 
 class LongText(QPlainTextEdit):
-    """`setPlainText` and `put` insert step by step.
+    """`setPlainText` and `put` insert step by step."""
 
-    Signals:
-        refused(str): why a pasted text was not added.
-    """
-
+    # Why a pasted text was not added.
     refused = Signal(str)
     longest_line = LONGEST_LINE
 
@@ -230,8 +227,8 @@ def too_long(text: str) -> str:
     lines = text.count("\n") + 1
     if len(text) > LONGEST_TEXT:
         words = tr("a message can have {most} characters, and this text has {count}.")
-        return words.format(count=whole(len(text)), most=whole(LONGEST_TEXT))
+        return words.format(count=format_count(len(text)), most=format_count(LONGEST_TEXT))
     if lines > MOST_LINES:
         words = tr("a message can have {most} lines, and this text has {count}.")
-        return words.format(count=whole(lines), most=whole(MOST_LINES))
+        return words.format(count=format_count(lines), most=format_count(MOST_LINES))
     return ""

@@ -116,7 +116,7 @@ class ElidedLabel(Label):
 
 
 class Button(QPushButton):
-    """A button with a text, or `spoken` for screen readers; a click doesn't move the focus."""
+    """A button with a text; screen readers say `spoken` instead. A click doesn't move the focus."""
 
     def __init__(
         self,

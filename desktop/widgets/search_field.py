@@ -13,12 +13,9 @@ LONGEST = 200
 
 
 class SearchField(QLineEdit):
-    """Signals:
-    left(): Esc was pressed.
-    found(): Down or Enter was pressed.
-    """
-
+    # Esc was pressed.
     left = Signal()
+    # Down or Enter was pressed.
     found = Signal()
 
     def __init__(self, name: str, words: str) -> None:

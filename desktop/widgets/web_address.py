@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from PySide6.QtCore import QUrl
 
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import format_count
 from desktop.widgets.plain_text import is_seen, visible
 
 # Some systems pass no more to a browser.
@@ -42,7 +42,7 @@ class RefusedAddressError(ValueError):
 def web_address(text: str) -> WebAddress:
     if len(text) > LONGEST_ADDRESS:
         raise RefusedAddressError(
-            tr("It is longer than {count} characters.").format(count=whole(LONGEST_ADDRESS))
+            tr("It is longer than {count} characters.").format(count=format_count(LONGEST_ADDRESS))
         )
     url = QUrl(text, QUrl.ParsingMode.StrictMode)
     if url.scheme() not in ("http", "https"):
@@ -50,8 +50,8 @@ def web_address(text: str) -> WebAddress:
     if url.userInfo(_ENCODED) or "@" in url.authority(_ENCODED):
         raise RefusedAddressError(
             tr(
-                "It has a name or a password before its host, a way to disguise where an address "
-                "leads."
+                "It has a user name or password before the host, which can disguise where an "
+                "address leads."
             )
         )
     opened = bytes(url.toEncoded().data()).decode("ascii")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from desktop.chat.chat_options import InstructionsPanel, SchemaDialog
 from desktop.chat.composer import Composer
@@ -19,12 +19,12 @@ from desktop.chat.find_bar import FindBar
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
 from desktop.i18n import tr
-from desktop.number_format import whole
+from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
-from desktop.widgets.layouts import in_column, scrolled
-from desktop.widgets.question import Question
+from desktop.widgets.layouts import column, in_column, scrolled
+from desktop.widgets.notices import Question
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
 
@@ -69,13 +69,7 @@ class ChatPage(QWidget):
     def _build(self) -> None:
         bottom = in_column(self.limit, self.composer, top=4, bottom=16)
         top = in_column(self.instructions, self.find_bar)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.header)
-        layout.addLayout(top)
-        layout.addWidget(self._pages, 1)
-        layout.addLayout(bottom)
+        column(self.header, top, (self._pages, 1), bottom, of=self, spacing=0)
 
     def _connect(self) -> None:
         chat, transcript = self._parts.chat, self._parts.transcript
@@ -103,7 +97,7 @@ class ChatPage(QWidget):
         self.instructions.changed.connect(self._mark_instructions)
         self.instructions.done.connect(self._toggle_instructions)
         self.composer.schema_asked.connect(
-            lambda: self._parts.tasks.spawn(self._choose_schema(), "Choosing a schema")
+            lambda: self._parts.tasks.spawn(self._choose_schema(), tr("Choosing a schema"))
         )
         self.empty.sample_asked.connect(self._try_sample)
         self._parts.engine.changed.connect(self._show_samples)
@@ -185,14 +179,14 @@ class ChatPage(QWidget):
 
 
 def delete_all_question(count: int, in_trash: int) -> str:
-    known = []
-    if count:
-        known.append(tr("1 chat") if count == 1 else tr("{} chats").format(whole(count)))
-    if in_trash == 1:
-        known.append(tr("1 deleted chat"))
-    elif in_trash:
-        known.append(tr("{} deleted chats").format(whole(in_trash)))
+    chats, deleted = count_of(count, "chat"), count_of(in_trash, "deleted chat")
+    if count and in_trash:
+        all_chats = tr("{chats} and {deleted}").format(chats=chats, deleted=deleted)
+    elif count or in_trash:
+        all_chats = chats if count else deleted
+    else:
+        all_chats = tr("all data")
     return tr(
         "Delete {} for good, with all messages, pictures, drafts, backups, damaged files of chats "
         "and saved contexts? This can't be undone. Your settings and models stay."
-    ).format(tr(" and ").join(known) or tr("all data"))
+    ).format(all_chats)

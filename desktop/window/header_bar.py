@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
+from PySide6.QtWidgets import QFrame, QProgressBar, QSizePolicy
 
 from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
-from desktop.models.model_switcher import ModelSwitcher
+from desktop.models.model_choice import ModelSwitcher
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import row
 from desktop.widgets.plain import Button, ElidedLabel, ToolButton, set_tip
 
 # In a narrower window some texts are hidden.
@@ -59,14 +60,9 @@ class HeaderBar(QFrame):
 
     def _build(self) -> None:
         self._make_instructions()
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(10, 8, 10, 8)
-        layout.setSpacing(8)
         at_left = (self.chats, self._title, self.instructions)
         at_right = (self._progress, self._state, self._restart, self.model, self.side)
-        for widget in (*at_left, *at_right):
-            layout.addWidget(widget)
-        layout.insertStretch(len(at_left), 1)
+        row(*at_left, None, *at_right, of=self, margins=(10, 8, 10, 8), spacing=8)
 
     def _make_instructions(self) -> None:
         button = self.instructions

@@ -23,12 +23,10 @@ from desktop.models.model_choice import chosen_model
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
+from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
-from desktop.window.help_dialogs import AboutDialog, ShortcutsDialog, diagnostics
-from desktop.window.menus import add_menus
-from desktop.window.sides import SidePanel, Sides, fitted, fitted_size
-from desktop.window.tab_order import move_focus
-from desktop.window.toast import Toast
+from desktop.window.menus import AboutDialog, ShortcutsDialog, add_menus, diagnostics
+from desktop.window.sides import SidePanel, Sides, fitted, fitted_size, move_focus
 from desktop.window.viewing import Viewing
 from desktop.window.window_parts import WindowParts
 
@@ -40,10 +38,7 @@ STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
-    """Signals:
-    close_asked(): the user closes the window.
-    """
-
+    # The user closes the window.
     close_asked = Signal()
 
     def __init__(self, parts: WindowParts, samples: Path) -> None:
@@ -196,7 +191,7 @@ class MainWindow(QMainWindow):
 
     def _choose_pictures(self, add: AddFiles | None = None) -> None:
         add = add or self.page.composer.add_files
-        self._parts.tasks.spawn(self._add_chosen(add), "Choosing pictures")
+        self._parts.tasks.spawn(self._add_chosen(add), tr("Choosing pictures"))
 
     async def _add_chosen(self, add: AddFiles) -> None:
         chosen = await dialogs.choose_pictures(self)
@@ -204,10 +199,10 @@ class MainWindow(QMainWindow):
             add([Path(name) for name in chosen])
 
     def _choose_model(self) -> None:
-        self._parts.tasks.spawn(self._set_chosen_model(), "Choosing a model")
+        self._parts.tasks.spawn(self._set_chosen_model(), tr("Choosing a model"))
 
     def _choose_and_load(self) -> None:
-        self._parts.tasks.spawn(self._load_chosen_model(), "Choosing a model")
+        self._parts.tasks.spawn(self._load_chosen_model(), tr("Choosing a model"))
 
     async def _load_chosen_model(self) -> None:
         if await self._set_chosen_model():
@@ -220,7 +215,7 @@ class MainWindow(QMainWindow):
         return bool(path)
 
     def _open_link(self, address: str) -> None:
-        self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")
+        self._parts.tasks.spawn(dialogs.open_link(self, address), tr("Opening a link"))
 
     def _show_error(self, error: ErrorInfo) -> None:
         self.toast.say(f"{error.title}. {error.message}", "error")

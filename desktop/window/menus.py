@@ -1,15 +1,28 @@
-"""The menus: every command of the window has an entry."""
+"""The menus, in which every command has an entry, and the pages of the menu Help.
+
+The diagnostics contain nothing of any chat and no paths. Packages are asked for their versions
+without importing them: the window's process never loads torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import platform
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import metadata
 from typing import NamedTuple
 
-from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QDialog, QGridLayout, QMainWindow, QWidget
 
+from core.client.programs import RESOURCES
+from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
-from desktop.widgets.plain import action
+from desktop.numbers import format_count
+from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.plain import Button, Label, action
 
 
 class Entry(NamedTuple):
@@ -69,3 +82,121 @@ def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> 
     window.menuBar().setObjectName("menuBar")
     window.menuBar().setAccessibleName(tr("Menus"))
     return actions
+
+
+WIDTH, HEIGHT = 460, 520
+
+
+@cache
+def licences() -> dict[str, str]:
+    """The licence of Waymark and of each package that is installed with it."""
+    return tomllib.loads((RESOURCES / "licences.toml").read_text(encoding="utf-8"))
+
+
+def diagnostics(status: EngineStatus) -> dict[str, str]:
+    """Names and values that a user can send with a bug report."""
+    model = status.model
+    load = model.load if model else None
+    unknown = tr("not known")
+    facts = {
+        "Waymark": version("waymark"),
+        "Python": platform.python_version(),
+        "Qt": version("PySide6_Essentials"),
+        "torch": version("torch"),
+        tr("System"): platform.platform(),
+        tr("Processor level"): (load.processor if load else "") or unknown,
+        tr("Kernels"): (load.kernels if load else "") or unknown,
+        tr("Engine"): status.words(),
+    }
+    if model is not None:
+        facts[tr("Model")] = tr(
+            "{family}, {parameters} parameters, {tokens} tokens of context"
+        ).format(
+            family=model.family,
+            parameters=format_count(model.num_parameters),
+            tokens=format_count(model.context_length),
+        )
+        if model.load.slowed_by:
+            facts[tr("Slowed by")] = model.load.slowed_by
+    return facts
+
+
+def version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return tr("not known")
+
+
+class _Page(QDialog):
+    def __init__(self, title: str, name: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setWindowTitle(title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        content = QWidget()
+        self.inside = column(of=content, margins=(0, 0, 8, 0))
+        close = Button(tr("Close"), name="helpClose")
+        close.clicked.connect(self.close)
+        self.buttons = row(None, close)
+        parts = (Label(title, style="title"), (scrolled(content, f"{name}Scroll"), 1), self.buttons)
+        column(*parts, of=self, margins=(20, 16, 20, 16), spacing=12)
+        self.resize(WIDTH, HEIGHT)
+
+    def add_pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(18)
+        grid.setVerticalSpacing(6)
+        grid.setColumnStretch(1, 1)
+        top = Qt.AlignmentFlag.AlignTop
+        for line, (name, value) in enumerate(pairs):
+            grid.addWidget(Label(name, style="label"), line, 0, top)
+            grid.addWidget(Label(value, wraps=True, selectable=True), line, 1, top)
+        self.inside.addLayout(grid)
+
+
+class ShortcutsDialog(_Page):
+    def __init__(self, actions: Sequence[QAction], parent: QWidget) -> None:
+        super().__init__(tr("Keyboard shortcuts"), "shortcutsDialog", parent)
+        native = QKeySequence.SequenceFormat.NativeText
+        of_menus = [
+            (each.shortcut().toString(native), each.text().replace("&", ""))
+            for each in actions
+            if not each.shortcut().isEmpty()
+        ]
+        self.add_pairs([*_other_keys(), *of_menus])
+        self.inside.addStretch(1)
+
+
+def _other_keys() -> Sequence[tuple[str, str]]:
+    return (
+        ("Enter", tr("Send the message")),
+        ("Shift+Enter", tr("Start a new line")),
+        ("Ctrl+A, Ctrl+C", tr("Select all text of a message, copy the selection")),
+        ("Ctrl+V", tr("Paste text, picture files or a picture")),
+        ("F2, Delete", tr("Rename or delete the selected chat")),
+        ("Space, Delete", tr("Open a picture, remove it from the draft")),
+        ("F, 1", tr("In the large picture: fit, actual size")),
+        ("Left, Right", tr("In the large picture: previous, next")),
+        ("Ctrl+C, Ctrl+S", tr("In the large picture: copy, save")),
+    )
+
+
+class AboutDialog(_Page):
+    def __init__(self, facts: dict[str, str], parent: QWidget) -> None:
+        super().__init__(tr("About Waymark"), "aboutDialog", parent)
+        self._facts = facts
+        about = tr("Chat with a model on this computer. Nothing you write leaves it.")
+        self.inside.addWidget(Label(about, wraps=True))
+        self.add_pairs(list(facts.items()))
+        self.inside.addWidget(Label(tr("Licences"), style="heading"))
+        self.add_pairs(list(licences().items()))
+        self.inside.addStretch(1)
+        self._copy = Button(tr("Copy diagnostics"), name="copyDiagnostics")
+        self._copy.clicked.connect(self._on_copy)
+        self.buttons.insertWidget(1, self._copy)
+
+    def _on_copy(self) -> None:
+        text = "\n".join(f"{name}: {value}" for name, value in self._facts.items())
+        QGuiApplication.clipboard().setText(text)
+        self._copy.set_words(tr("Copied"))

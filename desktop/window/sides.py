@@ -1,30 +1,33 @@
-"""The window's layout: its place on the screens, its three parts, and the pages of the right one.
+"""The window's layout: its place on the screens, its three parts, the right pages, the Tab order.
 
 The right part hides by itself if there is no room for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from PySide6.QtCore import QByteArray, QPoint, QRect, QSettings, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
     QButtonGroup,
+    QComboBox,
     QFrame,
-    QHBoxLayout,
+    QScrollArea,
     QSplitter,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
 from desktop import theme
+from desktop.chat.transcript_view import TranscriptView
 from desktop.context.context_panel import ContextPanel
 from desktop.i18n import tr
 from desktop.settings.settings_panel import SettingsPanel
-from desktop.widgets.layouts import scrolled
+from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import ToolButton
 
 # The system's frame around a window, whose size is unknown before it is shown.
@@ -153,18 +156,12 @@ class SidePanel(QFrame):
         self._buttons = QButtonGroup(self)
         self._buttons.setExclusive(True)
         self._icons: list[tuple[ToolButton, str]] = []
-        tabs = QHBoxLayout()
-        tabs.setContentsMargins(10, 8, 10, 0)
-        tabs.addWidget(self._tab(tr("Context"), "context", "contextTab", 0))
-        tabs.addWidget(self._tab(tr("Model & settings"), "settings", "settingsTab", 1))
-        tabs.addStretch(1)
+        context_tab = self._tab(tr("Context"), "context", "contextTab", 0)
+        settings_tab = self._tab(tr("Model & settings"), "settings", "settingsTab", 1)
         self._pages.addWidget(scrolled(context, "contextScroll"))
         self._buttons.idClicked.connect(self.show_page)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addLayout(tabs)
-        layout.addWidget(self._pages, 1)
+        tabs = row(context_tab, settings_tab, None, margins=(10, 8, 10, 0))
+        column(tabs, (self._pages, 1), of=self, spacing=4)
         theme.signals().changed.connect(self._draw)
         self._draw()
         self.show_page(0)
@@ -194,3 +191,57 @@ class SidePanel(QFrame):
     def _draw(self) -> None:
         for button, icon in self._icons:
             button.setIcon(theme.icon(icon))
+
+
+def tab_stops(root: QWidget, focused: QWidget | None = None) -> list[QWidget]:
+    """Widgets below `root` that Tab reaches, and `focused`, in visual order."""
+    stops: list[QWidget] = []
+    children = [child for child in root.children() if isinstance(child, QWidget)]
+    for child in _by_lines(child for child in children if child.isVisibleTo(root)):
+        if child.isWindow():
+            continue
+        if child is focused or _takes_tab(child):
+            stops.append(child)
+        # Skip the field inside a box.
+        if not isinstance(child, QComboBox | QAbstractSpinBox):
+            stops += tab_stops(child, focused)
+    return stops
+
+
+def move_focus(root: QWidget, forward: bool) -> bool:
+    """Focus the next or previous widget, cyclically, and scroll to it; False if there is none."""
+    focused = QApplication.focusWidget()
+    stops = tab_stops(root, focused)
+    if not stops:
+        return False
+    step = 1 if forward else -1
+    at = stops.index(focused) + step if focused in stops else min(0, step)
+    stop, reasons = stops[at % len(stops)], Qt.FocusReason
+    stop.setFocus(reasons.TabFocusReason if forward else reasons.BacktabFocusReason)
+    _show_whole(stop)
+    return True
+
+
+def _show_whole(widget: QWidget) -> None:
+    parent = widget.parentWidget()
+    while parent is not None:
+        if isinstance(parent, QScrollArea):
+            parent.ensureWidgetVisible(widget)
+        elif isinstance(parent, TranscriptView):
+            parent.show_whole(widget)
+        parent = parent.parentWidget()
+
+
+def _takes_tab(widget: QWidget) -> bool:
+    by_tab = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+    return by_tab and widget.isEnabled() and widget.focusProxy() is None
+
+
+def _by_lines(widgets: Iterable[QWidget]) -> list[QWidget]:
+    lines: list[list[QWidget]] = []
+    for widget in sorted(widgets, key=lambda each: each.geometry().center().y()):
+        if lines and widget.geometry().center().y() <= lines[-1][0].geometry().bottom():
+            lines[-1].append(widget)
+        else:
+            lines.append([widget])
+    return [each for line in lines for each in sorted(line, key=lambda each: each.x())]

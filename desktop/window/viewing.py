@@ -49,13 +49,15 @@ class Viewing(QObject):
             return
         viewer, spawn = PictureViewer(found, self._window, pictures), self._parts.tasks.spawn
         viewer.pixels_wanted.connect(
-            lambda width, height: spawn(self._render(viewer, width, height), "Showing a picture")
+            lambda width, height: spawn(
+                self._render(viewer, width, height), tr("Showing a picture")
+            )
         )
         viewer.copy_asked.connect(
-            lambda picture: spawn(self._copy(viewer, picture), "Copying a picture")
+            lambda picture: spawn(self._copy(viewer, picture), tr("Copying a picture"))
         )
         viewer.save_asked.connect(
-            lambda picture: spawn(self._save(viewer, picture), "Saving a picture")
+            lambda picture: spawn(self._save(viewer, picture), tr("Saving a picture"))
         )
         viewer.show()
 
@@ -110,7 +112,7 @@ class Viewing(QObject):
         except OSError as error:
             words = tr("The system gave no reason.")
             if error.strerror:
-                words = tr("The system says: {reason}.").format(reason=error.strerror)
+                words = tr("The system's reason: {reason}.").format(reason=error.strerror)
             raise NotSavedError(words) from error
 
 

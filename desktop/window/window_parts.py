@@ -22,6 +22,7 @@ from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
@@ -39,14 +40,11 @@ ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
-    """Signals:
-    said(str): a message for the user.
-    failed(ErrorInfo): a background task failed.
-    chats_read(): the list of chats has been read for the first time.
-    """
-
+    # A message for the user.
     said = Signal(str)
+    # ErrorInfo: a background task failed.
     failed = Signal(object)
+    # The list of chats has been read for the first time.
     chats_read = Signal()
 
     def __init__(self, folders: Folders, engine: EngineClient) -> None:
@@ -97,7 +95,7 @@ class WindowParts(QObject):
         return tuple(each for each in (self.database.notice, self.settings.notice) if each)
 
     def begin(self) -> None:
-        self.tasks.spawn(self._read_chats(), "Reading the chats")
+        self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
 
     async def close(self) -> None:

@@ -35,13 +35,7 @@ INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
     }
 }
 
-static void one_token(const void *given, long token) {
-    const struct convolve *all = given;
-    if (all->is_bfloat)
-        convolve(all, token, 1);
-    else
-        convolve(all, token, 0);
-}
+ROW_OF_EITHER_TYPE(one_token, convolve, convolve)
 
 int waymark_convolve(struct convolve *all) {
     pool_each(one_token, all, all->tokens, all->channels, all->threads);

@@ -28,13 +28,7 @@ INLINE void convolve(const struct short_conv *all, long token, long taps, int is
     }
 }
 
-static void one_product(const void *given, long token) {
-    const struct short_conv *all = given;
-    if (all->is_bfloat)
-        multiply(all, token, 1);
-    else
-        multiply(all, token, 0);
-}
+ROW_OF_EITHER_TYPE(one_product, short_conv, multiply)
 
 static void one_token(const void *given, long token) {
     const struct short_conv *all = given;

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.common.shapes import Routing
-from kernels.experts.gpu_parts import rows_of_floats, rows_of_int4, rows_of_int8
+from kernels.experts.gpu_parts import rows_of_int4, rows_of_numbers
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.experts.reference import route as plain_route
 from kernels.linear.gpu import Int4Weight, Int8Weight
@@ -248,12 +248,11 @@ class _Bank:
         stages = 1 if inputs.dtype == torch.float32 else 3
         sizes: dict[str, Any] = {"ROWS": _ROWS, "OUTPUTS": _OUTPUTS}
         sizes |= {"num_warps": 2, "num_stages": stages}
-        if self._kind == "floats":
-            rows_of_floats[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
-        elif self._kind == "int8":
-            rows_of_int8[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
-        else:
+        if self._kind == "int4":
             rows_of_int4[grid](*given, *rows, GROUP=GROUP, ZERO_POINT=_ZERO_POINT, **sizes)
+        else:
+            scaled = self._kind == "int8"
+            rows_of_numbers[grid](*given, *rows, SCALED=scaled, INPUTS=_INPUTS, **sizes)
         return result
 
 

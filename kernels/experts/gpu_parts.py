@@ -34,7 +34,7 @@ def _put(
 
 
 @triton.jit
-def rows_of_floats(
+def rows_of_numbers(
     inputs: tl.tensor,
     weights: tl.tensor,
     scales: tl.tensor,
@@ -47,47 +47,17 @@ def rows_of_floats(
     num_inputs: int,
     given: int,
     stride: int,
+    SCALED: tl.constexpr,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
 ) -> None:
-    """Weights of the type of `inputs`."""
+    """Weights of the type of `inputs`, or if SCALED of 8-bit integers, with float32 scales."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    weight = tl.load(weights + chosen).to(tl.pointer_type(inputs.dtype.element_ty))
-    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    line = weight + output.to(tl.int64)[:, None] * num_inputs
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for at in range(0, num_inputs, INPUTS):
-        column = at + tl.arange(0, INPUTS)[None, :]
-        inside = column < num_inputs
-        left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
-        right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0.0)
-        total = tl.dot(left, tl.trans(right), total, input_precision="ieee")
-    _put(outputs, total, row, there, output, num_outputs)
-
-
-@triton.jit
-def rows_of_int8(
-    inputs: tl.tensor,
-    weights: tl.tensor,
-    scales: tl.tensor,
-    outputs: tl.tensor,
-    expert: tl.tensor,
-    first: tl.tensor,
-    end: tl.tensor,
-    source: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    INPUTS: tl.constexpr,
-) -> None:
-    """Weights of 8-bit integers, with float32 scales [num_outputs]."""
-    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    weight = tl.load(weights + chosen).to(tl.pointer_type(tl.int8))
-    scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float32))
+    if SCALED:
+        weight = tl.load(weights + chosen).to(tl.pointer_type(tl.int8))
+    else:
+        weight = tl.load(weights + chosen).to(tl.pointer_type(inputs.dtype.element_ty))
     output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     line = weight + output.to(tl.int64)[:, None] * num_inputs
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
@@ -97,7 +67,9 @@ def rows_of_int8(
         left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
         right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0)
         total = tl.dot(left, tl.trans(right.to(left.dtype)), total, input_precision="ieee")
-    total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
+    if SCALED:
+        scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float32))
+        total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
     _put(outputs, total, row, there, output, num_outputs)
 
 

@@ -86,13 +86,7 @@ INLINE void route_row(const struct route *all, long row, int is_bfloat) {
         weights[place] = weights[place] / total * all->scale;
 }
 
-static void one_token(const void *given, long row) {
-    const struct route *all = given;
-    if (all->is_bfloat)
-        route_row(all, row, 1);
-    else
-        route_row(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(one_token, route, route_row)
 
 int waymark_route(struct route *all) {
     pool_each(one_token, all, all->rows, 4 * all->experts, all->threads);
@@ -198,13 +192,7 @@ INLINE void sum_row(const struct weighted_sum *all, long token, int is_bfloat) {
     }
 }
 
-static void one_sum(const void *given, long token) {
-    const struct weighted_sum *all = given;
-    if (all->is_bfloat)
-        sum_row(all, token, 1);
-    else
-        sum_row(all, token, 0);
-}
+ROW_OF_EITHER_TYPE(one_sum, weighted_sum, sum_row)
 
 int waymark_weighted_sum(struct weighted_sum *all) {
     pool_each(one_sum, all, all->tokens, all->k * all->width, all->threads);

@@ -38,10 +38,6 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
             to[each] += from_bfloat(weight[rest]) * NUMBER((row + each) * inputs + rest);
 }
 
-static void multiply_some(const void *given, long part, void *result) {
-    multiply_rows(given, part, result, one_output);
-}
-
 static void take_rows(const struct linear *all) {
     long numbers = all->rows * all->inputs;
 #ifdef __AVX512BF16__
@@ -52,19 +48,4 @@ static void take_rows(const struct linear *all) {
 #endif
 }
 
-int waymark_linear_bfloat(struct linear *all) {
-    take_rows(all);
-    run_product(multiply_some, all, 2 * all->inputs);
-    return 1;
-}
-
-static void multiply_expert(const void *given, long part, void *result) {
-    multiply_routed(given, part, result, one_output);
-}
-
-int waymark_experts_bfloat(struct expert_rows *all) {
-    struct linear inputs = inputs_of_experts(all);
-    take_rows(&inputs);
-    run_routed(multiply_expert, all, 2 * all->inputs);
-    return 1;
-}
+PRODUCTS(bfloat, 2 * all->inputs)

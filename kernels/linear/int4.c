@@ -95,10 +95,6 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
     }
 }
 
-static void multiply_some(const void *given, long part, void *result) {
-    multiply_rows(given, part, result, one_output);
-}
-
 /* Separates even and odd inputs, as the halves of bytes hold them; groups multiplied together
  * are adjacent. Also computes the sums that products need. */
 static void sort_row(long row, long groups) {
@@ -125,19 +121,4 @@ static void take_rows(const struct linear *all) {
     for (long row = 0; row < all->rows; row++) sort_row(row, all->inputs / GROUP);
 }
 
-int waymark_linear_int4(struct linear *all) {
-    take_rows(all);
-    run_product(multiply_some, all, all->inputs / 2 + all->inputs / 8);
-    return 1;
-}
-
-static void multiply_expert(const void *given, long part, void *result) {
-    multiply_routed(given, part, result, one_output);
-}
-
-int waymark_experts_int4(struct expert_rows *all) {
-    struct linear inputs = inputs_of_experts(all);
-    take_rows(&inputs);
-    run_routed(multiply_expert, all, all->inputs / 2 + all->inputs / 8);
-    return 1;
-}
+PRODUCTS(int4, all->inputs / 2 + all->inputs / 8)

@@ -74,10 +74,6 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         to[each] = (float)found[each] * scale * row_scales[row + each];
 }
 
-static void multiply_some(const void *given, long part, void *result) {
-    multiply_rows(given, part, result, one_output);
-}
-
 /* The rows as integers, and the excess of their sums. */
 static void take_rows(const struct linear *all) {
     quantise_rows(all);
@@ -85,19 +81,4 @@ static void take_rows(const struct linear *all) {
         excess[row] = excess_of_row(row_integers + row * all->inputs, all->inputs);
 }
 
-int waymark_linear_int8(struct linear *all) {
-    take_rows(all);
-    run_product(multiply_some, all, all->inputs);
-    return 1;
-}
-
-static void multiply_expert(const void *given, long part, void *result) {
-    multiply_routed(given, part, result, one_output);
-}
-
-int waymark_experts_int8(struct expert_rows *all) {
-    struct linear inputs = inputs_of_experts(all);
-    take_rows(&inputs);
-    run_routed(multiply_expert, all, all->inputs);
-    return 1;
-}
+PRODUCTS(int8, all->inputs)

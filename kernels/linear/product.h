@@ -119,6 +119,27 @@ INLINE void multiply_routed(const struct routed *all, long part, float *result,
 /* `one` computes a part; the rows of inputs are ready. */
 void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes);
 
+/* Defines waymark_linear_`name` and waymark_experts_`name` of the file's `take_rows` and
+ * `one_output`. */
+#define PRODUCTS(name, row_bytes)                                                                  \
+    static void multiply_part(const void *given, long part, void *result) {                        \
+        multiply_rows(given, part, result, one_output);                                            \
+    }                                                                                              \
+    int waymark_linear_##name(struct linear *all) {                                                \
+        take_rows(all);                                                                            \
+        run_product(multiply_part, all, row_bytes);                                                \
+        return 1;                                                                                  \
+    }                                                                                              \
+    static void multiply_expert(const void *given, long part, void *result) {                      \
+        multiply_routed(given, part, result, one_output);                                          \
+    }                                                                                              \
+    int waymark_experts_##name(struct expert_rows *all) {                                          \
+        struct linear inputs = inputs_of_experts(all);                                             \
+        take_rows(&inputs);                                                                        \
+        run_routed(multiply_expert, all, row_bytes);                                               \
+        return 1;                                                                                  \
+    }
+
 /* ------------------------------------------------------------------ exact sums of 8-bit products
  */
 

@@ -87,13 +87,7 @@ INLINE void int4_groups(const struct quantise *all, long row, int is_bfloat) {
     }
 }
 
-static void int4_row(const void *given, long row) {
-    const struct quantise *all = given;
-    if (all->is_bfloat)
-        int4_groups(all, row, 1);
-    else
-        int4_groups(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(int4_row, quantise, int4_groups)
 
 int waymark_quantise_int4(struct quantise *all) {
     pool_each(int4_row, all, all->outputs, all->inputs, all->threads);

@@ -128,13 +128,7 @@ INLINE void steps_of(const struct time_steps *all, long token, int is_bfloat) {
     }
 }
 
-static void steps_of_token(const void *given, long token) {
-    const struct time_steps *all = given;
-    if (all->is_bfloat)
-        steps_of(all, token, 1);
-    else
-        steps_of(all, token, 0);
-}
+ROW_OF_EITHER_TYPE(steps_of_token, time_steps, steps_of)
 
 int waymark_time_steps(struct time_steps *all) {
     pool_each(steps_of_token, all, all->tokens, all->heads, all->threads);

@@ -47,6 +47,16 @@ typedef void (*pool_row)(const void *arguments, long row);
 /* pool_rows for `rows` rows of `width` numbers each, some rows a part. */
 void pool_each(pool_row one_row, const void *arguments, long rows, long width, int threads);
 
+/* Defines `name`, a pool_row that calls `work` with a row and its type, a constant there. */
+#define ROW_OF_EITHER_TYPE(name, type, work)                                                       \
+    static void name(const void *given, long row) {                                                \
+        const struct type *all = given;                                                            \
+        if (all->is_bfloat)                                                                        \
+            work(all, row, 1);                                                                     \
+        else                                                                                       \
+            work(all, row, 0);                                                                     \
+    }
+
 /* How many of `total` equal pieces a part should have: at least `fewest`, and a few parts a thread.
  */
 static inline long pool_share(long total, long fewest, int threads) {

@@ -24,13 +24,10 @@ INLINE void multiply(const struct gated_product *all, long row, float (*open)(fl
 
 /* The function is known where it is called, so it becomes part of the loop. */
 #define GATED_PRODUCT(name, open)                                                                  \
-    static void one_##name(const void *given, long row) {                                          \
-        const struct gated_product *all = given;                                                   \
-        if (all->is_bfloat)                                                                        \
-            multiply(all, row, open, 1);                                                           \
-        else                                                                                       \
-            multiply(all, row, open, 0);                                                           \
+    INLINE void name##_row(const struct gated_product *all, long row, int is_bfloat) {             \
+        multiply(all, row, open, is_bfloat);                                                       \
     }                                                                                              \
+    ROW_OF_EITHER_TYPE(one_##name, gated_product, name##_row)                                      \
     int waymark_##name(struct gated_product *all) {                                                \
         pool_each(one_##name, all, all->rows, all->width, all->threads);                           \
         return 1;                                                                                  \
@@ -50,13 +47,7 @@ INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     }
 }
 
-static void one_head(const void *given, long row) {
-    const struct open_gate *all = given;
-    if (all->is_bfloat)
-        open_head(all, row, 1);
-    else
-        open_head(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(one_head, open_gate, open_head)
 
 int waymark_open_gate(struct open_gate *all) {
     pool_each(one_head, all, all->tokens * all->heads, all->width, all->threads);
@@ -71,13 +62,7 @@ INLINE void add_row(const struct add *all, long row, int is_bfloat) {
     }
 }
 
-static void one_sum(const void *given, long row) {
-    const struct add *all = given;
-    if (all->is_bfloat)
-        add_row(all, row, 1);
-    else
-        add_row(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(one_sum, add, add_row)
 
 int waymark_add(struct add *all) {
     pool_each(one_sum, all, all->rows, all->width, all->threads);

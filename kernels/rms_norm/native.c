@@ -32,13 +32,7 @@ INLINE void norm(const struct rms_norm *all, long row, int is_bfloat) {
                      read_number(from, place, is_bfloat) * factor * scale[place], is_bfloat);
 }
 
-static void one_row(const void *given, long row) {
-    const struct rms_norm *all = given;
-    if (all->is_bfloat)
-        norm(all, row, 1);
-    else
-        norm(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(one_row, rms_norm, norm)
 
 int waymark_rms_norm(struct rms_norm *all) {
     pool_each(one_row, all, all->tokens * all->heads, all->width, all->threads);
@@ -60,13 +54,7 @@ INLINE void gated_norm(const struct gated_rms_norm *all, long row, int is_bfloat
     }
 }
 
-static void one_gated_row(const void *given, long row) {
-    const struct gated_rms_norm *all = given;
-    if (all->is_bfloat)
-        gated_norm(all, row, 1);
-    else
-        gated_norm(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(one_gated_row, gated_rms_norm, gated_norm)
 
 int waymark_gated_rms_norm(struct gated_rms_norm *all) {
     pool_each(one_gated_row, all, all->tokens * all->heads, all->width, all->threads);
@@ -110,13 +98,7 @@ INLINE void group_norm(const struct group_norm *all, long row, int is_bfloat) {
     }
 }
 
-static void one_group(const void *given, long row) {
-    const struct group_norm *all = given;
-    if (all->is_bfloat)
-        group_norm(all, row, 1);
-    else
-        group_norm(all, row, 0);
-}
+ROW_OF_EITHER_TYPE(one_group, group_norm, group_norm)
 
 int waymark_gated_group_norm(struct group_norm *all) {
     pool_each(one_group, all, all->tokens * all->groups, all->width, all->threads);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -15,26 +15,6 @@ from kernels.gated_delta.reference import CHUNK
 from kernels.linear.reference import PlainMatrix
 from kernels.ops import Ops
 from kernels.self_test.rows import FEW, ROWS, Case, Numbers
-
-
-def recurrent(
-    shape: DeltaShape | Mamba1Shape | Mamba2Shape | ShortConvShape, numbers: Numbers
-) -> Iterator[Case]:
-    match shape:
-        case DeltaShape():
-            yield from _convolution(shape, numbers)
-            yield from _delta_gates(shape, numbers)
-            yield from _delta_rule(shape, numbers)
-        case Mamba1Shape():
-            yield from _convolution(shape, numbers)
-            yield from _time_steps(shape.channels, numbers)
-            yield from _scan(shape, numbers)
-        case Mamba2Shape():
-            yield from _convolution(shape, numbers)
-            yield from _time_steps(shape.heads, numbers)
-            yield from _state_space(shape, numbers)
-        case ShortConvShape():
-            yield from _short_conv(shape, numbers)
 
 
 def _convolution(shape: DeltaShape | Mamba1Shape | Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
@@ -125,7 +105,8 @@ def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
         yield Case(name, numbers.dtype, named, ulps, 0.0)
 
 
-def _time_steps(count: int, numbers: Numbers) -> Iterator[Case]:
+def _time_steps(shape: Mamba1Shape | Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
+    count = shape.channels if isinstance(shape, Mamba1Shape) else shape.heads
     steps, bias = 4 * numbers.rough(9, count + 3), numbers.exact(count)
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
@@ -188,7 +169,7 @@ _FEW_EXPERTS = 2
 _BLOCK = 512  # no kernel takes more inner numbers at once
 
 
-def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+def _routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     logits = 2 * numbers.rough(9, shape.count + 1)
     logits[0, :] = 0  # of equal experts the first
     # In steps, so that experts that were equal often still are.
@@ -204,7 +185,7 @@ def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     yield Case("route", numbers.dtype, call, ulps, 0.0)
 
 
-def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+def _experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     """Many rows and a step through two experts, with an `inner` of one block and a remainder."""
     count = min(_FEW_EXPERTS, shape.count)
     inner = shape.inner if shape.inner < 2 * _BLOCK else _BLOCK + shape.inner % _BLOCK
@@ -229,27 +210,30 @@ def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
     ulps = 4 * (shape.width + inner) + rounded
     for chosen in (both, in_turn, both[:1]):
-
-        def each(ops: Ops, dtype: torch.dtype, chosen: Tensor = chosen) -> list[Tensor]:
-            return call(ops, dtype, chosen)
-
-        yield Case("experts", numbers.dtype, each, ulps, 0.0)
+        yield Case("experts", numbers.dtype, partial(call, chosen=chosen), ulps, 0.0)
 
 
-def weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+def _weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     """Rows in order and elsewhere, with and without the shared expert."""
     k = shape.routing.k
     rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
     shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)
     places = torch.arange(9 * k, device=rows.device).flip(0)
 
-    def call(ops: Ops, dtype: torch.dtype, places: Tensor | None, is_shared: bool) -> list[Tensor]:
-        beside = (shared.to(dtype), gate.to(dtype)[:, 1:2]) if is_shared else (None, None)
+    def call(ops: Ops, dtype: torch.dtype, places: Tensor | None) -> list[Tensor]:
+        beside = (shared.to(dtype), gate.to(dtype)[:, 1:2]) if shape.shared else (None, None)
         return [ops.weighted_sum(places, rows.to(dtype), weights, *beside)]
 
+    most = 2 * float(rows.abs().max())
     for where in (None, places):
+        yield Case("weighted_sum", numbers.dtype, partial(call, places=where), k + 16, most)
 
-        def either(ops: Ops, dtype: torch.dtype, where: Tensor | None = where) -> list[Tensor]:
-            return call(ops, dtype, where, shape.shared)
 
-        yield Case("weighted_sum", numbers.dtype, either, k + 16, 2 * float(rows.abs().max()))
+CASES: dict[type, tuple[Callable[..., Iterator[Case]], ...]] = {
+    DeltaShape: (_convolution, _delta_gates, _delta_rule),
+    Mamba1Shape: (_convolution, _time_steps, _scan),
+    Mamba2Shape: (_convolution, _time_steps, _state_space),
+    ShortConvShape: (_short_conv,),
+    ExpertShape: (_routing, _experts, _weighted_sum),
+}
+"""Makers of cases by the shape that they take."""

@@ -63,7 +63,7 @@ class Numbers:
         return self.exact(*shape).to(self.dtype).float()
 
 
-def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
+def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
     width = shape.width
     rows, scale = numbers.rough(5, 3, 2 * width), 1 + 0.2 * numbers.exact(width)
     gate = numbers.rough(5, 3, width)
@@ -95,7 +95,7 @@ def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
         yield Case("add_rms_norm", numbers.dtype, partial(after_sum, multiplier=0.5), ulps)
 
 
-def group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
+def _group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
     """With and without a scale, the gate before and after."""
     rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
     gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
@@ -109,7 +109,7 @@ def group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
         yield Case("gated_group_norm", numbers.dtype, named, shape.width.bit_length() + 32)
 
 
-def gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
+def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
     both = numbers.rough(9, 2 * shape.width)
 
     def call(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
@@ -135,7 +135,7 @@ def _rounded_gate(numbers: Numbers) -> int:
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
 
 
-def squared_relu(shape: SquaredReluShape, numbers: Numbers) -> Iterator[Case]:
+def _squared_relu(shape: SquaredReluShape, numbers: Numbers) -> Iterator[Case]:
     rows = numbers.rough(9, shape.width)
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
@@ -144,7 +144,7 @@ def squared_relu(shape: SquaredReluShape, numbers: Numbers) -> Iterator[Case]:
     yield Case("squared_relu", numbers.dtype, call, 1)
 
 
-def open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
+def _open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
     attended = numbers.rough(9, shape.heads, shape.head_dim)
     gates = numbers.rough(9, shape.heads, 2 * shape.head_dim)
 
@@ -154,7 +154,7 @@ def open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
     yield Case("open_gate", numbers.dtype, call, 16 + _rounded_gate(numbers))
 
 
-def addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
+def _addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
     first, second = numbers.rough(2, 9, shape.width)
 
     def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
@@ -165,7 +165,7 @@ def addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
     yield Case("add", numbers.dtype, partial(call, multiplier=0.3), 2, largest)
 
 
-def rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
+def _rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
     half = shape.rotary_dim // 2
     heads = numbers.rough(9, shape.heads, 2 * shape.head_dim)
     angles = 7 * numbers.exact(9, half)
@@ -196,7 +196,7 @@ _BEYOND = 37  # keys that a window hides
 _LONGEST = 4_096
 
 
-def attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
+def _attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
     """One token over various contexts, a few tokens, and many, causal and both ways."""
     scale, window = shape.head_dim**-0.5, shape.window
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
@@ -220,7 +220,7 @@ def attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
         yield _attended(op, call, inputs, scale, numbers.dtype)
 
 
-def full_attention(shape: FullAttentionShape, numbers: Numbers) -> Iterator[Case]:
+def _full_attention(shape: FullAttentionShape, numbers: Numbers) -> Iterator[Case]:
     scale = shape.head_dim**-0.5
     inputs = tuple(numbers.rough(_KEYS[-1], shape.heads, shape.head_dim) for _ in range(3))
 
@@ -247,3 +247,17 @@ def _attended(
     if dtype == torch.bfloat16 and queries.shape[0] > 1 and op != "step_attention":
         ulps += 2**14
     return Case(op, dtype, call, ulps, float(values.abs().max()))
+
+
+CASES: dict[type, tuple[Callable[..., Iterator[Case]], ...]] = {
+    NormShape: (_norm,),
+    GroupNormShape: (_group_norm,),
+    GateShape: (_gate,),
+    SquaredReluShape: (_squared_relu,),
+    OpenGateShape: (_open_gate,),
+    SumShape: (_addition,),
+    RotationShape: (_rotation,),
+    AttentionShape: (_attention,),
+    FullAttentionShape: (_full_attention,),
+}
+"""Makers of cases by the shape that they take."""

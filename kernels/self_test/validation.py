@@ -21,39 +21,11 @@ from torch import Tensor
 
 from kernels.attention import reference as plain_attention
 from kernels.common.capability import device_facts
-from kernels.common.shapes import (
-    AttentionShape,
-    DeltaShape,
-    ExpertShape,
-    FullAttentionShape,
-    GateShape,
-    GroupNormShape,
-    Mamba1Shape,
-    Mamba2Shape,
-    NormShape,
-    OpenGateShape,
-    OpShape,
-    RotationShape,
-    ShortConvShape,
-    SquaredReluShape,
-    SumShape,
-)
+from kernels.common.shapes import OpShape
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test.layers import experts, recurrent, routing, weighted_sum
-from kernels.self_test.rows import (
-    Case,
-    Numbers,
-    addition,
-    attention,
-    full_attention,
-    gate,
-    group_norm,
-    norm,
-    open_gate,
-    rotation,
-    squared_relu,
-)
+from kernels.self_test import layers, rows
+from kernels.self_test.rows import Case, Numbers
 
 _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23
@@ -204,30 +176,7 @@ def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
 
 
 def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
-    numbers = Numbers(device, dtype)
+    numbers, makers = Numbers(device, dtype), rows.CASES | layers.CASES
     for shape in sorted(shapes, key=repr):
-        match shape:
-            case NormShape():
-                yield from norm(shape, numbers)
-            case GateShape():
-                yield from gate(shape, numbers)
-            case SquaredReluShape():
-                yield from squared_relu(shape, numbers)
-            case OpenGateShape():
-                yield from open_gate(shape, numbers)
-            case SumShape():
-                yield from addition(shape, numbers)
-            case RotationShape():
-                yield from rotation(shape, numbers)
-            case AttentionShape():
-                yield from attention(shape, numbers)
-            case FullAttentionShape():
-                yield from full_attention(shape, numbers)
-            case DeltaShape() | Mamba1Shape() | Mamba2Shape() | ShortConvShape():
-                yield from recurrent(shape, numbers)
-            case GroupNormShape():
-                yield from group_norm(shape, numbers)
-            case ExpertShape():
-                yield from routing(shape, numbers)
-                yield from experts(shape, numbers)
-                yield from weighted_sum(shape, numbers)
+        for make in makers[type(shape)]:
+            yield from make(shape, numbers)

@@ -21,16 +21,14 @@ try:
     import torch
 
     from tests.bench import model, op_rounds, ops
-    from tests.bench.folders import NoRoomError, Shape
-    from tests.bench.gpu import words
-    from tests.bench.gpu.clock import Clock, CudaClock
-    from tests.bench.gpu.machine import GpuLimits
+    from tests.bench.clock import Clock, CudaClock, ProcessorClock
+    from tests.bench.folders import NoRoomError
+    from tests.bench.gpu.machine import GpuLimits, where
     from tests.bench.levels import Level
     from tests.bench.llama.build import BuildError
-    from tests.bench.machine import READING, Bounds, Limits, machine
+    from tests.bench.machine import READING, Limits, machine
     from tests.bench.options import parsed, title_of
     from tests.bench.shapes import dense, described
-    from tests.bench.speed_tables import ops_table
     from tests.bench.spread import Spread
 except ModuleNotFoundError as error:
     sys.exit(
@@ -57,7 +55,7 @@ def _measure(options: argparse.Namespace) -> None:
     for shape in options.shape:
         for name in options.names:
             if options.device == "cpu":
-                text = _here(options, name, shape)
+                text = cpu_text(options, name, shape, quick_limits() if options.quick else Limits())
             else:
                 clock = CudaClock()
                 text = gpu_text(options, name, shape, GpuLimits(clock, torch.device("cuda")), clock)
@@ -66,64 +64,47 @@ def _measure(options: argparse.Namespace) -> None:
 
 
 def _again(arguments: list[str] | None, level: Level) -> int:
-    """The same in a process at that level, with all that it starts: libraries read it once."""
+    """Run in a process at that level: libraries read it once."""
     given = sys.argv[1:] if arguments is None else arguments
     command = [sys.executable, "-m", "tests.bench", *given]
     environment = {**os.environ, **level.environment()}
     return subprocess.run(command, env=environment, check=False).returncode
 
 
-def _here(options: argparse.Namespace, name: str, shape: str) -> str:
-    """What is told of a processor."""
-    limits = quick_limits() if options.quick else Limits()
-    made = (
-        ops_text(options, limits, shape)
-        if name == "ops"
-        else model.measured(options, limits, shape, _say)
-    )
+def cpu_text(options: argparse.Namespace, name: str, shape: str, limits: Limits) -> str:
+    if name == "ops":
+        numbers = ops.Numbers(_sizes(options, shape), torch.device("cpu"), "cpu")
+        clock = ProcessorClock()
+        made = op_rounds.ops_text(options.precision, numbers, limits, clock, _say)
+    else:
+        made = model.measured(options, limits, shape, _say)
     return f"{_where(options, limits, shape)}\n\n{made}"
 
 
 def gpu_text(
     options: argparse.Namespace, name: str, shape: str, limits: GpuLimits, clock: Clock
 ) -> str:
-    """What is told of a GPU."""
-    from tests.bench.gpu import case, report  # need Triton, which a processor's tables don't
-
     if name == "ops":
-        sizes = case.QUICK if options.quick else case.Sizes(_sizes(shape))
-        made = report.ops_text(options.precision, sizes, limits.device, limits, clock, _say)
+        numbers = ops.Numbers(_sizes(options, shape), limits.device, "gpu")
+        made = op_rounds.ops_text(options.precision, numbers, limits, clock, _say)
     else:
         made = model.measured(options, limits, shape, _say)
-    return f"{words.where(described(shape, options.quick), limits.taken)}\n\n{made}"
+    return f"{where(described(shape, options.quick), limits.taken)}\n\n{made}"
 
 
-def ops_text(options: argparse.Namespace, limits: Bounds, shape: str) -> str:
-    """A table of a processor's ops for each precision."""
-    sizes = ops.QUICK if options.quick else ops.Sizes(_sizes(shape))
-    texts = []
-    for precision in options.precision:
-        measured = []
-        for op in ops.all_ops(sizes, precision):
-            _say(f"{precision}: {op.name}")
-            measured.append(op_rounds.measure(op, limits, sizes))
-        texts.append(f"**{precision}**\n\n{ops_table(measured)}")
-    return "\n".join(texts)
-
-
-def _sizes(shape: str) -> Shape:
-    sizes = dense(shape)
-    assert sizes is not None, "options refuse ops of the others"
-    return sizes
+def _sizes(options: argparse.Namespace, name: str) -> ops.Sizes:
+    shape = dense(name)
+    assert shape is not None, "options refuse ops of the others"
+    if options.quick:
+        return ops.QUICK
+    return ops.gpu_sizes(shape) if options.device == "cuda" else ops.Sizes(shape)
 
 
 def quick_limits() -> Limits:
-    """Limits of nothing much, in no time."""
     return Limits(read_bytes=2**20, rows=(16,))
 
 
 def _where(options: argparse.Namespace, limits: Limits, shape: str) -> str:
-    """The machine, and what it could do meanwhile."""
     taken = {name: Spread.of(each).scaled(1e-9) for name, each in sorted(limits.taken.items())}
     told = [
         f"{each} GB/s" if name == READING else f"{each} GFLOP/s in {name}"

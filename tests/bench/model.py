@@ -16,7 +16,7 @@ import torch
 
 from tests.bench import rounds
 from tests.bench.folders import has_vision, write_folder
-from tests.bench.gpu import words
+from tests.bench.gpu import machine as gpu
 from tests.bench.llama import files
 from tests.bench.llama.build import Build
 from tests.bench.llama.program import Llama
@@ -135,7 +135,7 @@ def text(
                 *subject.beside.faults(precision),
             ]
             if on_gpu:
-                told += [words.helped(rows), *words.strayed(rows.values(), precision)]
+                told += [gpu.helped(rows), *gpu.strayed(rows.values(), precision)]
             found = subject.beside.of(precision)
             table = model_table(rows, precision, found, rates=on_gpu)
             texts.append(f"{'. '.join(told)}\n\n{table}")

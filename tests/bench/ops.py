@@ -1,17 +1,16 @@
-"""Each op of kernels/ that a processor runs, at the 0.8B shape, against the machine's limits.
+"""The operations of a model at its sizes, on a processor or a GPU, beside plain torch.
 
-An op that waits for memory is held against the bytes it has to move, one that computes against its
-operations, and either beside another implementation of the same where there is one. Arguments take
-turns through more memory than a processor's own caches hold, as a model's weights do.
+Bytes that are read or written once count once. Arguments take turns through more memory than caches
+hold, as a model's weights do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -19,257 +18,366 @@ from torch.nn import functional as F
 
 from kernels.common.scans import DeltaInputs
 from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend
-from kernels.gated_delta.reference import CHUNK, chunked_gated_delta_, recurrent_gated_delta_step
+from kernels.gated_delta.reference import CHUNK
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
 from kernels.linear.reference import Integers, Matrix, WeightFormat
 from kernels.native.library import compiled
 from kernels.ops import PLAIN_OPS
 from tests.bench.folders import RELEASED, TINY, Shape
+from tests.bench.gpu import fla
 
 Call = Callable[[int], object]
 """One call of an op on the arguments of this number."""
+Arguments = Sequence[tuple[Any, ...]]
+PLAIN, FLA = "plain torch", "flash-linear-attention"
 EPSILON = 1e-6
 TAPS = 4
 FLOATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 INTEGERS: dict[str, Integers] = {name: name for name in get_args(Integers)}
-PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds for its methods
+# Plain torch takes some forty launches for each chunk of 64: longer runs say nothing new of it.
+LONGEST_PLAIN = 2_048
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much each op is given: tokens of a run, of a context, patches; bytes of arguments."""
+    """How much each op is given: tokens of runs and contexts, patches, bytes of arguments, rounds.
+
+    Arguments take turns through `apart` bytes, or through `copies` of them. A round makes calls
+    until `seconds` are over, `calls` at most.
+    """
 
     shape: Shape = RELEASED["0.8B"]
     run: int = 512
-    context: int = 8_192
-    patches: int = 1_024
+    delta_runs: tuple[int, ...] = (512,)
+    contexts: tuple[int, ...] = (8_192,)
+    few_rows: tuple[int, ...] = (1,)
+    patches: tuple[int, ...] = (1_024, 4_096)
     apart: int = 256 * 2**20
+    copies: int = 100_000
     rounds: int = 5
     seconds: float = 0.02
+    calls: int = 100_000
 
 
-QUICK = Sizes(TINY, run=70, context=100, patches=16, apart=2**16, rounds=2, seconds=0.0)
+def gpu_sizes(shape: Shape) -> Sizes:
+    return Sizes(
+        shape, delta_runs=(512, 2_048, 8_192, 32_768), contexts=(512, 8_192, 32_768),
+        few_rows=(1, 16), patches=(), copies=64, calls=200,
+    )  # fmt: skip
+
+
+QUICK = Sizes(
+    TINY, run=20, delta_runs=(20, 70), contexts=(5, 40), few_rows=(1, 3), patches=(16,),
+    apart=2**10, copies=2, rounds=2, seconds=0.0, calls=1,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Op:
-    """An op with its arguments. Either `least_bytes` or `operations` (in `dtype`) is its floor."""
+    """An op, the bytes it moves and the operations it computes at least, and others that do it.
+
+    The first tensor that a call returns is compared with that of the others. Of `others` a text
+    says why there is none.
+    """
 
     name: str
     run: Call
     copies: int
-    least_bytes: int = 0
+    least_bytes: int
     operations: int = 0
-    dtype: torch.dtype = torch.float32
-    other: Call | None = None
-    other_name: str = ""
+    dtype: torch.dtype = torch.bfloat16
+    others: Mapping[str, Call | str] = field(default_factory=dict)
 
 
-def all_ops(sizes: Sizes, precision: str) -> Iterator[Op]:
+class Numbers:
+    """Makes random arguments on one device, for the ops of one backend."""
+
+    def __init__(self, sizes: Sizes, device: torch.device, kernels: Literal["cpu", "gpu"]) -> None:
+        self.sizes, self.device, self.on_gpu = sizes, device, kernels == "gpu"
+        self.ops: Any = chosen(kernels, "bfloat16").ops
+        self._generator = torch.Generator(device).manual_seed(0)
+
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        found = torch.randn(shape, generator=self._generator, device=self.device)
+        return found.to(dtype)
+
+    def copies_of(self, num_bytes: int) -> int:
+        return max(1, min(self.sizes.copies, self.sizes.apart // num_bytes))
+
+    def apart(self, *shape: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+        """Equal tensors that take turns."""
+        return copied(self.normal(*shape, dtype=dtype), self.copies_of(4 * math.prod(shape)))
+
+    def paired(
+        self,
+        name: str,
+        op: str,
+        arguments: Arguments,
+        least_bytes: int,
+        plain_arguments: Arguments | None = None,
+        **more: Any,
+    ) -> Op:
+        """The backend's op beside plain torch's, on equal arguments."""
+        own, plain = getattr(self.ops, op), getattr(PLAIN_OPS, op)
+        others = arguments if plain_arguments is None else plain_arguments
+        return Op(
+            name,
+            run=lambda number: own(*arguments[number]),
+            copies=len(arguments),
+            least_bytes=least_bytes,
+            others={PLAIN: lambda number: plain(*others[number])},
+            **more,
+        )
+
+
+@cache
+def chosen(name: BackendName, precision: str) -> Backend:
+    """A backend as the app chooses it, with the size of torch's slices measured."""
+    dtype, integers = FLOATS.get(precision, torch.bfloat16), INTEGERS.get(precision)
+    if name == "gpu":
+        return backend("gpu", dtype, integers=integers)
+    rows = best_rows(dtype, integers) if can_pack(dtype) else DEFAULT_ROWS
+    return backend(name, dtype, rows, integers, compiled())
+
+
+def copied(tensor: Tensor, count: int) -> list[Tensor]:
+    return [tensor, *(tensor.clone() for _ in range(count - 1))]
+
+
+def rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def all_ops(numbers: Numbers, precision: str) -> Iterator[Op]:
     """Op after op; each one's arguments are made when it is asked for.
 
-    Of a precision that is no type of floats there are the matrices only: the rest is as in
-    bfloat16.
+    A precision that is no type of floats has the matrices alone: the rest is as in bfloat16.
     """
-    shape, run = sizes.shape, sizes.run
-    for rows in (1, run):
-        yield linear(sizes, precision, "gate and up", rows, shape.hidden, 2 * shape.mlp)
-        yield linear(sizes, precision, "down", rows, shape.mlp, shape.hidden)
+    yield from matrices(numbers, precision)
     if precision not in FLOATS:
         return
     dtype = FLOATS[precision]
-    yield delta_chunked(sizes)
-    yield delta_recurrent(sizes)
-    yield conv(sizes, dtype)
-    yield norm(sizes, dtype)
-    yield rope(sizes, dtype)
-    yield prefill_attention(sizes, dtype)
-    yield decode_attention(sizes, dtype)
-    yield picture_attention(sizes, dtype, sizes.patches)
-    yield picture_attention(sizes, dtype, 4 * sizes.patches)
+    yield from delta_rules(numbers)
+    for count in (1, numbers.sizes.run):
+        yield from norms(numbers, dtype, count)
+        yield from rotations(numbers, dtype, count)
+    yield from convolutions(numbers, dtype)
+    yield from attentions(numbers, dtype)
 
 
-def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outputs: int) -> Op:
-    """A matrix as the processor's backend holds it, beside torch's best for it."""
-    dtype = FLOATS.get(precision, torch.bfloat16)
-    weight = _random(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
-    packed = _matrices(_backend("cpu", precision).formats.usual, weight, sizes)
-    torchs = _matrices(_backend("torch", precision).formats.usual, weight, sizes)
-    first = packed[0]
-    given = _random(rows, inputs, dtype=dtype)
+# ------------------------------------------------------------------ matrices
+
+
+def matrices(numbers: Numbers, precision: str) -> Iterator[Op]:
+    """A few rows and a run times the largest matrices of a block."""
+    shape, dtype = numbers.sizes.shape, FLOATS.get(precision, torch.bfloat16)
+    usual = chosen("gpu" if numbers.on_gpu else "cpu", precision).formats.usual
+    for name, inputs, outputs in (
+        ("gate and up", shape.hidden, 2 * shape.mlp),
+        ("down", shape.mlp, shape.hidden),
+    ):
+        weight = numbers.normal(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
+        held = _held(usual, weight, numbers)
+        for count in (*numbers.sizes.few_rows, numbers.sizes.run):
+            given = numbers.normal(count, inputs, dtype=dtype)
+            moved = held[0].num_bytes + given.nbytes + given.itemsize * count * outputs
+            yield _product(
+                f"{name}, {rows(count)}", held, given, moved, 2 * count * weight.numel(),
+                _torchs(numbers, precision, held, weight, given),
+            )  # fmt: skip
+
+
+def _product(
+    name: str, held: list[Matrix], given: Tensor, moved: int, operations: int, torchs: Call | None
+) -> Op:
     return Op(
-        name=f"linear, {name}, {_rows(rows)}",
-        run=lambda number: packed[number](given),
-        copies=len(packed),
-        least_bytes=first.num_bytes if rows == 1 else 0,
-        operations=0 if rows == 1 else 2 * rows * weight.numel(),
-        dtype=dtype,
-        other=lambda number: torchs[number % len(torchs)](given),
-        other_name="torch, packed",
+        name,
+        run=lambda number: held[number](given),
+        copies=len(held),
+        least_bytes=moved,
+        operations=operations,
+        dtype=given.dtype,
+        others={} if torchs is None else {PLAIN: torchs},
     )
 
 
-def _matrices(weight_format: WeightFormat, weight: Tensor, sizes: Sizes) -> list[Matrix]:
-    """The same weight so often that the caches are full."""
-    kept = weight_format.quantise(weight)  # quantised once: packing is quick beside it
+def _held(weight_format: WeightFormat, weight: Tensor, numbers: Numbers) -> list[Matrix]:
+    """The same weight so often that caches can't hold it."""
+    kept = weight_format.quantise(weight)
 
     def pack() -> Matrix:
         return weight_format.prepack(tuple(each.clone() for each in kept), None)
 
     first = pack()
-    return [first, *(pack() for _ in range(_copies(first.num_bytes, sizes) - 1))]
+    return [first, *(pack() for _ in range(numbers.copies_of(first.num_bytes) - 1))]
 
 
-def delta_chunked(sizes: Sizes) -> Op:
-    """A run through the delta rule: products alone, the inverse of each chunk left out."""
-    arguments, states = _delta_arguments(sizes, sizes.run)
-    heads, width = sizes.shape.value_heads, sizes.shape.linear_dim
+def _torchs(
+    numbers: Numbers, precision: str, held: list[Matrix], weight: Tensor, given: Tensor
+) -> Call | None:
+    """Torch's best product of the same numbers; None if the matrix is torch's own."""
+    if not numbers.on_gpu:
+        others = _held(chosen("torch", precision).formats.usual, weight, numbers)
+        return lambda number: others[number % len(others)](given)
+    if precision in FLOATS:
+        return None
+    # Times ones on a diagonal, a matrix says what it holds.
+    floats = held[0](torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device))
+    plain = copied(floats.T.contiguous(), len(held))
+    return lambda number: F.linear(given, plain[number])
+
+
+# ------------------------------------------------------------------ the gated delta rule
+
+
+def delta_rules(numbers: Numbers) -> Iterator[Op]:
+    """One token, then runs that go on from a state."""
+    yield _delta(numbers, 1, "gated delta, a step", "recurrent_gated_delta_step", fla.RECURRENT)
+    for count in numbers.sizes.delta_runs:
+        yield _delta(
+            numbers, count, f"gated delta, {rows(count)}", "chunked_gated_delta_", fla.CHUNKED
+        )
+
+
+def _delta(numbers: Numbers, count: int, name: str, op: str, theirs: str) -> Op:
+    shape = numbers.sizes.shape
+    heads, width = shape.value_heads, shape.linear_dim
+    columns = numbers.normal(count, shape.delta_columns)
+    # Rates of a trained model: forgetting at once would hide mistakes further back.
+    decay = -0.1 * numbers.normal(count, heads).sigmoid()
+    gates = decay, numbers.normal(count, heads).sigmoid()
+    state = numbers.normal(heads, width, width)
+    least = columns.nbytes + 2 * decay.nbytes + 4 * count * heads * width + 2 * state.nbytes
+    copies = numbers.copies_of(least)
+    every = [
+        DeltaInputs._make((*_by_head(shape, each), *gates)) for each in copied(columns, copies)
+    ]
+    own, plain = getattr(numbers.ops, op), getattr(PLAIN_OPS, op)
+
+    def on(rule: Callable[[DeltaInputs, Tensor], Tensor]) -> Call:
+        states = copied(state.clone(), copies)
+        return lambda number: rule(every[number], states[number])
+
+    others: dict[str, Call | str] = {PLAIN: on(plain)} if count <= LONGEST_PLAIN else {}
+    if numbers.on_gpu:
+        others[FLA] = _fla(every, copied(state.clone(), copies), theirs)
     # Per token: K K^T, Q K^T, the inverse times errors, attention times delta; and K S, Q S, S + ..
-    products = 4 * CHUNK * width + 3 * width * width
-    return Op(
-        name=f"gated delta, {_rows(sizes.run)}",
-        run=lambda number: chunked_gated_delta_(arguments, states[number].clone()),
-        copies=len(states),
-        operations=2 * sizes.run * heads * products,
-        other=lambda number: recurrent_gated_delta_step(arguments, states[number].clone()),
-        other_name="token by token",
-    )
-
-
-def delta_recurrent(sizes: Sizes) -> Op:
-    """One token: the state is read and written."""
-    arguments, states = _delta_arguments(sizes, 1)
-    own = [state.clone() for state in states]
-    step, plain = _ops().recurrent_gated_delta_step, PLAIN.recurrent_gated_delta_step
-    return Op(
-        name="gated delta, 1 row",
-        run=lambda number: step(arguments, own[number]),
-        copies=len(states),
-        least_bytes=2 * states[0].nbytes,
-        other=lambda number: plain(arguments, states[number]),
-        other_name="plain torch",
-    )
-
-
-def conv(sizes: Sizes, dtype: torch.dtype) -> Op:
-    """A run's columns in, convolved and opened ones in float32 out."""
-    width = sizes.shape.delta_columns
-    rows = _copied(sizes, TAPS - 1 + sizes.run, width, dtype=dtype)
-    weight = _random(TAPS, width)
-    moved = rows[0].nbytes + 4 * sizes.run * width
-    name = f"causal conv, {_rows(sizes.run)}"
-    return _paired(name, "convolve", [(each, weight) for each in rows], moved)
-
-
-def norm(sizes: Sizes, dtype: torch.dtype) -> Op:
-    """A run's rows in and out."""
-    width = sizes.shape.hidden
-    inputs, scale = _copied(sizes, sizes.run, width, dtype=dtype), _random(width)
-    as_inputs, norm_rows = scale.to(dtype), _ops().rms_norm
-    return Op(
-        name=f"rms norm, {_rows(sizes.run)}",
-        run=lambda number: norm_rows(inputs[number], scale, EPSILON),
-        copies=len(inputs),
-        least_bytes=2 * inputs[0].nbytes,
-        other=lambda number: F.rms_norm(inputs[number], (width,), as_inputs, EPSILON),
-        other_name="torch's own",
-    )
-
-
-def rope(sizes: Sizes, dtype: torch.dtype) -> Op:
-    """The queries of a run in and out; a quarter of each head turns."""
-    shape = sizes.shape
-    heads = _copied(sizes, sizes.run, shape.heads, shape.head_dim, dtype=dtype)
-    angles = _random(sizes.run, shape.head_dim // 8)
-    turns = angles.cos().to(dtype), angles.sin().to(dtype)
-    arguments = [(each, *turns) for each in heads]
-    return _paired(f"rope, {_rows(sizes.run)}", "rotate", arguments, 2 * heads[0].nbytes)
-
-
-def prefill_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
-    """A run behind three others: every query sees what stands before it."""
-    shape, run, keys = sizes.shape, sizes.run, 4 * sizes.run
-    op = _attention(sizes, dtype, f"attention, {_rows(run)} behind {keys - run:,}", run, keys)
-    seen = run * (keys - run) + run * (run + 1) // 2
-    operations = 4 * seen * shape.heads * shape.head_dim
-    return replace(op, least_bytes=0, operations=operations)
-
-
-def decode_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
-    """One token over the whole context: its keys and values are read."""
-    keys = sizes.context
-    return _attention(sizes, dtype, f"attention, 1 row behind {keys - 1:,}", 1, keys)
-
-
-def picture_attention(sizes: Sizes, dtype: torch.dtype, count: int) -> Op:
-    """All patches of a picture to all, in one layer of the tower."""
-    shape = sizes.shape
-    head_dim = shape.vision_hidden // shape.vision_heads
-    # Queries, keys and values as the tower's projection gives them, side by side.
-    every = _copied(sizes, count, 3, shape.vision_heads, head_dim, dtype=dtype)
-    arguments = [(*each.unbind(1), head_dim**-0.5) for each in every]
-    op = _paired(f"attention of {count:,} patches", "full_attention", arguments, 0)
-    return replace(op, operations=4 * count**2 * shape.vision_hidden, dtype=dtype)
-
-
-def _attention(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, keys: int) -> Op:
-    shape = sizes.shape
-    queries = _random(rows, shape.heads, shape.head_dim, dtype=dtype)
-    both = _copied(sizes, 2, keys, shape.kv_heads, shape.head_dim, dtype=dtype)
-    arguments = [(queries, each[0], each[1], shape.head_dim**-0.5) for each in both]
-    return replace(_paired(name, "causal_attention", arguments, both[0].nbytes), dtype=dtype)
-
-
-def _paired(name: str, op: str, arguments: Sequence[tuple[Any, ...]], least_bytes: int) -> Op:
-    """An operation of the processor's backend beside plain torch's, on the same arguments."""
-    own, plain = getattr(_ops(), op), getattr(PLAIN, op)
+    products = 2 * count * heads * (4 * CHUNK * width + 3 * width * width)
     return Op(
         name,
-        run=lambda number: own(*arguments[number]),
-        copies=len(arguments),
-        least_bytes=least_bytes,
-        other=lambda number: plain(*arguments[number]),
-        other_name="plain torch",
+        run=on(own),
+        copies=copies,
+        least_bytes=least,
+        operations=products if count > 1 else 0,
+        dtype=torch.bfloat16 if numbers.on_gpu else torch.float32,
+        others=others,
     )
 
 
-def _delta_arguments(sizes: Sizes, rows: int) -> tuple[DeltaInputs, list[Tensor]]:
-    """Inputs of so many tokens; and states to go on from."""
-    heads, width = sizes.shape.value_heads, sizes.shape.linear_dim
-    queries, keys = _random(2, rows, sizes.shape.linear_heads, width)
-    values = _random(rows, heads, width)
-    decay, beta = -_random(rows, heads).abs(), _random(rows, heads).sigmoid()
-    return DeltaInputs(queries, keys, values, decay, beta), _copied(sizes, heads, width, width)
+def _fla(every: Sequence[DeltaInputs], states: list[Tensor], name: str) -> Call | str:
+    """flash-linear-attention's rule of this name, or why there is none."""
+    found: Any = fla.rule(name)
+    if isinstance(found, str):
+        return found
+    given = [fla.inputs(arguments) for arguments in every]
+    return lambda number: fla.call(found, given[number], states[number])
 
 
-def _copied(sizes: Sizes, *shape: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Tensors of the same numbers, one beside the other until the caches are full."""
-    first = _random(*shape, dtype=dtype)
-    return [first] + [first.clone() for _ in range(_copies(first.nbytes, sizes) - 1)]
+def _by_head(shape: Shape, columns: Tensor) -> Iterator[Tensor]:
+    """Queries, keys and values as the layer splits a row: with gaps between tokens."""
+    heads = shape.linear_heads, shape.linear_heads, shape.value_heads
+    parts = columns.split([each * shape.linear_dim for each in heads], dim=1)
+    for part, each in zip(parts, heads, strict=True):
+        yield part.unflatten(1, (each, shape.linear_dim))
 
 
-def _copies(num_bytes: int, sizes: Sizes) -> int:
-    return max(1, sizes.apart // num_bytes)
+# ------------------------------------------------------------------ rows
 
 
-def _random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    generator = torch.Generator().manual_seed(math.prod(shape))
-    return torch.randn(shape, generator=generator).to(dtype)
+def norms(numbers: Numbers, dtype: torch.dtype, count: int) -> Iterator[Op]:
+    shape = numbers.sizes.shape
+    width, heads, dim = shape.hidden, shape.value_heads, shape.linear_dim
+    scale, inputs = numbers.normal(width), numbers.apart(count, width, dtype=dtype)
+    rough, own = scale.to(dtype), numbers.ops.rms_norm
+    yield Op(
+        f"rms norm, {rows(count)}",
+        run=lambda number: own(inputs[number], scale, EPSILON),
+        copies=len(inputs),
+        least_bytes=2 * inputs[0].nbytes + scale.nbytes,
+        others={PLAIN: lambda number: F.rms_norm(inputs[number], (width,), rough, EPSILON)},
+    )
+    both = numbers.apart(2, count, width, dtype=dtype)
+    yield numbers.paired(
+        f"rms norm of a sum, {rows(count)}", "add_rms_norm",
+        [(*each, scale, EPSILON) for each in both], 2 * both[0].nbytes + scale.nbytes,
+    )  # fmt: skip
+    read, narrow = numbers.apart(count, heads, dim), numbers.normal(dim)
+    gates = copied(numbers.normal(count, heads, dim, dtype=dtype), len(read))
+    pairs = zip(read, gates, strict=True)
+    yield numbers.paired(
+        f"gated norm, {rows(count)}", "gated_rms_norm",
+        [(each, narrow, gate, EPSILON, dtype) for each, gate in pairs],
+        read[0].nbytes + 2 * gates[0].nbytes,
+    )  # fmt: skip
 
 
-@cache
-def _backend(name: BackendName, precision: str) -> Backend:
-    """As the app chooses it, with the size of torch's slices measured as it does."""
-    dtype, integers = FLOATS.get(precision, torch.bfloat16), INTEGERS.get(precision)
-    rows = best_rows(dtype, integers) if can_pack(dtype) else DEFAULT_ROWS
-    return backend(name, dtype, rows, integers, compiled())
+def rotations(numbers: Numbers, dtype: torch.dtype, count: int) -> Iterator[Op]:
+    """Queries of which a quarter turns, alone and after a norm."""
+    shape = numbers.sizes.shape
+    heads = numbers.apart(count, shape.heads, shape.head_dim, dtype=dtype)
+    angles, scale = 7 * numbers.normal(count, shape.head_dim // 8), numbers.normal(shape.head_dim)
+    turns = angles.cos().to(dtype), angles.sin().to(dtype)
+    moved = 2 * heads[0].nbytes + 2 * turns[0].nbytes
+    arguments: Arguments = [(each, *turns) for each in heads]
+    yield numbers.paired(f"rotate, {rows(count)}", "rotate", arguments, moved)
+    arguments = [(each, scale, EPSILON, *turns) for each in heads]
+    yield numbers.paired(f"norm and rotate, {rows(count)}", "norm_rotate", arguments, moved)
 
 
-def _ops() -> Any:
-    """Of a model in bfloat16."""
-    return _backend("cpu", "bfloat16").ops
+def convolutions(numbers: Numbers, dtype: torch.dtype) -> Iterator[Op]:
+    """A step that moves its tail, and a run; convolved columns come out in float32."""
+    width, run = numbers.sizes.shape.delta_columns, numbers.sizes.run
+    weight, row = numbers.normal(TAPS, width), numbers.normal(1, width, dtype=dtype)
+    tails = numbers.apart(TAPS - 1, width, dtype=dtype)
+    yield numbers.paired(
+        "causal conv, a step", "causal_conv_step", [(row, each, weight) for each in tails],
+        row.nbytes + 2 * tails[0].nbytes + weight.nbytes + 4 * width,
+        [(row, each.clone(), weight) for each in tails],
+    )  # fmt: skip
+    inputs = numbers.apart(TAPS - 1 + run, width, dtype=dtype)
+    yield numbers.paired(
+        f"causal conv, {rows(run)}", "convolve", [(each, weight) for each in inputs],
+        inputs[0].nbytes + 4 * run * width + weight.nbytes,
+    )  # fmt: skip
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+def attentions(numbers: Numbers, dtype: torch.dtype) -> Iterator[Op]:
+    """One token over contexts, a run behind three others, and all patches of a picture."""
+    shape, run = numbers.sizes.shape, numbers.sizes.run
+    for context in numbers.sizes.contexts:
+        yield _attention(numbers, dtype, 1, context)
+    if numbers.sizes.patches:
+        yield _attention(numbers, dtype, run, 4 * run)
+    for count in numbers.sizes.patches:
+        head_dim = shape.vision_hidden // shape.vision_heads
+        # Queries, keys and values as the tower's projection gives them, side by side.
+        every = numbers.apart(count, 3, shape.vision_heads, head_dim, dtype=dtype)
+        yield numbers.paired(
+            f"attention of {count:,} patches", "full_attention",
+            [(*each.unbind(1), head_dim**-0.5) for each in every], 0,
+            operations=4 * count**2 * shape.vision_hidden, dtype=dtype,
+        )  # fmt: skip
+
+
+def _attention(numbers: Numbers, dtype: torch.dtype, count: int, keys: int) -> Op:
+    shape = numbers.sizes.shape
+    queries = numbers.normal(count, shape.heads, shape.head_dim, dtype=dtype)
+    both = numbers.apart(2, keys, shape.kv_heads, shape.head_dim, dtype=dtype)
+    seen = count * (keys - count) + count * (count + 1) // 2
+    return numbers.paired(
+        f"attention, {rows(count)} behind {keys - count:,}", "causal_attention",
+        [(queries, *each, shape.head_dim**-0.5, None) for each in both],
+        both[0].nbytes + 2 * queries.nbytes,
+        operations=4 * seen * shape.heads * shape.head_dim if count > 1 else 0, dtype=dtype,
+    )  # fmt: skip

@@ -1,30 +1,14 @@
-"""The tables of the speed benches in Markdown: one a type for the ops, one a precision for the
-whole model.
-"""
+"""The table of the whole model in Markdown, one a precision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tests.bench.op_rounds import Measured
 from tests.bench.rounds import Row, Step
 from tests.bench.spread import Spread
 
 MIB = 2**20
 PEER = "transformers"
-
-
-def ops_table(measured: Sequence[Measured]) -> str:
-    """An op a line."""
-    lines = _header("op", "µs", "bound by", "of that limit", "times as fast as", "")
-    for each in measured:
-        micro = each.seconds.scaled(1e6)
-        bound = "products" if each.op.operations else "reading"
-        times = str(each.times) if each.times else ""
-        lines.append(
-            _line(each.op.name, str(micro), bound, str(each.of_limit), times, each.op.other_name)
-        )
-    return "\n".join(lines) + "\n"
 
 
 def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -22,9 +22,8 @@ from core.weights.plan import Weights, plan_weights
 from kernels.dispatch import BackendName
 from kernels.ops import Attend
 from tests.bench import __main__ as command
-from tests.bench import model, ops, rounds
+from tests.bench import model, rounds
 from tests.bench.folders import RELEASED, TINY, config_of, write_folder, write_random
-from tests.bench.machine import READING
 from tests.bench.options import NAMES, SLOW, parsed
 from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
@@ -280,26 +279,3 @@ def test_a_round_that_is_not_the_one_it_says_stops_the_bench(second: Reading) ->
     assert row.per_second("it").middle == 1.0 and row.of_limit("it").middle == 2.0
     with pytest.raises(AssertionError):
         rounds.interleaved(plan, step, {"it": Scripted(good, good, second)}, lambda: 3.0)
-
-
-def test_every_op_has_its_line() -> None:
-    limits = command.quick_limits()
-    known = [each for each in get_args(Precision) if each != "auto"]
-    options = parsed(["ops", "--quick", "--precision", *known])
-    text = command.ops_text(options, limits, "0.8B")
-    names = [op.name for each in known for op in ops.all_ops(ops.QUICK, each)]
-    lines = [line for line in lines_of(text) if line[0] != "op"]
-    assert [line[0] for line in lines] == names
-    assert {line[2] for line in lines} == {"reading", "products"}
-    assert all(len(line) == 6 for line in lines)
-    assert set(limits.taken) == {READING, "float32", "bfloat16"}
-
-
-def test_the_other_implementation_is_of_the_same_op() -> None:
-    compared = 0
-    for op in ops.all_ops(ops.QUICK, "float32"):
-        assert bool(op.least_bytes) != bool(op.operations)
-        if op.other is not None:
-            torch.testing.assert_close(op.run(0), op.other(0), rtol=1e-3, atol=1e-4)
-            compared += 1
-    assert compared > 8

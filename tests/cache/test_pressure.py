@@ -193,3 +193,33 @@ def test_M1_what_has_no_room_to_be_copied_for_the_disk_waits(
         pass
     world.restart()
     assert world.request(made, MANY).tier == "disk"
+
+
+# A model without states keeps runs next to the live path, as many as the host budget holds.
+LONG = 4096
+FOUR_BESIDE = CacheSettings(host_bytes=5 * LONG * ROW)
+
+
+def long_chat(salt: int, count: int) -> Prompt:
+    return Prompt((TextRun((salt, *range(count - 1))),), frozenset(), 8)
+
+
+def test_M1_long_chats_beside_the_live_path_stay_within_the_budget() -> None:
+    world = World(PURE)
+    for salt in range(12):
+        world.request(long_chat(1_000 + salt, LONG // 2), FOUR_BESIDE)
+        assert world.cache.ledger.peak_host <= 5 * LONG * ROW
+    assert world.cache.ledger.used(Held.ROWS) > 3 * LONG * ROW
+
+
+def test_S10_the_chat_not_used_for_longest_goes_from_its_end() -> None:
+    world = World(PURE)
+    for salt in range(10):
+        world.request(long_chat(1_000 + salt, LONG // 2), FOUR_BESIDE)
+    world.request(long_chat(5_000, 8), FOUR_BESIDE)
+    tree = world.cache.tree
+    reused = [
+        sum(node.num_tokens for node in tree.match(tree.keys(long_chat(1_000 + salt, LONG // 2))))
+        for salt in range(10)
+    ]
+    assert reused == sorted(reused) and reused[0] == 0 and reused[-1] == LONG // 2

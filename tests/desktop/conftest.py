@@ -19,8 +19,7 @@ from qasync import QEventLoop
 
 from core.client.client import EngineClient
 from desktop import theme
-from desktop.app import App
-from desktop.event_loop import GarbageCollector
+from desktop.app import App, GarbageCollector
 from desktop.store.folders import Folders
 from desktop.window.window_parts import WindowParts
 from tests.desktop.fake_engine import FakeEngine

@@ -22,7 +22,7 @@ from desktop.app import App
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, turns
+from desktop.store.tables import chats, messages
 from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -46,10 +46,10 @@ async def look(data: Path, bait: str) -> None:
     app = App(folders, FakeEngine(model))
 
     def fill(connection: sqlite3.Connection) -> int:
-        turn = turns.append_turn(connection, None, markup)
+        turn = messages.append_turn(connection, None, markup)
         chats.rename(connection, turn.chat, markup)
         for seed in range(REPLIES):
-            turn = turns.append_turn(connection, turn.chat, f"{markup} {seed}")
+            turn = messages.append_turn(connection, turn.chat, f"{markup} {seed}")
             text = reply(seed, bait)[:50_000].encode(errors="replace").decode()
             connection.execute("UPDATE messages SET text = ? WHERE id = ?", (text, turn.reply))
         return turn.chat

@@ -42,7 +42,7 @@ class LoopWatch(QObject):
 
     def __enter__(self) -> LoopWatch:
         # What other tests have left in memory is not the window's to look through; and what it
-        # looks through itself, it does at its own times (desktop.event_loop).
+        # looks through itself, it does at its own times (desktop.app).
         gc.collect()
         gc.freeze()
         self._collects = gc.isenabled()

@@ -19,7 +19,6 @@ import pytest
 from core.api.errors import DataFolderBusyError
 from core.client.lock import DataFolderLock
 from desktop import app as app_module
-from desktop import event_loop
 from desktop.store.folders import Folders
 from tests.desktop.conftest import HARMLESS, PATIENCE_S
 
@@ -150,7 +149,7 @@ sys.exit(app.main(["--data", str(data)]))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.parametrize("what", ["picture", "chats"])
+@pytest.mark.parametrize("what", ["picture", pytest.param("chats", marks=pytest.mark.slow)])
 def test_an_app_ends_though_a_thread_of_it_never_does(tmp_path: Path, what: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HANGS, str(tmp_path / "data"), what],
@@ -179,7 +178,7 @@ def test_an_app_that_loses_its_display_stores_everything_and_ends_in_one_line(
         text=True,
         timeout=PATIENCE_S,
     )
-    assert done.returncode == event_loop.EXIT_LOST_DISPLAY
+    assert done.returncode == app_module.EXIT_LOST_DISPLAY
     assert ours_of(done.stderr) == [
         "Waymark has lost its display and has closed. Your chats are stored."
     ]

@@ -19,7 +19,7 @@ from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
 from desktop.chat.chat_options import SchemaDialog
-from desktop.chat.data.data_view import DataView
+from desktop.chat.data.json_body import DataView
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS

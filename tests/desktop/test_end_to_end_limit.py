@@ -5,6 +5,7 @@ Short contexts and the demo model. What idle work reads is waited for, so every 
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtWidgets import QLineEdit
 
 from core.api.errors import PromptTooLongError
@@ -131,6 +132,7 @@ async def test_M8_a_message_that_finds_no_room_is_answered_after_leaving_out(
     assert (await stored(app))[:-1] == before[:-1]
 
 
+@pytest.mark.slow
 async def test_M8_a_summary_begins_a_new_chat_and_costs_the_old_one_nothing(
     open_app: OpenApp, folders: Folders
 ) -> None:

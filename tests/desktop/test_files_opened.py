@@ -42,6 +42,7 @@ def traced(folder: Path, *arguments: str) -> str:
     return log.read_text(errors="replace")
 
 
+@pytest.mark.slow
 def test_H9_nothing_is_opened_for_a_strangers_words(tmp_path: Path) -> None:
     bait, control, data = tmp_path / "bait.png", tmp_path / "control.png", tmp_path / "data"
     for path in (bait, control):

@@ -19,12 +19,16 @@ def work(seconds: float) -> None:
         pass
 
 
-async def test_work_in_small_steps_is_no_block(qloop: Loop) -> None:
+async def test_small_steps_waiting_and_other_threads_are_no_block(qloop: Loop) -> None:
     with LoopWatch() as watch:
         for _ in range(30):
             work(0.01)
             await asyncio.sleep(0)
-    assert 0.01 <= watch.longest < 0.1
+        await asyncio.sleep(0.3)
+        thread = threading.Thread(target=work, args=(0.3,))
+        thread.start()
+        await until(lambda: not thread.is_alive())
+    assert 0.01 <= watch.longest < 0.1 and watch.longest_elsewhere < 0.1
     assert watch.turns >= 30
 
 
@@ -37,20 +41,6 @@ async def test_work_in_one_step_is_a_block(qloop: Loop) -> None:
 
     with pytest.raises(AssertionError, match="during 'counting'"):
         await count()
-
-
-async def test_waiting_is_no_block(qloop: Loop) -> None:
-    with LoopWatch() as watch:
-        await asyncio.sleep(0.3)
-    assert watch.longest < 0.1
-
-
-async def test_a_thread_that_works_while_the_loop_waits_is_no_block(qloop: Loop) -> None:
-    with LoopWatch() as watch:
-        thread = threading.Thread(target=work, args=(0.3,))
-        thread.start()
-        await until(lambda: not thread.is_alive())
-    assert watch.longest_elsewhere < 0.1
 
 
 async def test_a_thread_that_is_waited_for_is_a_block(qloop: Loop) -> None:

@@ -15,9 +15,8 @@ from desktop.number_format import (
     UnclearNumberError,
     number,
     parse_number,
-    whole,
 )
-from desktop.numbers import format_bytes, format_seconds, format_speed
+from desktop.numbers import format_bytes, format_count, format_seconds, format_speed
 from desktop.settings.budgets import exact_bytes, parse_size
 
 NARROW = "\N{NARROW NO-BREAK SPACE}"
@@ -47,7 +46,7 @@ def use(name: str) -> None:
 def test_numbers_are_shown_in_the_users_locale(name: str, shown: str, speed: str) -> None:
     use(name)
     point = QLocale().decimalPoint()
-    assert whole(262_144) == shown
+    assert format_count(262_144) == shown
     assert format_speed(1234.2) == speed
     assert format_bytes(149_600_000) == f"149{point}6 MB"
     assert format_seconds(0.04) == f"0{point}04 s"

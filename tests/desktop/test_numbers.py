@@ -90,7 +90,7 @@ def test_messages_count_from_one_and_the_token_is_named() -> None:
 
 def test_a_miss_before_the_first_message_is_placed_at_the_beginning() -> None:
     words = numbers.describe_miss(Miss(reason="diverged", token=0, message=None))
-    assert words.startswith("Read again from the beginning on (token 0): ")
+    assert words.startswith("Read again from the beginning (token 0): ")
 
 
 def test_each_reason_has_a_sentence_of_its_own() -> None:
@@ -151,18 +151,26 @@ def choice(needed: int, free: int, *larger: int, faster_than: str = "") -> Preci
             "were free",
         ),
         ("bfloat16", choice(1_600, 1_600), "it fits: it needs 1.6 GB and 1.6 GB were free"),
-        ("int8", choice(4_500, 6_100, 8_400), "bfloat16 would need 8.4 GB and 6.1 GB were free"),
-        ("int4", choice(2_900, 3_000, 8_400, 4_500), "int8 would need 4.5 GB and 3.0 GB were free"),
+        (
+            "int8",
+            choice(4_500, 6_100, 8_400),
+            "bfloat16 needs 8.4 GB and only 6.1 GB were free",
+        ),
+        (
+            "int4",
+            choice(2_900, 3_000, 8_400, 4_500),
+            "int8 needs 4.5 GB and only 3.0 GB were free",
+        ),
         # What is written alike is not said to be.
         (
             "int8",
             choice(4_500, 6_100, 6_101),
-            "bfloat16 would need more than the 6.1 GB that were free",
+            "bfloat16 needs more than the 6.1 GB that were free",
         ),
         (
             "int4",
             choice(2_900, 2_000, 8_400, 4_500),
-            "it is the smallest: it needs 2.9 GB and 2.0 GB were free",
+            "it is the smallest: it needs 2.9 GB and only 2.0 GB were free",
         ),
     ],
 )

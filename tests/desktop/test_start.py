@@ -269,7 +269,7 @@ import resource, sys
 from PySide6.QtCore import QTimer
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
-from desktop import app, event_loop
+from desktop import app
 from desktop import theme
 
 def look():
@@ -279,11 +279,11 @@ def look():
             return box.button(QMessageBox.StandardButton.Close).click()
     QTimer.singleShot(50, look)
 
-def watched(loop, life, run=event_loop.run):
+def watched(loop, life, run=app.run_loop):
     QTimer.singleShot(0, look)
     return run(loop, life)
 
-event_loop.run = watched
+app.run_loop = watched
 exec(sys.argv[2])
 sys.exit(app.main(["--data", sys.argv[1]]))
 """

@@ -34,6 +34,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
 from core.storage.store import DiskStore
+from core.weights.memory import HEADROOM_BYTES
 from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import GREEDY, CountdownFlag, user
 
@@ -148,6 +149,25 @@ def test_only_memory_makes_the_model_before_go(
     load(engine, copy)
     assert seen[0] is not None and seen[1] is None
     assert engine.loaded is not None and engine.loaded.info.name == "copy"
+
+
+def no_memory(*_: object) -> LoadedModel:
+    raise NotEnoughMemoryError("There is no memory.")
+
+
+@pytest.mark.parametrize(
+    ("free", "kept"),
+    [(0, True), (HEADROOM_BYTES, False), (2**40, False)],
+    ids=["not even alone", "in its place", "beside"],
+)
+def test_the_present_model_goes_only_where_the_new_one_fits_alone(
+    engine: Engine, copy: Path, monkeypatch: pytest.MonkeyPatch, free: int, kept: bool
+) -> None:
+    monkeypatch.setattr(engine_module, "load", no_memory)
+    monkeypatch.setattr(loaded_module, "available_bytes", lambda device: free)
+    with pytest.raises(NotEnoughMemoryError):
+        load(engine, copy)
+    assert (engine.loaded is not None) is kept
 
 
 def test_models_of_one_folder_share_its_store(copy: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from desktop.store import backups
 from desktop.store.database import open_database, open_or_salvage
-from desktop.store.tables import chats, drafts, messages, pictures, turns
+from desktop.store.tables import chats, drafts, messages, pictures
 from desktop.store.tables.errors import StoreError
 from tests.hostile.databases import (
     WORDS,
@@ -145,6 +145,6 @@ def use(connection: sqlite3.Connection) -> None:
     for chat in chats.listed(connection):
         found = messages.read_chat(connection, chat.id)
         assert found is not None and len(found.path) == len({each.id for each in found.path})
-        turns.append_turn(connection, chat.id, "going on")
+        messages.append_turn(connection, chat.id, "going on")
     chats.purge(connection)
     pictures.collect_garbage(connection)

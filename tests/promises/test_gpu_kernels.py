@@ -52,6 +52,7 @@ def test_X1_a_reply_is_the_same_cold_restored_and_branched(
     same(back, cold)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_lies_is_not_used_and_the_contexts_are_others(
     folder_of: FolderOf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 import torch
 
 from core.api.chat import AssistantMessage
-from core.api.commands import ClearCache
+from core.api.commands import ClearCache, LoadModel
 from core.api.errors import NoModelError, ProtocolError
 from core.api.events import EVENTS, Answer, Done, Failed, Finished, Generated
+from core.api.params import ModelSettings
 from core.client.codec import MAX_FRAME_BYTES, decode, read_frame
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
+from core.engine.loaded import LoadedModel
 from core.worker.worker import Outbox, Worker
 
 SECRET = "what somebody wrote"
@@ -82,3 +85,18 @@ def test_a_last_event_too_large_to_send_is_an_error_and_the_worker_goes_on() -> 
 def test_words_too_large_to_send_end_their_request() -> None:
     with pytest.raises(ProtocolError):
         Outbox(io.BytesIO()).emit(Generated(request=5, answer="\0" * (MAX_FRAME_BYTES // 6)))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_failed_load_says_if_it_cost_the_model_before(kept: bool) -> None:
+    pipe, engine = io.BytesIO(), Engine()
+    engine.loaded = cast(LoadedModel, object()) if kept else None
+    worker = Worker(io.BytesIO(), Outbox(pipe), engine)
+    worker._handlers[LoadModel] = lambda command, flag: no_memory()
+    worker._inbox.put(LoadModel(request=3, settings=ModelSettings(path="x")))
+    entry = worker._inbox.take()
+    assert entry is not None
+    worker._answer(entry)
+    pipe.seek(0)
+    failed = decode(EVENTS, read_frame(pipe) or b"")
+    assert isinstance(failed, Failed) and failed.no_model is not kept

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
-from desktop.chat.data.json_text import Event, NotJsonError, events, pretty
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
-from desktop.numbers import count_of, format_count
+from desktop.numbers import format_count
 from desktop.store.tables.messages import storable
 from desktop.widgets.plain_text import shortened, visible
 
@@ -31,8 +31,7 @@ LONGEST_VALUE = 300
 class Item:
     """A JSON value as it is shown; `text` is a string without its quotes.
 
-    `token`: the first character of its JSON, or '' for a line such as "… 5 more". `count`: all
-    values in it, shown or not.
+    `token`: the first character of its JSON, or '' for a line such as "… 5 more".
     """
 
     name: str
@@ -42,7 +41,6 @@ class Item:
     above: Item | None = None
     place: int = 0
     below: list[Item] = field(default_factory=list)
-    count: int = 0
 
     @property
     def is_list(self) -> bool:
@@ -56,18 +54,21 @@ class Item:
         item.above, item.place = self, len(self.below)
         self.below.append(item)
 
+    def cell(self, name: str) -> Item | None:
+        """The field of that name; the last one, if there are several."""
+        return next((item for item in reversed(self.below) if item.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """`fault`: why a reply breaks its format, or ''. `unchecked`: why that is not known, or ''.
 
-    `root` is None if it isn't JSON. A table has `columns`, and `cells` for each row below the root.
+    `root` is None if it isn't JSON. If it is a table, `columns` are the names of its cells.
     """
 
     fault: str
     root: Item | None = None
     columns: tuple[str, ...] = ()
-    cells: tuple[tuple[Item | None, ...], ...] = ()
     unchecked: str = ""
 
 
@@ -85,80 +86,89 @@ def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None 
     except NotCheckedError as error:
         unchecked = str(error)
     try:
-        root = _items(text)
-    except NotJsonError:
+        root = _items(parsed(text))
+    except ValueError:
         return Reading(found, unchecked=unchecked)
-    columns = _columns(root)
-    rows = [{cell.name: cell for cell in row.below} for row in root.below] if columns else []
-    cells = tuple(tuple(row.get(name) for name in columns) for row in rows)
-    return Reading(found, root, columns, cells, unchecked)
+    return Reading(found, root, _columns(root), unchecked)
 
 
-def _items(text: str) -> Item:
-    """The items of a text, below a root that is not shown itself."""
+class Number(str):
+    """A number as it was written: Python would turn 1e999 into infinity."""
+
+    __slots__ = ()
+
+
+class Fields(list[tuple[str, object]]):
+    """The fields of an object in their order, of which several may have one name."""
+
+
+def parsed(text: str) -> object:
+    """A JSON text with `Number` and `Fields`. Raises ValueError, also if nested too deeply."""
+    try:
+        return json.loads(
+            text,
+            parse_int=_number,
+            parse_float=_number,
+            parse_constant=_refuse,
+            object_pairs_hook=Fields,
+        )
+    except RecursionError:
+        raise ValueError from None
+
+
+def _number(text: str) -> Number:
+    # A Python function, so that the window's thread has its turn while a long text is parsed.
+    return Number(text)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _items(value: object) -> Item:
+    """The items of a parsed text, below a root that is not shown itself."""
+    room = MOST_ITEMS
+
+    def item(name: str, value: object, depth: int) -> Item:
+        nonlocal room
+        room -= 1
+        if not isinstance(value, list):
+            return Item(name, *_value(value))
+        is_object = isinstance(value, Fields)
+        made = Item(name, "{" if is_object else "[", _size(len(value), is_object))
+        for place, (key, inner) in enumerate(value if is_object else enumerate(value)):
+            is_full = place == MOST_BELOW or (room <= 0 and isinstance(inner, list))
+            if is_full or depth == DEEPEST:
+                left = format_count(len(value) - place)
+                made.take(Item(tr("… {count} more").format(count=left)))
+                break
+            name = visible(shortened(key, LONGEST_VALUE)) if is_object else str(key)
+            made.take(item(name, inner, depth + 1))
+        return made
+
+    top = item("", value, 1)
+    if top.below:
+        return top
     root = Item("")
-    # None for lists that are not shown.
-    opened: list[Item | None] = [root]
-    name, items = "", 0
-    for event, token in events(text):
-        above = opened[-1]
-        match event:
-            case Event.NAME:
-                name = token
-            case Event.CLOSE:
-                opened.pop()
-                if above is not None:
-                    _end(above)
-            case _:
-                is_list = event is Event.OPEN
-                item = None
-                if above is not None:
-                    above.count += 1
-                    if _has_room(above, len(opened), is_list and items >= MOST_ITEMS):
-                        item = Item(_name(above, name), *_value(token))
-                        above.take(item)
-                        items += 1
-                if is_list:
-                    opened.append(item)
-    top = root.below[0]
-    if not top.below:
-        return root
-    top.above = None
-    return top
+    root.take(top)
+    return root
 
 
-def _has_room(above: Item, depth: int, is_full: bool) -> bool:
-    # After a value that is not shown, none is.
-    whole = above.count == len(above.below) + 1
-    return whole and len(above.below) < MOST_BELOW and depth <= DEEPEST and not is_full
+def _size(count: int, is_object: bool) -> str:
+    if count == 1:
+        return tr("1 field") if is_object else tr("1 item")
+    text = tr("{count} fields") if is_object else tr("{count} items")
+    return text.format(count=format_count(count))
 
 
-def _end(item: Item) -> None:
-    """Describe a list that is complete, and what of it is not shown."""
-    item.value = count_of(item.count, "field" if item.token == "{" else "item")
-    if item.count > len(item.below):
-        more = tr("… {count} more")
-        item.take(Item(more.format(count=format_count(item.count - len(item.below)))))
-
-
-def _name(above: Item, name: str) -> str:
-    if above.token == "{":
-        return visible(shortened(str(json.loads(name)), LONGEST_VALUE))
-    return str(above.count - 1) if above.token == "[" else ""
-
-
-def _value(token: str) -> tuple[str, str, str]:
+def _value(value: object) -> tuple[str, str, str]:
     """Token, value and text of an `Item`."""
-    if token[0] != '"':
-        shown = shortened(token, LONGEST_VALUE)
-        return token[0], shown, shown
-    text = shortened(str(json.loads(token)), LONGEST_VALUE)
-    quoted = json.dumps(text, ensure_ascii=False)
-    return (
-        '"',
-        visible(quoted),
-        visible(text.replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}")),
-    )
+    if isinstance(value, str) and not isinstance(value, Number):
+        text = shortened(value, LONGEST_VALUE)
+        one_line = text.replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}")
+        return '"', visible(json.dumps(text, ensure_ascii=False)), visible(one_line)
+    shown = shortened(value if isinstance(value, Number) else json.dumps(value), LONGEST_VALUE)
+    return shown[0], shown, shown
 
 
 def _columns(root: Item) -> tuple[str, ...]:
@@ -178,6 +188,26 @@ def _is_row(item: Item) -> bool:
     """True if this is an object of plain values, all shown."""
     plain = not any(cell.is_list or not cell.token for cell in item.below)
     return item.token == "{" and bool(item.below) and plain
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++')
+
+
+def pretty(text: str) -> str:
+    """The same JSON, indented, with numbers as written."""
+    written: list[str] = []
+    depth, before = 0, ""
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        depth -= token in "]}"
+        begins_line = before not in ("[", "{") if token in "]}" else before in ("[", "{", ",")
+        # Deeper, the indentation would be longer than the content.
+        if begins_line and depth <= DEEPEST:
+            written.append("\n" + "  " * depth)
+        written.append(": " if token == ":" else token)
+        depth += token in "[{"
+        before = token
+    return "".join(written)
 
 
 T = TypeVar("T")
@@ -213,13 +243,13 @@ class Formats(QObject):
     def check(self, schema: str) -> None:
         """Emit `checked` for the schema asked for last."""
         self._wanted = schema
-        self._tasks.spawn(self._check(schema), "Checking a schema")
+        self._tasks.spawn(self._check(schema), tr("Checking a schema"))
 
     def read(self, message: int, text: str, reply_format: ReplyFormat) -> None:
-        self._tasks.spawn(self._read(message, text, reply_format), "Reading a reply")
+        self._tasks.spawn(self._read(message, text, reply_format), tr("Reading a reply"))
 
     def indent(self, message: int, text: str) -> None:
-        self._tasks.spawn(self._indent(message, text), "Copying a reply")
+        self._tasks.spawn(self._indent(message, text), tr("Copying a reply"))
 
     async def _check(self, schema: str) -> None:
         async with self._turn:

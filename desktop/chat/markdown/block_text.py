@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl
 from PySide6.QtGui import (
     QImage,
     QResizeEvent,
@@ -17,7 +18,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
 from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, style, to_html
-from desktop.chat.markdown.text_selection import text_selection
+from desktop.chat.markdown.text_selection import owner_of, text_selection
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import set_tip
 from desktop.widgets.web_address import hover_words
@@ -41,13 +42,13 @@ class SealedDocument(QTextDocument):
 
 
 class BlockText(QTextBrowser):
-    """A block of Markdown or plain text. `web_link(address)`: a full http or https address."""
-
-    web_link = Signal(str)
+    """A block of Markdown or plain text. Its owner opens links to web addresses."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._wished_width = WIDEST
+        self._html = ""  # none for plain text
+        self._line_height = LINE_HEIGHT
         document = SealedDocument(self)
         document.setDocumentMargin(0)
         document.setUndoRedoEnabled(False)
@@ -66,6 +67,7 @@ class BlockText(QTextBrowser):
         self.setOpenLinks(False)
         self.anchorClicked.connect(self._on_anchor)
         self.highlighted.connect(self._on_hover)
+        theme.signals().changed.connect(self._recolour_later)
         text_selection().watch(self)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
@@ -75,18 +77,30 @@ class BlockText(QTextBrowser):
             self.show_plain(source)
             return
         self._prepare(source)
-        height = OWN_LINE_HEIGHT if keeps_lines else LINE_HEIGHT
-        self.document().setDefaultStyleSheet(style(theme.colours(), height))
-        selected = self.textCursor().anchor(), self.textCursor().position()
-        self.setHtml(html)
-        self._select_again(*selected)
-        self._measure()
+        self._html = html
+        self._line_height = OWN_LINE_HEIGHT if keeps_lines else LINE_HEIGHT
+        self._recolour()
 
     def show_plain(self, text: str) -> None:
         self._prepare(text)
-        selected = self.textCursor().anchor(), self.textCursor().position()
-        self.setPlainText(text)
-        self._select_again(*selected)
+        self._html = ""
+        self._show(lambda: self.setPlainText(text))
+
+    def _recolour(self) -> bool:
+        if self._html:
+            self.document().setDefaultStyleSheet(style(theme.colours(), self._line_height))
+            self._show(lambda: self.setHtml(self._html))
+        return False
+
+    def _show(self, fill: Callable[[], None]) -> None:
+        """Keep the selection of a text that has only grown."""
+        anchor, position = self.textCursor().anchor(), self.textCursor().position()
+        fill()
+        if anchor != position:
+            cursor, last = self.textCursor(), self.document().characterCount() - 1
+            cursor.setPosition(min(anchor, last))
+            cursor.setPosition(min(position, last), QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(cursor)
         self._measure()
 
     def fit(self) -> None:
@@ -104,13 +118,8 @@ class BlockText(QTextBrowser):
         data.setText(text.strip("\n"))
         return data
 
-    def _select_again(self, anchor: int, position: int) -> None:
-        """Keep the selection of a text that has only grown."""
-        if anchor != position:
-            cursor, last = self.textCursor(), self.document().characterCount() - 1
-            cursor.setPosition(min(anchor, last))
-            cursor.setPosition(min(position, last), QTextCursor.MoveMode.KeepAnchor)
-            self.setTextCursor(cursor)
+    def _recolour_later(self) -> None:
+        pace().go_on(self._recolour)
 
     def _fit_later(self) -> bool:
         self.fit()
@@ -137,8 +146,9 @@ class BlockText(QTextBrowser):
 
     def _on_anchor(self, url: QUrl) -> None:
         address = url.toString(QUrl.ComponentFormattingOption.FullyEncoded)
-        if is_web_address(address):
-            self.web_link.emit(address)
+        owner = owner_of(self)
+        if owner is not None and is_web_address(address):
+            owner.open_link(address)
 
     def _on_hover(self, url: QUrl) -> None:
         # A link's text can say anything, so show its address.

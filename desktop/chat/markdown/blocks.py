@@ -10,29 +10,16 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import table
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
-from desktop.chat.markdown.extensions import enable_marks, enable_math
+from desktop.chat.markdown.parser import make_parser
 
 # A larger table is shown as code: Qt needs as long for a cell as for a hundred letters.
 MOST_CELLS = 128
 TABLE = "table"
 _LISTS = ("bullet_list", "ordered_list")
 _ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( *)(.*)", re.DOTALL)
-
-
-def make_parser() -> MarkdownIt:
-    """CommonMark without HTML and link definitions, with the extensions."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
-    # Tables after fences: a line that opens a code block must not become a table's head when the
-    # next line arrives.
-    parser.block.ruler.after("fence", "late_table", table, {"alt": ["paragraph", "reference"]})
-    enable_math(parser)
-    enable_marks(parser)
-    return parser
 
 
 _PARSER = make_parser()

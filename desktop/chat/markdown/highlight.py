@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -33,7 +31,6 @@ LANGUAGES = frozenset(
     yaml zig
     """.split()
 )
-MOST_KEPT = 128
 
 _COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "syntax_comment"),
@@ -47,41 +44,28 @@ _COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (String, "syntax_string"),
     (Number, "syntax_number"),
 )
-_kept: OrderedDict[bytes, list[list[Span]]] = OrderedDict()
 
 
 class Highlighting:
-    """The coloured spans of each line of code, found in steps and cached."""
+    """The coloured spans of each line of code, found in steps."""
 
     def __init__(self, code: str, language: str) -> None:
         self.spans: list[list[Span]] = []
-        self._key = hashlib.sha256(f"{language}\n{code}".encode()).digest()
-        self._work: Iterator[None] | None = None
-        self._taken = 0.0
         lexer = _lexer(language.lower())
-        if lexer is None or not _is_small(code):
-            return
-        if self._key in _kept:
-            _kept.move_to_end(self._key)
-            self.spans = _kept[self._key]
-        else:
-            self._work = self._lines(lexer, code)
+        self._work = self._lines(lexer, code) if lexer and _is_small(code) else iter(())
+        self._taken = 0.0
 
     def go_on(self, seconds: float) -> bool:
-        begun = now = time.thread_time()
-        while self._work is not None and now - begun < seconds:
-            is_over = next(self._work, self) is self
-            now = time.thread_time()
-            if is_over or self._taken + now - begun > PATIENCE_S:
-                self._end()
-        self._taken += now - begun
-        return self._work is not None
-
-    def _end(self) -> None:
-        self._work = None
-        _kept[self._key] = self.spans
-        if len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
+        """Work for so long; returns whether anything is left to do."""
+        begun = time.thread_time()
+        for _ in self._work:
+            taken = time.thread_time() - begun
+            if self._taken + taken > PATIENCE_S:
+                break
+            if taken >= seconds:
+                self._taken += taken
+                return True
+        return False
 
     def _lines(self, lexer: Lexer, code: str) -> Iterator[None]:
         lines: list[list[Span]] = [[]]

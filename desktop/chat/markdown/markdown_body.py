@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 
 import shiboken6
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from desktop import theme
 from desktop.chat.markdown.block_text import INDENT, BlockText
 from desktop.chat.markdown.blocks import Block
 from desktop.chat.markdown.code_block import CodeBlock
@@ -48,9 +47,7 @@ class _Indented(QWidget):
 
 
 class MarkdownBody(WholeText):
-    """Shows Markdown block by block. `link_activated(address)`: a full http or https address."""
-
-    link_activated = Signal(str)
+    """Shows Markdown block by block."""
 
     def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
         super().__init__(parent)
@@ -68,11 +65,9 @@ class MarkdownBody(WholeText):
         self._next = 0  # the first block that may need drawing
         self._spent = 0  # the cost of the blocks before it
         self._pages = 1
-        self._faded: list[BlockText] = []  # drawn in another theme's colours
         self._more: Button | None = None
         self._layout = column(of=self, spacing=BLOCK_SPACING)
         self.num_renders = 0  # for tests
-        theme.signals().changed.connect(self._fade)
 
     def append(self, text: str) -> None:
         """Add text; only the last block is parsed and drawn again.
@@ -122,7 +117,6 @@ class MarkdownBody(WholeText):
     def shed(self, count: int) -> bool:
         """Delete up to `count` widgets of a text not shown again; False once none is left."""
         pace().forget(self._go_on)
-        pace().forget(self._refresh)
         old = self._widgets[-count:]
         del self._widgets[-count:], self._shown[-count:]
         for widget in set(old).difference(self._widgets):
@@ -217,8 +211,6 @@ class MarkdownBody(WholeText):
         widget = wanted(held)
         # So that it is laid out once, at its final width.
         widget.resize(self.width(), 1)
-        if isinstance(widget, BlockText):
-            widget.web_link.connect(self.link_activated)
         self._put(number, widget)
         place = self._layout.indexOf(self._held(before)) + 1 if before is not None else 0
         if isinstance(held, _Indented):
@@ -261,25 +253,6 @@ class MarkdownBody(WholeText):
             text = tr("Show more: {count} characters are not shown")
             self._more.set_words(text.format(count=format_count(left)))
             self._more.setVisible(offered)
-
-    def _fade(self) -> None:
-        self._faded = [
-            widget
-            for block, widget in zip(self._shown, self._widgets, strict=True)
-            if isinstance(widget, BlockText) and block.kind == "prose"
-        ]
-        if self._refresh():
-            pace().go_on(self._refresh)
-
-    def _refresh(self) -> bool:
-        room = DRAWN_AT_ONCE
-        sources = dict(zip(self._widgets, self._shown, strict=True))
-        while self._faded and room > 0:
-            widget = self._faded.pop(0)
-            if widget in sources:
-                widget.show_markdown(sources[widget].source, self._keeps_lines)
-                room -= _cost(sources[widget])
-        return bool(self._faded)
 
 
 def _cost(block: Block) -> int:

@@ -19,7 +19,8 @@ from markdown_it.utils import EnvType
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFontDatabase
 
-from desktop.chat.markdown.blocks import MOST_CELLS, make_parser
+from desktop.chat.markdown.blocks import MOST_CELLS
+from desktop.chat.markdown.parser import make_parser
 from desktop.theme import Colours, px
 
 # A block beyond these limits is shown as plain text. Each mark may change the font, which costs ten

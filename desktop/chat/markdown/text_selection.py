@@ -46,10 +46,13 @@ class WholeText(QWidget):
 
 
 class TextOwner(QFrame):
-    """A widget whose menu entries the texts inside it offer too."""
+    """A widget around texts, which offer its menu entries too."""
 
     def add_entries(self, menu: QMenu) -> None:
         pass
+
+    def open_link(self, address: str) -> None:
+        """Called with a full http or https address that was clicked."""
 
 
 class TextSelection(QObject):
@@ -230,7 +233,7 @@ class TextSelection(QObject):
             clipboard = QGuiApplication.clipboard()
             menu.addAction(action(tr("Copy link"), menu, lambda: clipboard.setText(link)))
         menu.addAction(action(tr("Select all"), menu, lambda: self.select_all(field)))
-        owner = _ancestor(field, TextOwner)
+        owner = owner_of(field)
         if owner is not None:
             owner.add_entries(menu)
         menu.popup(event.globalPos())
@@ -281,6 +284,10 @@ def fields_in(widget: QWidget) -> list[TextField]:
     found: list[TextField] = [*widget.findChildren(QTextEdit), *widget.findChildren(QPlainTextEdit)]
     seen = [each for each in found if each.isVisibleTo(widget)]
     return sorted(seen, key=lambda each: each.mapTo(widget, QPoint(0, 0)).y())
+
+
+def owner_of(field: TextField) -> TextOwner | None:
+    return _ancestor(field, TextOwner)
 
 
 def _ancestor(widget: QWidget, kind: type[W]) -> W | None:

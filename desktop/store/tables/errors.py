@@ -49,11 +49,12 @@ def refused(error: Error, blames_file: bool = False) -> StoreError:
     log.warning("SQLite refused: %s", name_of(error))
     if is_damage(error) or getattr(error, "sqlite_errorcode", 0) == WRONG_TYPE:
         words = tr(
-            "A part of the file of chats is damaged. Restart Waymark: it then copies everything "
-            "that it can read into a new file."
+            "A part of the file of chats is damaged. Restart Waymark; it will copy everything it "
+            "can read to a new file."
         )
     else:
-        words = disk_trouble(error) or tr("The database refused it ({}).").format(name_of(error))
+        reported = tr("The database reported an error ({}).").format(name_of(error))
+        words = disk_trouble(error) or reported
     return StoreError(words, blames_file)
 
 

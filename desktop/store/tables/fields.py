@@ -41,8 +41,9 @@ def whole(value: object) -> int | None:
 
 def moment(value: object) -> float:
     """Seconds since the epoch, or 0."""
-    plausible = isinstance(value, (int, float)) and 0 <= value <= LAST_MOMENT
-    return float(value) if plausible and isinstance(value, (int, float)) else 0.0
+    if isinstance(value, int | float) and 0 <= value <= LAST_MOMENT:
+        return float(value)
+    return 0.0
 
 
 def model(kind: type[Value], value: object) -> Value | None:

@@ -10,6 +10,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 from core.api.chat import ReplyIds
@@ -17,7 +18,8 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import fields, pictures
+from desktop.store.tables import chats, drafts, fields, pictures
+from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 
 
@@ -27,6 +29,52 @@ class Node(NamedTuple):
     id: int
     parent: int | None
     chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    chat: int
+    message: int
+    reply: int
+
+
+def append_turn(
+    connection: sqlite3.Connection,
+    chat: int | None,
+    text: str,
+    shown: Sequence[Picture] = (),
+    key: str = "",
+    system: str = "",
+    left: StoredDraft | None = None,
+    reply_format: ReplyFormat | None = None,
+) -> Turn:
+    """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
+    `system` and `reply_format`. It replaces the draft by what is `left` of it."""
+    drafts.remove(connection, chat)
+    if chat is None:
+        title = chats.title_from(storable(text))
+        chat = chats.create(connection, title, key, storable(system), reply_format)
+    if left is not None:
+        drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
+    parent = end_of_path(connection, chat)
+    return add_turn(connection, chat, parent, text, shown)
+
+
+def add_turn(
+    connection: sqlite3.Connection,
+    chat: int,
+    parent: int | None,
+    text: str,
+    shown: Sequence[Picture] = (),
+) -> Turn:
+    chats.touch(connection, chat)
+    message = add_message(connection, chat, parent, text, shown)
+    return Turn(chat, message, add_reply(connection, chat, message))
+
+
+def add_alternative(connection: sqlite3.Connection, chat: int, message: int) -> Turn:
+    chats.touch(connection, chat)
+    return Turn(chat, message, add_reply(connection, chat, message))
 
 
 def add_message(

@@ -1,18 +1,24 @@
-"""The GPU that measures: its name, and how fast it copies, reads and multiplies at its best."""
+"""The GPU that measures: its name, its limits, and notes above its tables."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from tests.bench.gpu.clock import Clock, Stretch
-from tests.bench.machine import READING
+from tests.bench.clock import Clock, Stretch
+from tests.bench.gpu import fla
+from tests.bench.machine import READING, machine
+from tests.bench.rounds import Row, Step
+from tests.bench.speed_tables import PEER
+from tests.bench.spread import Spread
 
 COPYING = "copying"
 # Many times what a GPU keeps of its memory for itself (50 MB on an H200).
@@ -22,7 +28,6 @@ PRODUCT_SIZES = (4_096, 8_192)
 
 
 def gpu() -> str:
-    """The GPU and what drives it, in a few words."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     memory = properties.total_memory / 2**30
     return (
@@ -32,7 +37,6 @@ def gpu() -> str:
 
 
 def driver() -> str:
-    """The version of NVIDIA's driver, as its own tool says it."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return "unknown"
@@ -42,7 +46,6 @@ def driver() -> str:
 
 
 def installed(package: str) -> str:
-    """The version of a Python package, or that it is not there."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -97,3 +100,54 @@ class GpuLimits:
     def _noise(self, size: int, dtype: torch.dtype) -> Tensor:
         """Numbers like a model's: products of zeros draw less power, and go faster."""
         return torch.randn(size, size, device=self.device).to(dtype)
+
+
+_MOVED = {
+    COPYING: "GB/s copied, read and written both counted, which bytes are held against",
+    READING: "GB/s read",
+}
+
+
+def where(subject: str, taken: Mapping[str, list[float]]) -> str:
+    """What is measured, the GPU, the computer around it, and what the GPU could do meanwhile."""
+    return (
+        f"{subject}, on {gpu()}; in {machine()}. "
+        f"The GPU's limits meanwhile: {told(taken)}. "
+        f"flash-linear-attention: {linear_attention()}."
+    )
+
+
+def told(taken: Mapping[str, list[float]]) -> str:
+    """Bytes and operations a second, each in its unit."""
+    return "; ".join(
+        f"{Spread.of(each).scaled(1e-9)} {_MOVED[name]}"
+        if name in _MOVED
+        else f"{Spread.of(each).scaled(1e-12)} TFLOP/s in {name}"
+        for name, each in sorted(taken.items())
+    )
+
+
+def linear_attention() -> str:
+    """Its version where it can be imported; the package's name there is another."""
+    if find_spec("fla") is None:
+        return fla.NOT_INSTALLED
+    return installed("flash-linear-attention")
+
+
+def helped(rows: Mapping[Step, Row]) -> str:
+    """Whose kernels transformers called, as its warm-up found out."""
+    readings = (each for row in rows.values() for each in row.readings[PEER])
+    called = next((each.helpers for each in readings if each.helpers), "")
+    if not called:
+        return f"{PEER} called no kernels but torch's: its delta rule is plain torch"
+    return f"{PEER} called kernels of {called}"
+
+
+def strayed(rows: Iterable[Row], engine: str) -> list[str]:
+    """Steps in which `engine` or transformers drew other ids in a later round, in words."""
+    return [
+        f"{name} drew other ids in a later round of {row.step.task} {row.step.size:,} "
+        f"behind {row.step.context:,}"
+        for row in rows
+        for name in sorted(row.strayed & {engine, PEER})
+    ]

@@ -18,9 +18,10 @@ from core.engine import loaded
 from kernels.common.capability import what_is_missing
 from tests.bench import __main__ as command
 from tests.bench import model, waymark_peer
+from tests.bench.clock import CudaClock
 from tests.bench.folders import TINY, write_random
-from tests.bench.gpu import fla, words
-from tests.bench.gpu.clock import CudaClock
+from tests.bench.gpu import fla
+from tests.bench.gpu import machine as words
 from tests.bench.gpu.machine import COPYING, installed
 from tests.bench.machine import READING
 from tests.bench.options import parsed
@@ -49,7 +50,7 @@ def test_what_cannot_be_measured_is_said_at_once(
 def test_limits_are_told_in_their_units() -> None:
     taken = {COPYING: [4.3e12], READING: [4.5e12], "bfloat16": [7.9e14]}
     copied, read = words._MOVED[COPYING], words._MOVED[READING]
-    assert words.limits(taken) == f"790 TFLOP/s in bfloat16; 4,300 {copied}; 4,500 {read}"
+    assert words.told(taken) == f"790 TFLOP/s in bfloat16; 4,300 {copied}; 4,500 {read}"
     assert installed("torch") == version("torch")
     assert installed("no package of this name") == fla.NOT_INSTALLED
 

@@ -214,6 +214,15 @@ def test_D4_what_can_never_fit_evicts_nothing(tmp_path: Path) -> None:
     check_integrity(store)
 
 
+def test_D4_lowering_the_cap_takes_even_the_chain_being_written(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.put(KV, key(0), None, tensors(0), ["chat"])
+    store.put(KV, key(1), key(0), tensors(1), ["chat"])
+    store.cap = 1
+    assert store.num_bytes == 0
+    check_integrity(store)
+
+
 def test_D4_the_free_space_floor_evicts_and_then_refuses(tmp_path: Path) -> None:
     class Shrinking(RoomyFiles):
         def free(self, folder: Path) -> Space:

@@ -119,7 +119,7 @@ def test_a_longer_context_holds_the_chat_and_a_reply() -> None:
     assert longer_context(fill, MODEL) == 6_144
     none = fill_of(chat(refused(8_000)), LIMIT)
     assert longer_context(none, MODEL) is None
-    assert "longest context is 8,192 tokens" in fill_words(none, MODEL)
+    assert "hold more than 8,192 tokens" in fill_words(none, MODEL)
 
 
 def test_the_cut_leaves_at_most_what_is_asked_and_always_the_last_turn() -> None:

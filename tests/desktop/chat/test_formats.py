@@ -16,12 +16,12 @@ from core.formats import check
 from desktop.app import App
 from desktop.chat.chat_options import EXAMPLE, SchemaDialog
 from desktop.chat.data import reading
-from desktop.chat.data.data_view import DataView
+from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
-from desktop.window.tab_order import tab_stops
+from desktop.window.sides import tab_stops
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask
 from tests.desktop.chat.test_chat import ended as reply_ended

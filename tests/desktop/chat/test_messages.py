@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -156,7 +156,7 @@ async def test_a_users_message_is_formatted_or_shown_as_typed_and_copied_as_type
     QApplication.clipboard().clear()
     asked: list[str] = []
     app.window.page.transcript.messages.link_asked.connect(asked.append)
-    row.findChildren(BlockText)[1].web_link.emit("https://example.org")
+    row.findChildren(BlockText)[1].anchorClicked.emit(QUrl("https://example.org"))
     assert asked == ["https://example.org"]
     assert WINDOW_ROWS[-1].key == "window.format_messages"
     for formatted, shown in ((False, OWN), (True, "x = 1")):

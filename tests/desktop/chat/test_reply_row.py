@@ -109,7 +109,8 @@ def test_what_drafts_saved_is_said_where_there_were_any(line: NumbersLine) -> No
     drafts = value(line, "numbersDrafts")
     assert drafts.isVisible()
     assert drafts.text().split(" \N{MIDDLE DOT} ") == [
-        "22 of 31 right", "2.1 tokens a step", "20 steps, 8 without a draft", "2 with none right",
+        "22 of 31 guesses right", "2.1 tokens a step", "20 steps, 8 without a draft",
+        "2 with no right guess",
     ]  # fmt: skip
     for none in (None, DraftCounts(cycles=20, empty=20)):
         line.show_stats(samples.second_turn().model_copy(update={"draft": none}))

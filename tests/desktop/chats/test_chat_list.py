@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop.app import App
-from desktop.store.tables import chats, turns
+from desktop.store.tables import chats, messages
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import find, press, settle, type_in, words
@@ -33,7 +33,7 @@ async def fill(app: App, titles: dict[str, float]) -> None:
 
     def write(connection: sqlite3.Connection) -> None:
         for title, days in titles.items():
-            turn = turns.append_turn(connection, None, title)
+            turn = messages.append_turn(connection, None, title)
             used = time.time() - days * DAY_S
             connection.execute("UPDATE chats SET used = ? WHERE id = ?", (used, turn.chat))
             connection.execute("UPDATE replies SET state = 'complete', finish_reason = 'stop'")

@@ -84,44 +84,6 @@ async def test_a_nearly_full_chat_says_so_and_prefills_what_would_stay(
     assert [row.text for row in parts.transcript.rows if row.first_in_prompt] == ["3"]
 
 
-async def test_leaving_out_can_be_undone_and_survives_a_restart(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts, engine, turns=4)
-    parts.limit.drop()
-    await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
-    chat = parts.transcript.chat
-    parts.chat.open(None)
-    parts.chat.open(chat)
-    await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
-    parts.limit.tell_all()
-    await until(lambda: not any(row.first_in_prompt for row in parts.transcript.rows))
-    asked = await ask(parts, engine, "again")
-    assert len(asked.conversation.messages) == 9
-
-
-async def test_what_was_refused_is_answered_once_there_is_room(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts, engine)
-    parts.chat.instruct("Be brief.")
-    for number in range(4):
-        await turn(parts, engine, str(number))
-    asked = await ask(parts, engine, "one too many")
-    asked.fail(PromptTooLongError("1,200 of 1,000.").info())
-    reply = await ended(parts)
-    assert reply.state is ReplyState.FAILED
-    assert "no room for the last message" in parts.limit.words()
-    before = len(engine.asked)
-    parts.limit.drop()
-    await until(lambda: len(engine.asked) > before)
-    told = spoken(engine.asked[-1].conversation)
-    assert told[0] == "Be brief." and told[-1] == "one too many" and "0" not in told
-    engine.asked[-1].finish("There is room.")
-    await ended(parts)
-    assert shown(parts)[-1] == "There is room."
-
-
 async def test_a_reply_that_found_no_room_to_go_on_goes_on_once_there_is(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
@@ -249,22 +211,6 @@ async def test_a_stopped_reply_is_written_on_in_its_place(
     assert shown(parts) == ["Hello", "Good day"] and len(engine.asked) == 3
     assert not parts.transcript.rows[-1].can_go_on
     assert parts.transcript.rows[-1].message.siblings == (reply.id,)
-
-
-async def test_a_fork_is_settled_with_a_key_of_its_own(
-    open_parts: OpenParts, engine: FakeEngine
-) -> None:
-    parts = await ready(open_parts, engine, turns=2)
-    chat, key = parts.transcript.chat, parts.chat.key
-    assert chat is not None
-    await until(lambda: len(engine.settled) == 2)
-    parts.chats.fork(chat, parts.transcript.rows[1].id)
-    await until(lambda: len(engine.settled) == 3)
-    assert spoken(engine.settled[2].conversation) == ["0", "on 0"]
-    assert engine.settled[2].conversation.messages == engine.settled[0].conversation.messages
-    assert engine.settled[2].conversation.created == engine.settled[0].conversation.created
-    await until(lambda: shown(parts) == ["0", "on 0"])
-    assert engine.settled[2].chat == parts.chat.key != key
 
 
 async def test_instructions_act_on_the_next_request(

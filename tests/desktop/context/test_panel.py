@@ -9,11 +9,18 @@ from pytestqt.qtbot import QtBot
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint, RequestStats
 from desktop import theme
-from desktop.context.byte_bars import ByteBars, PlaceBytes, stores
 from desktop.context.context import ContextView
 from desktop.context.context_panel import ContextPanel
 from desktop.context.context_strip import BAND_TOP, BAR_HEIGHT, ContextBar, ContextStrip
-from desktop.context.fills import THINNEST, TICK_HALF_WIDTH, TICK_HEIGHT, FillBar
+from desktop.context.fills import (
+    THINNEST,
+    TICK_HALF_WIDTH,
+    TICK_HEIGHT,
+    ByteBars,
+    FillBar,
+    PlaceBytes,
+    stores,
+)
 from desktop.context.strip import Strip, part_words, prepared_strip
 from tests.desktop.widgets import samples
 
@@ -235,13 +242,13 @@ def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None
     at = [bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in boxes]
     assert at[1] == (
         "Image: 999 tokens (22 to 1,020)\n"
-        "In memory, ready to be reused; kept after a restart.\n"
+        "In memory, ready to be reused. Kept after a restart.\n"
         "Reused for the last reply."
     )
     assert at[3] == (
-        "Text: 56 tokens (1,204 to 1,259)\nIn use now; lost at a restart.\nRead for the last reply."
+        "Text: 56 tokens (1,204 to 1,259)\nIn use now. Lost at a restart.\nRead for the last reply."
     )
-    assert at[2].splitlines()[1].startswith("On disk, loaded when needed;")
+    assert at[2].splitlines()[1].startswith("On disk, loaded when needed.")
     assert at[4].endswith("The last reply itself.")
     assert bar.words_at(bar.width() - 6) == "Room for 2,526 more tokens"
     where = QPoint(20, 15)
@@ -255,8 +262,8 @@ def test_the_strip_in_words(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.second_turn()))
     assert strip.accessibleDescription() == (
         "The context holds 1,570 tokens of 4,096: "
-        "in use now 388, in memory 999, on disk 183, free 2,526, 1 image, 3 checkpoints, "
-        "also on disk. The last reply: reused 1,204, read 56, reply 310."
+        "In use now 388, In memory 999, On disk 183, Free 2,526, 1 image, 3 checkpoints, "
+        "Also on disk. The last reply: Reused 1,204, Read 56, Reply 310."
     )
     strip.show_strip(Strip.of_request(samples.first_words()))
     assert strip.legend() == "In use now 30, Free 262,114, Read 26, Reply 4"
@@ -342,7 +349,7 @@ FIRST = {
         (
             ContextView(model=samples.model_info(), foreign=True),
             "Not read by this model",
-            "Another model, or other model settings, wrote the last reply.",
+            "The last reply was written by another model, or with other model settings.",
             {},
         ),
         (ContextView(strip=HELD), "Draft read", "70 tokens of your draft are already read.", None),
@@ -421,8 +428,8 @@ def test_bytes_are_shown_by_class_against_their_budgets(panel: ContextPanel) -> 
     host = panel.findChild(PlaceBytes, "bytesHost")
     assert isinstance(host, PlaceBytes)
     assert host.accessibleDescription() == (
-        "Memory: 2.1 GB of 6.3 GB: context in use now 94.4 MB, other contexts 127.9 MB, "
-        "checkpoints 1.9 GB, encoded pictures 8.4 MB."
+        "Memory: 2.1 GB of 6.3 GB: Context in use now 94.4 MB, Other contexts 127.9 MB, "
+        "Checkpoints 1.9 GB, Encoded pictures 8.4 MB."
     )
     device = panel.findChild(PlaceBytes, "bytesDevice")
     assert isinstance(device, PlaceBytes) and device.isHidden()

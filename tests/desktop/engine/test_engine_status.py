@@ -17,8 +17,8 @@ from tests.desktop.fake_engine import model_info
         (EngineStatus(Phase.READY, model_info()), "cpu, float32"),
         (EngineStatus(Phase.READY), "No model is loaded"),
         (EngineStatus(Phase.EMPTY), "No model is loaded"),
-        (EngineStatus(Phase.RESTARTING), "The engine stopped; starting it again"),
-        (EngineStatus(Phase.FAILED), "The engine does not start"),
+        (EngineStatus(Phase.RESTARTING), "The engine stopped; restarting it"),
+        (EngineStatus(Phase.FAILED), "The engine could not be started"),
         (EngineStatus(Phase.CLOSED), "Closing"),
     ],
 )

@@ -7,8 +7,8 @@ import gc
 from pathlib import Path
 
 from core.api.errors import ErrorInfo, MissingFileError
+from desktop.app import GarbageCollector
 from desktop.engine.tasks import Tasks
-from desktop.event_loop import GarbageCollector
 from desktop.window_log import kept_log
 from tests.desktop.conftest import Loop, until
 

@@ -115,16 +115,6 @@ async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
     hangs.set()
 
 
-async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path: Path) -> None:
-    parts, refused = await ready(open_parts)
-    good = [written(tmp_path, f"{at}.png", png(at + 1, 9)) for at in range(40)]
-    bad = [written(tmp_path, f"{at}.txt", b"words") for at in range(10)]
-    parts.pictures.add_files(parts.chat.draft, [*bad, *good])
-    await until(lambda: len(parts.chat.draft.pictures) == 40 and parts.chat.draft.complete)
-    assert [each.name for each in parts.chat.draft.pictures] == [path.name for path in good]
-    assert refused == ["Not added: 0.txt, 1.txt, 2.txt and 7 more are not pictures."]
-
-
 async def test_a_huge_file_is_not_read(
     open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

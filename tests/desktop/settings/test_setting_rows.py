@@ -108,8 +108,8 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
         ("count", {"count": 1}, PLENTY, "1 checkpoint: up to 1.0 MB."),
         ("count", {"count": 32}, PLENTY, "32 checkpoints: up to 33.6 MB (1.0 MB each)."),
         ("count", {"host_bytes": 8_200_000}, PLENTY, "The memory budget has room for 4 of them."),
-        ("interval", {"interval": 513}, PLENTY, "At most 1,535 tokens are read again inside"),
-        ("interval", {"interval": 2048}, PLENTY, "At most 2,559 tokens are read again inside"),
+        ("interval", {"interval": 513}, PLENTY, "at most 1,535 tokens are read again."),
+        ("interval", {"interval": 2048}, PLENTY, "at most 2,559 tokens are read again."),
         ("interval", {"count": 0}, PLENTY, "No effect"),
         ("interval", {}, model_info(checkpoint_bytes=0), "needs no checkpoints"),
         (

@@ -10,7 +10,7 @@ from pathlib import Path
 from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
 from desktop.store.database import Database, open_database
-from desktop.store.tables import chats, drafts, messages, turns
+from desktop.store.tables import chats, drafts, messages
 from desktop.store.tables.records import ChatPath, Picture, Reply, ReplyState
 from tests.desktop.conftest import Loop
 
@@ -44,10 +44,10 @@ def write_chats(path: Path, chat_count: int = CHATS, turn_count: int = TURNS) ->
             chats.ask_for(connection, number, ReplyFormat(kind="json") if chat % 2 else None)
             for turn in range(1, turn_count + 1):
                 shown = [picture(10 * chat + turn)] if turn % 3 == 1 else []
-                made = turns.append_turn(connection, number, question(chat, turn), shown)
+                made = messages.append_turn(connection, number, question(chat, turn), shown)
                 _answer(connection, made.reply, answer(chat, turn))
                 if turn == turn_count:
-                    made = turns.add_alternative(connection, number, made.message)
+                    made = messages.add_alternative(connection, number, made.message)
                     _answer(connection, made.reply, f"{SECRET} otherwise {chat}")
             text = f"{SECRET} draft {chat}"
             drafts.save(connection, number, text, "", "", [picture(10 * chat + 9)])

@@ -17,7 +17,7 @@ import pytest
 
 from desktop.store import backups
 from desktop.store.database import Database, open_database
-from desktop.store.tables import chats, drafts, fields, pictures, turns
+from desktop.store.tables import chats, drafts, fields, messages, pictures
 from desktop.store.tables.errors import SalvageError
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
@@ -142,7 +142,7 @@ def test_H7_damage_beside_the_rows_costs_nothing(
         assert f"{CHATS} chats, {len(whole)} messages" in database.notice
         assert "Nothing is known to be missing" in database.notice
         assert_others_whole(paths_of(database, qloop), but=0)
-        assert qloop.run(database.run(turns.append_turn, 1, "going on")).reply < 1000
+        assert qloop.run(database.run(messages.append_turn, 1, "going on")).reply < 1000
     assert all_texts(path)[: len(whole)] == whole
 
 
@@ -167,7 +167,7 @@ def test_H7_a_damaged_schema_costs_no_message(
     with opened(path) as database:
         assert database.notice
         assert_others_whole(paths_of(database, qloop), but=0)
-        assert qloop.run(database.run(turns.append_turn, 1, "going on")).reply < 1000
+        assert qloop.run(database.run(messages.append_turn, 1, "going on")).reply < 1000
 
 
 def lose(path: Path, *changes: str) -> None:
@@ -192,7 +192,7 @@ def test_H7_a_lost_message_is_marked_where_it_was(path: Path, qloop: Loop) -> No
             assert [each.is_reply for each in lost.path] == [False, True] * TURNS
         # The beginning of a chat was nowhere.
         assert texts_of(found[f"{SECRET} title 1"]) == shown(1)[2:]
-        assert "marked in the chats: 2 messages" in database.notice
+        assert "marked as such in the chats: 2 messages" in database.notice
         # The key of a deleted chat may be lost as well.
         queued = qloop.run(database.run(lambda c: c.execute("SELECT key FROM forgets").fetchall()))
         assert queued[-1] == (None,)
@@ -238,7 +238,7 @@ def test_H7_messages_without_a_chat_get_one(path: Path, qloop: Loop, change: str
 
 def test_H7_another_first_message_stays_an_alternative(path: Path, qloop: Loop) -> None:
     with closing(open_database(path)) as connection:
-        turns.add_turn(connection, 2, None, f"{SECRET} edited")
+        messages.add_turn(connection, 2, None, f"{SECRET} edited")
     lose(path, "UPDATE replies SET stats = NULL")
     with opened(path) as database:
         found = paths_of(database, qloop)
@@ -334,7 +334,7 @@ def late_turns(path: Path, count: int) -> Path:
     log = Path(f"{path}-wal")
     with closing(open_database(path)) as connection:
         for number in range(count):
-            turns.append_turn(connection, 1, f"{SECRET} late {number}")
+            messages.append_turn(connection, 1, f"{SECRET} late {number}")
         kept = path.read_bytes(), log.read_bytes()
     path.write_bytes(kept[0])
     log.write_bytes(kept[1])
@@ -386,7 +386,7 @@ def test_H7_backups_of_a_file_put_aside_fill_no_gaps_of_the_next_one(path: Path)
     backups.set_aside(path)
 
     def begin(connection: sqlite3.Connection) -> None:
-        turns.append_turn(connection, chats.create(connection, "new"), "the only one", ())
+        messages.append_turn(connection, chats.create(connection, "new"), "the only one", ())
 
     with opened(path) as database:
         database.run_now(begin)

@@ -87,7 +87,7 @@ async def test_an_address_that_is_not_opened_says_why(open_app: OpenApp, opened:
     app = await open_app()
     for address, reason in (
         ("file:///etc/passwd", "only web addresses"),
-        ("https://bank.example@evil.example/\u202e", "before its host"),
+        ("https://bank.example@evil.example/\u202e", "before the host"),
         ("http://a.example\\@evil.example/", ""),
     ):
         dialog = await asked(app, address)

@@ -59,7 +59,7 @@ async def with_work(open_app: OpenApp, engine: FakeEngine) -> App:
     asked.say("half an answer")
     await until(lambda: app.parts.transcript.rows[-1].text == "half an answer")
     # What is typed is stored after a pause; here closing alone may do it.
-    app.window.page.composer._kept.setInterval(2**30)
+    app.parts.drafts._timer.setInterval(2**30)
     type_in(app, "half a thought")
     return app
 
@@ -93,7 +93,7 @@ async def test_a_step_that_fails_keeps_no_other_from_being_done(
     assert messages == [*gone, "a question", arrived]
     # Storing the draft was begun in the background as well, and may have been done in time.
     if step != "parts.drafts.store_at_closing":
-        assert drafts == (["half a thought"] if step != "window.page.composer.keep" else [])
+        assert drafts == ["half a thought"]
     assert engine.closed or "engine" in step
     assert "RuntimeError" in caplog.text and SECRET not in caplog.text
     app.window.leave()
@@ -125,7 +125,7 @@ async def test_a_draft_changed_back_while_it_was_stored_is_stored_as_it_is(
     draft = parts.chat.draft
     for text in ("first", "second"):
         draft.text = text
-        parts.chat.keep_draft(draft)
+        parts.drafts.save(draft)
         await asyncio.sleep(0)
         # The store is done with it before the loop hears of that; of the second it never does.
         time.sleep(0.3)  # noqa: ASYNC251 - the loop is to be kept from hearing it
@@ -137,4 +137,4 @@ async def test_a_draft_changed_back_while_it_was_stored_is_stored_as_it_is(
 
 
 def keeping(parts: WindowParts) -> bool:
-    return any(task.get_name() == "Keeping a draft" for task in parts.tasks._running)
+    return any(task.get_name() == "Storing a draft" for task in parts.tasks._running)

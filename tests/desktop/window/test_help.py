@@ -14,7 +14,7 @@ from core.api.model_info import LoadFacts
 from core.client.programs import ROOT
 from desktop.app import App
 from desktop.engine.engine_status import EngineStatus, Phase
-from desktop.window.help_dialogs import LICENCES, diagnostics, version
+from desktop.window.menus import diagnostics, licences, version
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, press, send
@@ -41,7 +41,7 @@ async def test_about_says_what_runs_here_and_nothing_of_any_chat(
     await ended(app)
     shown = said(page(app, "actionAbout", "aboutDialog"))
     assert {"cpu-1", "AVX-512", version("torch")} <= set(shown)
-    assert {*LICENCES, *LICENCES.values()} <= set(shown)
+    assert {*licences(), *licences().values()} <= set(shown)
     press(app, "copyDiagnostics")
     copied = QGuiApplication.clipboard().text()
     QGuiApplication.clipboard().clear()
@@ -83,10 +83,10 @@ def locked() -> set[str]:
 
 
 def test_every_package_that_is_installed_is_named() -> None:
-    assert set(LICENCES) == locked() | {"waymark"}
+    assert set(licences()) == locked() | {"waymark"}
 
 
-@pytest.mark.parametrize("package", sorted(LICENCES))
+@pytest.mark.parametrize("package", sorted(licences()))
 def test_a_licence_is_what_the_package_says(package: str) -> None:
     try:
         found = metadata.metadata(package)
@@ -97,4 +97,4 @@ def test_a_licence_is_what_the_package_says(package: str) -> None:
     short = expression[0] if "\n" not in expression[0] else ""
     kinds = [each for each in found.get_all("Classifier") or () if each.startswith("License")]
     named = kinds[0].rpartition(" :: ")[2] if kinds else ""
-    assert LICENCES[package] == (short or named)
+    assert licences()[package] == (short or named)

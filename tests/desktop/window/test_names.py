@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from core.api.reply_format import ReplyFormat
 from core.api.stats import HeldCheckpoint, Miss, RequestStats
 from desktop.app import App
-from desktop.chat.data.data_view import DataView
+from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown import markdown_body
 from desktop.pictures.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until

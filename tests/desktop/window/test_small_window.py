@@ -79,12 +79,20 @@ async def small(open_app: OpenApp, engine: FakeEngine, folder: Path) -> App:
     return app
 
 
+@pytest.mark.parametrize(
+    ("widths", "percents"),
+    [((531, 1280), (150,)), pytest.param((700, 900), (85, 130), marks=pytest.mark.slow)],
+)
 async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    open_app: OpenApp,
+    engine: FakeEngine,
+    tmp_path: Path,
+    widths: tuple[int, ...],
+    percents: tuple[int, ...],
 ) -> None:
     app = await small(open_app, engine, tmp_path)
     bar = app.window.page.transcript.verticalScrollBar()
-    for width in (531, 700, 900, 1280):
+    for width in widths:
         app.window.resize(width, 600)
         await settle()
         for place in (0, bar.maximum() // 2, bar.maximum()):
@@ -93,7 +101,7 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
             assert cut(app.window.page) == [], width
     before = app.window.page.composer.text.font().pointSizeF()
     app.window.resize(1400, 800)
-    for percent in (85, 130, 150):
+    for percent in percents:
         app.parts.settings.set_value(TEXT_SIZE_ROW, percent)
         await settle()
         size = app.window.page.composer.text.font().pointSizeF()

@@ -28,9 +28,9 @@ from desktop.chat.reply_row import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.store.folders import DEMO_MODEL
+from desktop.widgets import notices
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LONGEST_TEXT
-from desktop.window import toast as toast_module
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import (
@@ -189,24 +189,6 @@ async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
     assert words(app, "contextImagesReused") == "1"
     asked.finish(stats=STATS)
     await ended(app)
-
-
-async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
-    paths = [tmp_path / "a.png", tmp_path / "b.png"]
-    for number, path in enumerate(paths):
-        path.write_bytes(png(48 + number, 32))
-    drop(app, files(paths))
-    await until(lambda: len(thumbnails(app)) == 2 and app.parts.chat.draft.complete)
-    assert "48 x 32" in thumbnails(app)[0].caption()
-    assert "4 tokens" in thumbnails(app)[0].caption()
-    thumbnails(app)[0].removed.emit()
-    assert [each.caption()[:7] for each in thumbnails(app)] == ["49 x 32"]
-    await send(app, engine, "What is it?")
-    assert thumbnails(app) == []
-    assert len(user_rows(app)[0].row.message.pictures) == 1
 
 
 async def dialog(app: App, name: str) -> QFileDialog:
@@ -430,7 +412,7 @@ async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
 async def test_what_went_wrong_stays_until_it_is_closed(
     open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toast_module, "SHOWN_FOR_MS", 50)
+    monkeypatch.setattr(notices, "SHOWN_FOR_MS", 50)
     app = await open_app()
     await until(lambda: app.parts.engine.model)
     toast = app.window.toast
@@ -457,7 +439,7 @@ async def test_an_engine_that_gives_up_offers_to_start_again(
 ) -> None:
     engine.starts = False
     app = await open_app()
-    await until(lambda: words(app, "engineState") == "The engine does not start")
+    await until(lambda: words(app, "engineState") == "The engine could not be started")
     engine.starts = True
     press(app, "restartEngine")
     await until(lambda: words(app, "modelName") == "stand-in")
@@ -512,6 +494,7 @@ async def test_a_blind_model_refuses_pictures_before_sending(
     assert len(thumbnails(app)) == 1
 
 
+@pytest.mark.slow
 async def test_the_theme_may_change_while_a_reply_grows(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:

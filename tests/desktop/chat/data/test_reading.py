@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 
 import pytest
 
 from core.api.reply_format import ReplyFormat
 from desktop.chat.data import reading
-from desktop.chat.data.json_text import NotJsonError, events, pretty
-from desktop.chat.data.reading import Item, Reading, read
+from desktop.chat.data.reading import Item, Reading, parsed, pretty, read
 
 JSON = ReplyFormat(kind="json")
 
@@ -61,7 +59,7 @@ def test_a_value_by_itself_is_one_row(text: str) -> None:
 def test_a_long_list_is_cut_and_says_how_much_more_there_is() -> None:
     found = read_json([{"a": number} for number in range(5_000)])
     assert found.columns == ("a",) and found.root is not None
-    assert len(found.root.below) == len(found.cells) == reading.MOST_BELOW + 1
+    assert len(found.root.below) == reading.MOST_BELOW + 1
     assert found.root.below[-1].name == "\u2026 4,000 more"
 
 
@@ -72,7 +70,7 @@ def test_many_columns_are_cut() -> None:
 
 
 def test_what_is_nested_without_end_is_cut_at_a_depth() -> None:
-    found = read(JSON, "[" * 5_000 + "]" * 5_000)
+    found = read(JSON, "[" * 500 + "]" * 500)
     assert found.root is not None
     assert depth(found.root) <= reading.DEEPEST + 1
     item = found.root
@@ -102,58 +100,29 @@ def test_what_is_not_of_its_form_says_why_and_is_shown_if_it_is_json() -> None:
 
 
 WHOLE = [
-    *("1", "-0", "2.50", "1e5", "-1.5E-10", "true", "false", "null", '""', "[]", "{}", " [ ] "),
-    '{"a": [1, {"b": null}], "a": "\\u00e4\\n\\"/\\\\"}',
+    *("1", "-0", "2.50", "1e5", "1e999", "true", "null", '""', "[]", "{}", " [ ] "),
+    '{"a": [1, {"b": null}], "a": "\\u00e4\\n\\"/\\\\,:{}"}',
     "[[],{},[[]]]\n",
     '"\u20ac \U0001f600"',
 ]
-BROKEN = [
-    *"01 +1 .5 1. 1e nul NaN Infinity 'a' [1,] [,1] [ ] { } [} {] {1:2} [1]]".split(),
-    *('"a', '"\\x"', '{"a"}', '{"a":}', '{"a":1,}', '{,"a":1}', '{"a" 1}', "[1 2]", "1 2", ""),
-    *('"\n"', '"\\u12g4"', "// a\n1", "\u00a01", "tru e", " "),
-]
-
-
-def is_json(text: str) -> bool:
-    try:
-        list(events(text))
-    except NotJsonError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("text", WHOLE)
-def test_json_is_read_and_indented_to_the_same_value(text: str) -> None:
-    assert is_json(text)
-    assert json.loads(pretty(text)) == json.loads(text)
+def test_json_is_indented_to_the_same_value(text: str) -> None:
+    assert parsed(pretty(text)) == parsed(text)
 
 
-@pytest.mark.parametrize("text", BROKEN)
-def test_what_is_no_json_is_not_read(text: str) -> None:
-    assert not is_json(text)
-
-
-def test_changed_characters_are_judged_as_pythons_reader_judges_them() -> None:
-    luck = random.Random(5)
-    letters = '[]{}:,"\\ 01eE+-.truefalsn\n\x01'
-    for _ in range(4_000):
-        text = list('[{"a": [1.5, true]}, "b\\n", -2e3]')
-        for _ in range(luck.randint(1, 4)):
-            text[luck.randrange(len(text))] = luck.choice(letters)
-        changed = "".join(text)
-        try:
-            json.loads(changed)
-            expected = True
-        except ValueError:
-            expected = False
-        assert is_json(changed) == expected, changed
+@pytest.mark.parametrize(
+    "text", ["NaN", "[-Infinity]", "", "01", "[1,]", "1 2", '"\n"', "[" * 9_999]
+)
+def test_what_is_no_json_or_nested_without_end_is_not_read(text: str) -> None:
+    assert read(JSON, text).root is None
 
 
 def test_indented_json_has_a_line_for_each_value() -> None:
     assert pretty('{"a":[1,{}],"b":[]}') == ('{\n  "a": [\n    1,\n    {}\n  ],\n  "b": []\n}')
 
 
-def test_what_is_nested_without_end_is_read_and_not_indented_without_end() -> None:
+def test_what_is_nested_deeply_is_not_indented_without_end() -> None:
     deep = "[" * 20_000 + "]" * 20_000
-    assert is_json(deep)
     assert len(pretty(deep)) < 3 * len(deep)

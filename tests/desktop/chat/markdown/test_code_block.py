@@ -207,12 +207,6 @@ def test_spans_count_as_qt_counts() -> None:
     assert (7, 1, "syntax_number") in line
 
 
-def test_the_same_listing_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = highlight("x = 'cached'", "python")
-    monkeypatch.setattr(Highlighting, "_lines", None)
-    assert highlight("x = 'cached'", "python") is first
-
-
 PLAIN = {
     "a line too long": "x" * 1_001,
     "too many lines": "x\n" * 401,

@@ -13,6 +13,7 @@ from desktop.chat.markdown.block_text import INDENT, BlockText
 from desktop.chat.markdown.code_block import CodeBlock, CodeText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.renderer import CODE_EDGE
+from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button
 from tests.desktop.widgets import samples
 
@@ -191,12 +192,13 @@ def test_only_the_last_block_is_drawn_again(body: MarkdownBody, qtbot: QtBot) ->
 
 
 def test_a_theme_change_draws_the_words_in_its_colours(
-    body: MarkdownBody, dressed: QApplication
+    body: MarkdownBody, dressed: QApplication, qtbot: QtBot
 ) -> None:
     body.set_text("[a](https://example.org)")
     (block,) = body.findChildren(BlockText)
     for scheme in ("light", "dark"):
         theme.force(dressed, "dark" if scheme == "dark" else "light")
+        qtbot.waitUntil(lambda: not pace().is_busy())
         cursor = QTextCursor(block.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         assert cursor.charFormat().foreground().color() == QColor(theme.colours().link)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import open_database, truncate_log
-from desktop.store.tables import chats, drafts, messages, pictures, turns
+from desktop.store.tables import chats, drafts, messages, pictures
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.store.tables.conftest import path_of
@@ -31,7 +31,7 @@ def say_much(connection: sqlite3.Connection, words: str, count: int) -> int:
     """A chat whose replies grew on disk as a streamed reply does."""
     chat = chats.create(connection, words[:20])
     for number in range(count):
-        turn = turns.append_turn(connection, chat, f"{words} {number}", [PICTURE])
+        turn = messages.append_turn(connection, chat, f"{words} {number}", [PICTURE])
         for length in range(1, 12):
             text = f"{words} {number} " * length * length
             reply = Reply(ReplyState.RUNNING, reasoning=text)

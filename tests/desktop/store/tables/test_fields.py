@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import Database
-from desktop.store.tables import chats, drafts, fields, forks, messages, turns
+from desktop.store.tables import chats, drafts, fields, forks, messages
 from desktop.store.tables.errors import (
     StoreError,
 )
@@ -149,7 +149,7 @@ def test_H7_a_value_of_another_type_costs_its_field(
 
 def go_on_everywhere(database: Database, qloop: Loop) -> None:
     for chat in qloop.run(database.run(chats.listed)):
-        turn = qloop.run(database.run(turns.append_turn, chat.id, "going on"))
+        turn = qloop.run(database.run(messages.append_turn, chat.id, "going on"))
         assert turn.chat == chat.id
 
 
@@ -193,7 +193,7 @@ def test_H7_a_damaged_digest_costs_its_picture_and_says_so(
 
 async def write_on(database: Database) -> None:
     for number in range(200):
-        await database.run(turns.append_turn, 1, f"{SECRET} {number}" * 100)
+        await database.run(messages.append_turn, 1, f"{SECRET} {number}" * 100)
 
 
 async def test_H7_no_error_quotes_what_people_wrote(

@@ -6,7 +6,7 @@ import sqlite3
 
 from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, forks, messages, pictures, turns
+from desktop.store.tables import chats, forks, messages, pictures
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
 
@@ -15,8 +15,8 @@ SCHEMA = ReplyFormat(kind="json_schema", text='{"type": "array"}')
 IDS = ReplyIds.pack([1, 2], "t" * 64, starts_in_reasoning=True)
 
 
-def answered(connection: sqlite3.Connection, chat: int | None, text: str) -> turns.Turn:
-    turn = turns.append_turn(connection, chat, text, [PICTURE])
+def answered(connection: sqlite3.Connection, chat: int | None, text: str) -> messages.Turn:
+    turn = messages.append_turn(connection, chat, text, [PICTURE])
     reply = Reply(ReplyState.COMPLETE, "hm", IDS, "stop")
     messages.save_reply(connection, turn.reply, f"on {text}", reply)
     return turn
@@ -43,7 +43,7 @@ def test_a_fork_at_a_reply_ends_with_it_and_is_told_the_same(
 
 def test_a_fork_follows_the_alternatives_that_are_shown(connection: sqlite3.Connection) -> None:
     turn = answered(connection, None, "one")
-    other = turns.add_alternative(connection, turn.chat, turn.message)
+    other = messages.add_alternative(connection, turn.chat, turn.message)
     messages.save_reply(connection, other.reply, "otherwise", Reply(ReplyState.COMPLETE))
     made = forks.fork(connection, turn.chat, other.reply)
     assert made is not None and texts(connection, made.chat) == ["one", "otherwise"]
@@ -64,7 +64,7 @@ def test_a_fork_at_a_users_message_puts_it_into_the_composer(
 def test_a_fork_of_a_reply_on_its_way_is_a_stopped_one_in_the_same_format(
     connection: sqlite3.Connection,
 ) -> None:
-    turn = turns.append_turn(connection, None, "one", reply_format=SCHEMA)
+    turn = messages.append_turn(connection, None, "one", reply_format=SCHEMA)
     made = forks.fork(connection, turn.chat, turn.reply)
     assert made is not None
     path = path_of(connection, made.chat)

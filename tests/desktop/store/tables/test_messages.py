@@ -12,7 +12,7 @@ from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import chats, drafts, messages, turns
+from desktop.store.tables import chats, drafts, messages
 from desktop.store.tables.messages import Node, shown_path
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
@@ -21,7 +21,7 @@ DIGEST = "a" * 64
 
 
 def test_a_turn_is_a_message_and_a_running_reply(connection: sqlite3.Connection) -> None:
-    turn = turns.append_turn(connection, None, "Hello there")
+    turn = messages.append_turn(connection, None, "Hello there")
     user, reply = messages.read_path(connection, turn.chat)
     assert (user.id, user.text, user.reply) == (turn.message, "Hello there", None)
     assert reply.reply == Reply(state=ReplyState.RUNNING)
@@ -30,7 +30,7 @@ def test_a_turn_is_a_message_and_a_running_reply(connection: sqlite3.Connection)
 
 
 def test_a_reply_comes_back_as_it_was_saved(connection: sqlite3.Connection) -> None:
-    turn = turns.append_turn(connection, None, "Hello")
+    turn = messages.append_turn(connection, None, "Hello")
     reply = Reply(
         state=ReplyState.FAILED,
         reasoning="hm",
@@ -45,9 +45,9 @@ def test_a_reply_comes_back_as_it_was_saved(connection: sqlite3.Connection) -> N
 
 
 def test_regenerate_keeps_both_and_shows_the_newest(connection: sqlite3.Connection) -> None:
-    turn = turns.append_turn(connection, None, "Hello")
+    turn = messages.append_turn(connection, None, "Hello")
     messages.save_reply(connection, turn.reply, "first", Reply(ReplyState.COMPLETE))
-    second = turns.add_alternative(connection, turn.chat, turn.message)
+    second = messages.add_alternative(connection, turn.chat, turn.message)
     messages.save_reply(connection, second.reply, "second", Reply(ReplyState.COMPLETE))
     assert texts(connection, turn.chat) == ["Hello", "second"]
     assert messages.read_path(connection, turn.chat)[1].siblings == (turn.reply, second.reply)
@@ -58,11 +58,11 @@ def test_regenerate_keeps_both_and_shows_the_newest(connection: sqlite3.Connecti
 def test_an_edit_is_a_branch_and_the_old_one_is_a_turn_of_the_arrow_away(
     connection: sqlite3.Connection,
 ) -> None:
-    first = turns.append_turn(connection, None, "one")
-    second = turns.append_turn(connection, first.chat, "two")
-    third = turns.append_turn(connection, first.chat, "three")
+    first = messages.append_turn(connection, None, "one")
+    second = messages.append_turn(connection, first.chat, "two")
+    third = messages.append_turn(connection, first.chat, "three")
     assert texts(connection, first.chat) == ["one", "", "two", "", "three", ""]
-    edited = turns.add_turn(connection, first.chat, first.reply, "two, edited")
+    edited = messages.add_turn(connection, first.chat, first.reply, "two, edited")
     assert texts(connection, first.chat) == ["one", "", "two, edited", ""]
     assert messages.end_of_path(connection, first.chat) == edited.reply
     messages.choose(connection, second.message)
@@ -70,7 +70,7 @@ def test_an_edit_is_a_branch_and_the_old_one_is_a_turn_of_the_arrow_away(
 
 
 def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -> None:
-    turn = turns.append_turn(connection, None, "Hello")
+    turn = messages.append_turn(connection, None, "Hello")
     half = Reply(ReplyState.RUNNING, ids=ReplyIds.pack([5], "tok", starts_in_reasoning=False))
     messages.save_reply(connection, turn.reply, "half a", half)
     messages.stop_running(connection)
@@ -85,7 +85,7 @@ def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -
 def test_pauses_are_kept_and_cost_only_themselves(
     connection: sqlite3.Connection, pauses: str
 ) -> None:
-    turn = turns.append_turn(connection, None, "Hello")
+    turn = messages.append_turn(connection, None, "Hello")
     ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(1, 3))
     messages.save_reply(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
     read = messages.read_path(connection, turn.chat)[-1].reply
@@ -110,14 +110,14 @@ def test_pauses_are_kept_and_cost_only_themselves(
     ],
 )
 def test_one_bad_field_never_costs_the_chat(connection: sqlite3.Connection, damage: str) -> None:
-    turn = turns.append_turn(connection, None, "Hello", (Picture(DIGEST, "a.png", (3, 2)),))
+    turn = messages.append_turn(connection, None, "Hello", (Picture(DIGEST, "a.png", (3, 2)),))
     messages.save_reply(connection, turn.reply, "text", Reply(ReplyState.COMPLETE))
     connection.execute(damage)
     assert texts(connection, turn.chat) == ["Hello", "text"]
 
 
 def test_half_a_surrogate_pair_can_be_stored(connection: sqlite3.Connection) -> None:
-    turn = turns.append_turn(connection, None, "odd \ud800 paste")
+    turn = messages.append_turn(connection, None, "odd \ud800 paste")
     assert texts(connection, turn.chat)[0] == "odd ? paste"
 
 
@@ -127,7 +127,7 @@ def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) 
         Picture(DIGEST, "a.png", (3, 2)),
         Picture("b" * 64, "again.png", (4000, 3000), None, None, b"png"),
     )
-    turn = turns.append_turn(connection, None, "Look", shown)
+    turn = messages.append_turn(connection, None, "Look", shown)
     assert messages.read_path(connection, turn.chat)[0].pictures == shown
 
 
@@ -176,14 +176,14 @@ def formats(connection: sqlite3.Connection, chat: int) -> list[ReplyFormat | Non
 
 
 def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Connection) -> None:
-    first = turns.append_turn(connection, None, "one", reply_format=SCHEMA)
+    first = messages.append_turn(connection, None, "one", reply_format=SCHEMA)
     messages.save_reply(connection, first.reply, "[]", Reply(ReplyState.COMPLETE))
     chats.ask_for(connection, first.chat, JSON)
-    second = turns.append_turn(connection, first.chat, "two")
+    second = messages.append_turn(connection, first.chat, "two")
     chats.ask_for(connection, first.chat, None)
-    turns.append_turn(connection, first.chat, "three")
+    messages.append_turn(connection, first.chat, "three")
     assert formats(connection, first.chat) == [None, SCHEMA, JSON, None]
-    turns.add_alternative(connection, first.chat, second.message)
+    messages.add_alternative(connection, first.chat, second.message)
     assert formats(connection, first.chat) == [None, SCHEMA, None]
     drafts.save(connection, None, "", "", "k", [], SCHEMA)
     assert [draft.format for draft in drafts.stored(connection)] == [SCHEMA]
@@ -204,9 +204,9 @@ def gained(reasoning: str, ids: list[int]) -> Reply:
 
 
 @pytest.fixture
-def growing(connection: sqlite3.Connection) -> turns.Turn:
+def growing(connection: sqlite3.Connection) -> messages.Turn:
     """A reply that was stored once as a whole and has gained two parts since."""
-    turn = turns.append_turn(connection, None, "Hello")
+    turn = messages.append_turn(connection, None, "Hello")
     messages.save_reply(connection, turn.reply, "one", gained("a", [1]))
     messages.append_to_reply(connection, turn.reply, " two", gained("b", [2, 3]))
     messages.append_to_reply(connection, turn.reply, " three", gained("c", [4]))
@@ -214,9 +214,9 @@ def growing(connection: sqlite3.Connection) -> turns.Turn:
 
 
 def test_a_killed_reply_has_all_the_parts_that_were_stored(
-    connection: sqlite3.Connection, growing: turns.Turn
+    connection: sqlite3.Connection, growing: messages.Turn
 ) -> None:
-    other = turns.append_turn(connection, None, "Hi")
+    other = messages.append_turn(connection, None, "Hi")
     messages.append_to_reply(connection, other.reply, "x", Reply(ReplyState.RUNNING))
     messages.stop_running(connection)
     message = messages.read_path(connection, growing.chat)[-1]
@@ -231,7 +231,7 @@ def test_a_killed_reply_has_all_the_parts_that_were_stored(
 
 
 def test_a_running_reply_is_read_with_its_parts_and_goes_on(
-    connection: sqlite3.Connection, growing: turns.Turn
+    connection: sqlite3.Connection, growing: messages.Turn
 ) -> None:
     assert texts(connection, growing.chat) == ["Hello", "one two three"]
     messages.append_to_reply(connection, growing.reply, " four", gained("d", [5]))
@@ -243,7 +243,7 @@ def test_a_running_reply_is_read_with_its_parts_and_goes_on(
 
 @pytest.mark.parametrize("stored_whole", [True, False])
 def test_parts_go_when_the_reply_is_stored_whole_and_with_their_chat(
-    connection: sqlite3.Connection, growing: turns.Turn, stored_whole: bool
+    connection: sqlite3.Connection, growing: messages.Turn, stored_whole: bool
 ) -> None:
     if stored_whole:
         messages.save_reply(connection, growing.reply, "whole", Reply(ReplyState.COMPLETE))
@@ -264,7 +264,7 @@ def test_parts_go_when_the_reply_is_stored_whole_and_with_their_chat(
     ],
 )
 def test_a_damaged_part_costs_its_field(
-    connection: sqlite3.Connection, growing: turns.Turn, damage: str
+    connection: sqlite3.Connection, growing: messages.Turn, damage: str
 ) -> None:
     connection.execute(damage)
     messages.stop_running(connection)

@@ -1,4 +1,4 @@
-"""Parser rules beyond CommonMark: formulas, task lists, footnotes, and three HTML tags.
+"""The Markdown parser: CommonMark with formulas, task lists, footnotes, and three HTML tags.
 
 `\\(...\\)`, `\\[...\\]` and `$$...$$` are formulas; `$...$` only if it looks like one: a dollar
 sign is usually a currency sign. `<sub>`, `<sup>` and `<br>` are the only tags.
@@ -10,12 +10,12 @@ import re
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, table
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-MATH = "math"
+MATH, FOOTNOTE_REF = "math", "footnote_ref"
 # Bounds the search from each dollar sign.
 LONGEST_DOLLARS = 500
 
@@ -29,10 +29,21 @@ _COMMAND = re.compile(r"\\[A-Za-z]+(?:\{[^{}]*\})?")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
-def enable_math(parser: MarkdownIt) -> None:
+def make_parser() -> MarkdownIt:
+    """CommonMark without HTML and link definitions, with the extensions."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
+    block, inline = parser.block.ruler, parser.inline.ruler
+    # Tables after fences: a line that opens a code block must not become a table's head when the
+    # next line arrives.
+    block.after("fence", "late_table", table, {"alt": ["paragraph", "reference"]})
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-    parser.block.ruler.before("fence", "math_block", _math_block, interrupts)
-    parser.inline.ruler.before("escape", "math_inline", _math_inline)
+    block.before("fence", "math_block", _math_block, interrupts)
+    block.before("paragraph", "footnote", _footnote, {"alt": ["paragraph"]})
+    inline.before("escape", "math_inline", _math_inline)
+    inline.before("link", FOOTNOTE_REF, _footnote_ref)
+    inline.before("autolink", "tag", _tag)
+    parser.core.ruler.push("tasks", _tasks)
+    return parser
 
 
 def _math_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
@@ -127,7 +138,6 @@ def _has_words(text: str) -> bool:
     return _WORD.search(_COMMAND.sub("", text)) is not None
 
 
-FOOTNOTE_REF = "footnote_ref"
 # Bounds the search for the end of `<sub>` and `<sup>`.
 LONGEST_MARK = 300
 UNCHECKED, CHECKED = "\N{BALLOT BOX}", "\N{BALLOT BOX WITH CHECK}"
@@ -136,13 +146,6 @@ _TAG = re.compile(r"<(?:(su[bp])>|br[ \t]*/?>)", re.IGNORECASE)
 _REF = re.compile(r"\[\^(\d{1,4})\]")
 _FOOTNOTE = re.compile(r"\[\^(\d{1,4})\]:[ \t]+(?=\S)")
 _TASK = re.compile(r"\[([ xX])\](?=[ \t]+\S)")
-
-
-def enable_marks(parser: MarkdownIt) -> None:
-    parser.block.ruler.before("paragraph", "footnote", _footnote, {"alt": ["paragraph"]})
-    parser.inline.ruler.before("link", FOOTNOTE_REF, _footnote_ref)
-    parser.inline.ruler.before("autolink", "tag", _tag)
-    parser.core.ruler.push("tasks", _tasks)
 
 
 def _footnote(state: StateBlock, first: int, end: int, silent: bool) -> bool:
