@@ -1,26 +1,28 @@
 """GGUF models that other programs have downloaded, and the vision tower that goes with a model.
 
-Nothing is opened but small JSON files of these programs and the headers of vision towers. Folders
-that can't be read count as empty.
+Only small JSON files of these programs are opened. Folders that can't be read count as empty.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from core.api.errors import BrokenConfigError, WaymarkError
-from core.gguf.file import PART_NAME, GGUFFile
+from core.gguf.file import PART_NAME
 from core.model_files import read_object, read_small
 
 SUFFIX = ".gguf"
 TOWER = "mmproj"
 # Names looked at in the folders of one program.
 MOST_ENTRIES = 20_000
+MOST_TOWERS = 32
 _DEPTH = 6
 _SMALL = 2**20
 # Parts of names of files that are no model: towers, drafting heads, statistics for quantising.
@@ -34,7 +36,7 @@ _PRECISION = re.compile(r"(b?f|i?q)\d.*|mxfp4|nvfp4", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """`path` is the first file of a split model; `name` is for people, as the program has it."""
+    """A model for a list. `path` is the first file of a split model, `tower` the likeliest one."""
 
     path: Path
     name: str
@@ -56,33 +58,32 @@ def found_models(
     return sorted(unique.values(), key=lambda model: (model.program, model.name.lower()))
 
 
-def find_tower(path: Path, width: int | None = None) -> Path | None:
-    """The vision tower (`mmproj`) for the model file `path`, in its folder or from Ollama.
+def find_towers(path: Path) -> list[Path]:
+    """Files that may be the vision tower (`mmproj`) of the model file `path`, the likeliest first.
 
-    With `width`, the length of the model's embeddings, towers that give another are left out. The
-    tower whose name agrees most with the model's is taken, then the most exact one.
+    They are next to it, or Ollama names one. The name that agrees most with the model's comes
+    first, then the most exact precision. None is opened: a folder may hold towers of other models.
     """
     if path.parent.name == "blobs":
         models = _in_ollama([path.parent.parent])
-        return next((model.tower for model in models if model.path.name == path.name), None)
+        return [each.tower for each in models if each.path.name == path.name and each.tower][:1]
+    return _likeliest(path, _towers_in)
+
+
+def _likeliest(path: Path, towers_in: Callable[[Path], list[Path]]) -> list[Path]:
     folders = [path.parent]
     if any(_PRECISION.fullmatch(word) for word in _words(path.parent.name)):
         folders.append(path.parent.parent)  # repositories have a folder for each precision
     for folder in folders:
-        towers = [each for each in _files(folder, 1) if TOWER in each.name.lower()]
-        fitting = [each for each in towers if width is None or _fits(each, width)]
-        if fitting:
-            return min(fitting, key=lambda tower: _rank(tower, path))
-    return None
+        towers = sorted(towers_in(folder), key=lambda tower: _rank(tower, path))
+        if towers:
+            return towers
+    return []
 
 
-def _fits(tower: Path, width: int) -> bool:
-    try:
-        metadata = GGUFFile.open(tower).metadata
-    except WaymarkError:
-        return False
-    given = metadata.get("clip.vision.projection_dim", width)
-    return metadata.get("general.architecture") == "clip" and given == width
+def _towers_in(folder: Path) -> list[Path]:
+    towers = (each for each in _files(folder, 1) if TOWER in each.name.lower())
+    return list(islice(towers, MOST_TOWERS))
 
 
 def _rank(tower: Path, model: Path) -> tuple[int, int, str]:
@@ -118,6 +119,7 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _in_folders(program: str, roots: list[Path]) -> Iterator[FoundModel]:
+    towers_in = cache(_towers_in)
     for root in roots:
         for path in _files(root, _DEPTH):
             part = PART_NAME.fullmatch(path.name)
@@ -125,7 +127,7 @@ def _in_folders(program: str, roots: list[Path]) -> Iterator[FoundModel]:
                 continue
             stem = part[1].rstrip("-") if part else path.stem
             name = _name(path.relative_to(root).with_name(stem))
-            yield FoundModel(path, name, program, find_tower(path))
+            yield FoundModel(path, name, program, next(iter(_likeliest(path, towers_in)), None))
 
 
 def _name(path: Path) -> str:
@@ -173,7 +175,7 @@ def _in_ollama(roots: list[Path]) -> Iterator[FoundModel]:
     """Ollama's manifests name the blobs of a model: `manifests/registry/owner/model/tag`."""
     for root in roots:
         manifests = root / "manifests"
-        for path in sorted(manifests.glob("*/*/*/*"))[:MOST_ENTRIES]:
+        for path in sorted(islice(manifests.glob("*/*/*/*"), MOST_ENTRIES)):
             layers = _object(path).get("layers")
             model, tower = (_blob(root, layers, kind) for kind in ("model", "projector"))
             if model:
@@ -188,7 +190,7 @@ def _blob(root: Path, layers: Any, kind: str) -> Path | None:
         if isinstance(layer, dict) and layer.get("mediaType") == _OLLAMA_KIND + kind:
             digest = _DIGEST.fullmatch(str(layer.get("digest")))
             path = root / "blobs" / f"sha256-{digest[1]}" if digest else None
-            return path if path and path.is_file() else None
+            return path if path and os.path.isfile(path) else None
     return None
 
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from core.gguf.library import FoundModel, find_tower, found_models
+from core.gguf.library import FoundModel, find_towers, found_models
 from tests.gguf.files import write
 
 BLOBS = {kind: f"sha256:{letter * 64}" for kind, letter in (("model", "a"), ("projector", "b"))}
 
 
-def make(path: Path, keys: Any = None) -> Path:
+def make(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write(path, keys or {"general.architecture": ("text", "llama")})
-
-
-def tower(path: Path, width: int = 64) -> Path:
-    return make(path, {"general.architecture": ("text", "clip"),
-                       "clip.vision.projection_dim": ("u32", width)})  # fmt: skip
+    return write(path)
 
 
 def ollama(root: Path, name: str, *kinds: str, **changed: str) -> Path:
@@ -46,7 +40,7 @@ def test_lm_studio(tmp_path: Path) -> None:
     for name in ("a/One-GGUF/One-Q4_K_M", "a/Two/Two-00001-of-00002", "a/Two/Two-00002-of-00002",
                  "a/One-GGUF/mtp-One", "a/One-GGUF/imatrix"):  # fmt: skip
         make(models / f"{name}.gguf")
-    tower(models / "a" / "One-GGUF" / "mmproj-One-f16.gguf")
+    make(models / "a" / "One-GGUF" / "mmproj-One-f16.gguf")
     (models / "a" / "gone.gguf").symlink_to(tmp_path / "gone")
     (models / "loop").symlink_to(models)
     make(tmp_path / "chosen" / "b" / "Three.GGUF")
@@ -75,8 +69,8 @@ def test_ollama(tmp_path: Path) -> None:
     (found,) = found_models(tmp_path, {"OLLAMA_MODELS": str(root)})
     projector = root / "blobs" / BLOBS["projector"].replace(":", "-")
     assert found == FoundModel(path, "seeing:4b", "Ollama", projector)
-    assert find_tower(path) == projector
-    assert find_tower(projector) is None
+    assert find_towers(path) == [projector]
+    assert find_towers(projector) == []
 
 
 @pytest.mark.parametrize("variable", ["HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", ""])
@@ -110,16 +104,7 @@ def test_the_tower_that_goes_with_a_model(
 ) -> None:
     path = make(tmp_path / f"{model}.gguf")
     for name in towers:
-        tower(tmp_path / f"{name}.gguf")
-    found = find_tower(path)
-    assert (found.stem if found else None) == wanted
-
-
-def test_a_tower_of_another_width_is_left_out(tmp_path: Path) -> None:
-    path = make(tmp_path / "One-Q8_0.gguf")
-    tower(tmp_path / "mmproj-One-f32.gguf", 32)
-    make(tmp_path / "mmproj-no-tower.gguf")
-    (tmp_path / "mmproj-damaged.gguf").write_bytes(b"GGUF")
-    assert find_tower(path, 64) is None
-    fitting = tower(tmp_path / "mmproj-f16.gguf", 64)
-    assert find_tower(path, 64) == fitting
+        make(tmp_path / f"{name}.gguf")
+    found = find_towers(path)
+    assert (found[0].stem if found else None) == wanted
+    assert len(found) == (len(towers) if wanted else 0)
