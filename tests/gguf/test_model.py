@@ -186,6 +186,9 @@ def test_a_tower_of_another_model_is_left_out(converted: ConvertedOf, tmp_path: 
     (tmp_path / "mmproj.txt").write_text("no file of this format")
     assert not load(tmp_path / "model.gguf").has_vision
     assert open_files(other).container.config["image_token_id"] == 305
+    (tmp_path / "mmproj-model.gguf").write_bytes(b"no tower")
+    with pytest.raises(BrokenWeightsError, match="is damaged"):
+        open_files(tmp_path / "model.gguf")
 
 
 def test_a_path_may_be_a_folder_or_a_blob_without_ending(

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from core.api.errors import UnknownArchitectureError, shown
+from core.api.errors import BrokenWeightsError, GgufError, UnknownArchitectureError, shown
 from core.gguf.file import GGUFFile, GGUFPart
 from core.gguf.header import Metadata
-from core.gguf.library import find_tower
+from core.gguf.library import find_towers
 from core.gguf.models.attention import GEMMA3, LFM2, LLAMA, QWEN3, QWEN3_NEXT, QWEN3_VL, QWEN35
 from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
 from core.gguf.models.recipe import Recipe
@@ -22,6 +22,7 @@ from core.gguf.models.settings import Config, Settings
 from core.gguf.models.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
 from core.gguf.text import GGUFText, read_text
 
+_KIND = "general.architecture"
 ARCHITECTURES = {
     "qwen35": QWEN35,
     "qwen35moe": QWEN35,
@@ -73,7 +74,7 @@ class GGUFModel:
         """
         file = GGUFFile.open(path, check)
         architecture = _architecture_of(file, path.name)
-        kind = str(file.metadata["general.architecture"])
+        kind = str(file.metadata[_KIND])
         settings = Settings(path.name, kind, file.metadata, file.tensors)
         config, scope, processor = architecture.config(settings), architecture.scope, None
         files = file.parts
@@ -105,19 +106,29 @@ def _token_ids(projector: Projector, metadata: Metadata) -> Config:
 def _open_tower(
     path: Path, config: Config, check: Callable[[], None]
 ) -> tuple[GGUFFile, Settings, Projector] | None:
-    """The vision tower of the model `path`, if there is one for the text stack of `config`."""
-    found = find_tower(path, config.get("text_config", config)["hidden_size"])
-    if found is None:
-        return None
-    file = GGUFFile.open(found, check)
-    clip = clip_settings(file, found.name)
-    projector = projector_of(clip, config)
-    return (file, clip, projector) if projector is not None else None
+    """The likeliest vision tower of the model `path` that fits the text stack of `config`.
+
+    Raises the error of a file that can't be opened if no other is one.
+    """
+    damaged = None
+    for each in find_towers(path):
+        try:
+            file = GGUFFile.open(each, check)
+        except (BrokenWeightsError, GgufError) as error:
+            damaged = damaged or error
+            continue
+        clip = clip_settings(file, each.name)
+        projector = projector_of(clip, config) if file.metadata.get(_KIND) == CLIP else None
+        if projector is not None:
+            return file, clip, projector
+    if damaged is not None:
+        raise damaged
+    return None
 
 
 def _architecture_of(file: GGUFFile, name: str) -> Architecture:
     """Raises UnknownArchitectureError."""
-    kind = file.metadata.get("general.architecture")
+    kind = file.metadata.get(_KIND)
     found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
     if found is not None:
         return found

@@ -243,7 +243,10 @@ def projector_type(clip: Settings) -> str:
 def projector_of(clip: Settings, text: Config) -> Projector | None:
     """The kind of tower in a file, if it is one for this text stack."""
     found = PROJECTORS.get(projector_type(clip))
-    return found if found is not None and text["model_type"] in found.texts else None
+    if found is None or text["model_type"] not in found.texts:
+        return None
+    width = text.get("text_config", text)["hidden_size"]
+    return found if clip.count("vision.projection_dim", 0) == width else None
 
 
 def tower_recipes(clip: Settings, projector: Projector) -> Recipes:
