@@ -9,12 +9,12 @@ import torch
 
 from core.loading.model import ReadModel, read_model
 from core.loading.plan import ModelPlan
-from core.weights.folder import ModelFolder
+from core.weights.container import Container
 from kernels.dispatch import REFERENCE, Backend
 
 
 def load_model(
-    folder: ModelFolder,
+    folder: Container,
     device: torch.device,
     dtype: torch.dtype,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -27,5 +27,5 @@ def load_model(
     return read_model(ModelPlan(folder).held(dtype, kernels), device, progress, check, **options)
 
 
-def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
+def estimate_bytes(folder: Container, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
     return ModelPlan(folder).num_bytes(dtype, kernels)

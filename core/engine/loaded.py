@@ -27,6 +27,7 @@ from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
+from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
 from core.loading.model import fits, read_model
 from core.loading.plan import ModelPlan
@@ -38,7 +39,7 @@ from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.processor import PictureProcessor
-from core.weights.folder import ModelFolder
+from core.weights.container import Container
 from core.weights.memory import available_bytes
 from kernels.common.capability import processor_level
 from kernels.self_test.validation import validated
@@ -75,14 +76,14 @@ def load(
     check: Callable[[], None],
     open_store: Callable[[], DiskStore | None] = lambda: None,
 ) -> LoadedModel:
-    """Open a model folder, then the store in the settings' folder. Raises a WaymarkError."""
+    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
     began = time.monotonic()
-    path, device = Path(settings.path), resolve_device(settings)
-    looking = LookingTime(check)
+    device, looking = resolve_device(settings), LookingTime(check)
     # Small files first: a broken template should fail before the weights are read.
     with looking:
-        folder, text = ModelFolder.open(path, looking), ChatText.open(path, looking)
-    free, plan, blobs = available_bytes(device), ModelPlan(folder, looking), open_store()
+        files = open_files(Path(settings.path), looking)
+        text = ChatText(files.text(), looking)
+    free, plan, blobs = available_bytes(device), ModelPlan(files.container, looking), open_store()
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
     precision, dtype = chosen.precision, chosen.precision.dtype
     # Before the weights are read: a faulty kernel should fail first.
@@ -93,7 +94,7 @@ def load(
     kept = store if precision.integers is not None else None
     read = read_model(plan.held(dtype, kernels), device, progress, check, store=kept)
     model = read.model
-    processor = open_processor(path, folder, settings, device, model, text)
+    processor = open_processor(files, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
         read.weights_digest,
@@ -116,7 +117,7 @@ def load(
         kernels=kernels.name,
         processor=processor_level(),
     )
-    info = describe(settings, folder, model, precision, text, processor, cache, root)
+    info = describe(settings, files.container, model, precision, text, processor, cache, root)
     extra = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
     return LoadedModel(
         settings=settings,
@@ -149,8 +150,8 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
         free += present.cache.kv_bytes() + present.cache.state_bytes()
     looking = LookingTime(check)
     with looking:
-        folder = ModelFolder.open(Path(settings.path), looking)
-    plan = ModelPlan(folder, looking)
+        container = open_files(Path(settings.path), looking).container
+    plan = ModelPlan(container, looking)
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
     chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
@@ -167,8 +168,7 @@ def resolve_device(settings: ModelSettings) -> torch.device:
 
 
 def open_processor(
-    path: Path,
-    folder: ModelFolder,
+    files: ModelFiles,
     settings: ModelSettings,
     device: torch.device,
     model: Decoder,
@@ -182,7 +182,7 @@ def open_processor(
     if limit is None:
         limit = IMAGE_TOKENS[device.type]
     # The tower's own sizes: the file may leave some out, and another file would then set them.
-    config = {**folder.config, "vision_config": model.vision_config}
+    config = {**files.container.config, "vision_config": model.vision_config}
 
     def known_id(spelling: str) -> int | None:
         """Ids between tiles are embedded like text, which must be in the vocabulary."""
@@ -194,7 +194,7 @@ def open_processor(
             )
         return found
 
-    return kinds.open_processor(path, config, limit or None, known_id)
+    return kinds.open_processor(files.pictures, config, limit or None, known_id)
 
 
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
@@ -231,7 +231,7 @@ def disk_budget(blobs: DiskStore | None) -> int:
 
 def describe(
     settings: ModelSettings,
-    folder: ModelFolder,
+    container: Container,
     model: Decoder,
     precision: Precision,
     text: ChatText,
@@ -242,7 +242,7 @@ def describe(
     return ModelInfo(
         name=folder_name(os.path.abspath(settings.path)),
         path=settings.path,
-        family=str(folder.config.get("model_type", "")),
+        family=str(container.config.get("model_type", "")),
         device=model.device.type,
         precision=precision.name,
         num_parameters=model.num_parameters,

@@ -17,6 +17,7 @@ from core.api.errors import (
     UnsupportedDeviceError,
     WaymarkError,
     WrongShapeError,
+    shown,
 )
 from core.loading.registry import family_of
 from core.model_files import LookingTime
@@ -26,7 +27,6 @@ from core.weights.memory import HEADROOM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedPlan, packed_layer, plain_names
 from core.weights.published.scheme import read_scheme
-from core.weights.safetensors_file import shown
 from core.weights.smoothing import smoothed_norms
 from core.weights.spec import (
     Shape,
@@ -67,7 +67,8 @@ def _of_mtp(name: str) -> bool:
 
 
 def check_plain(name: str, spec: TensorSpec, entry: TensorHeader | None) -> None:
-    """Compare a tensor with its header entry; tensors that the model doesn't use are ignored.
+    """Compare the tensor that the files call `name` with its header entry; tensors that the model
+    doesn't use are ignored.
 
     Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
     """
@@ -75,7 +76,7 @@ def check_plain(name: str, spec: TensorSpec, entry: TensorHeader | None) -> None
         raise MissingTensorError(f"{name} is in none of the weights files.")
     if entry.shape != spec.stored_shape:
         raise WrongShapeError(
-            f"{name} should be {list(spec.stored_shape)} by config.json, the file has "
+            f"{name} should be {list(spec.stored_shape)} by the settings, the file has "
             f"{list(entry.shape)}."
         )
     if entry.dtype not in _FLOATS:
@@ -99,7 +100,7 @@ class ModelPlan:
 
     def _read(self, container: Container) -> None:
         self._family = family_of(container.config)
-        self._config = self._family.parse(container.config)
+        self._config = self._family.parse(container.config, container.settings_name)
         self._scheme = read_scheme(container.config, self._looking)
         self._headers = container.tensors
         names = plain_names(frozenset(self._headers))
@@ -200,7 +201,7 @@ class ModelPlan:
             if layer is not None:
                 packed[name] = layer
             else:
-                check_plain(name, spec, self._headers.get(name))
+                check_plain(self.container.stored_name(name), spec, self._headers.get(name))
 
         asked = plan_weights(build, dtype, check)
         specs = {self.published(name): spec for name, spec in asked.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.api.errors import UnknownArchitectureError
+from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
     gemma3,
@@ -20,7 +20,6 @@ from core.models import (
     qwen3_vl,
 )
 from core.models.decoder import Family
-from core.weights.safetensors_file import shown
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,

@@ -65,9 +65,10 @@ class Family:
     build: Callable[[Any, Weights, torch.device], Decoder]
     published_names: Callable[[Any, Collection[str]], Callable[[str], str]] = _as_asked
 
-    def parse(self, values: Mapping[str, Any]) -> Settings:
-        """config.json as the family's config; raises BrokenConfigError."""
-        return parse_settings(self.config, values)
+    def parse(self, values: Mapping[str, Any], source: str = "config.json") -> Settings:
+        """config.json, or what `source` says instead, as the family's config; raises
+        BrokenConfigError."""
+        return parse_settings(self.config, values, source)
 
 
 class Tower(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import torch
@@ -18,12 +18,11 @@ from pydantic import (
 )
 from torch import Tensor
 
-from core.api.errors import BrokenConfigError
+from core.api.errors import BrokenConfigError, shown
 from core.layers.block import MakeFeedForward
 from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
 from core.layers.rope import inverse_frequencies, stretched_frequencies
 from core.weights.plan import Weights
-from core.weights.safetensors_file import shown
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import AttentionShape, ExpertShape, Mamba2Shape, Routing
 
@@ -85,7 +84,9 @@ class Settings(BaseModel):
 Parsed = TypeVar("Parsed", bound=Settings)
 
 
-def parse_settings(kind: type[Parsed], values: Mapping[str, Any]) -> Parsed:
+def parse_settings(
+    kind: type[Parsed], values: Mapping[str, Any], source: str = "config.json"
+) -> Parsed:
     """`values` as a `kind`; raises BrokenConfigError that names the first keys at fault."""
     try:
         return kind.model_validate(dict(values))
@@ -96,7 +97,7 @@ def parse_settings(kind: type[Parsed], values: Mapping[str, Any]) -> Parsed:
             faults.append(f"and {len(listed) - _MOST_FAULTS:,} more")
         # Not raised from the other, which would keep all of them alive.
         raise BrokenConfigError(
-            f"config.json does not describe a model: {'; '.join(faults)}."
+            f"{source} does not describe a model: {'; '.join(faults)}."
         ) from None
 
 
@@ -143,17 +144,26 @@ def head_dim_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ RoPE
 
-_KINDS = ("default", "linear", "llama3")
+_KINDS = ("default", "linear", "llama3", "divided")
 
 
 class RopeSettings(Settings):
-    rope_type: Literal["default", "linear", "llama3"] = "default"
+    """`rope_parameters`. "divided" is of files that have Llama 3's scaling, or any other, as the
+    number that each frequency is divided by."""
+
+    rope_type: Literal["default", "linear", "llama3", "divided"] = "default"
     rope_theta: Positive = 10000.0
     factor: float = Field(default=1.0, ge=1, allow_inf_nan=False)
     low_freq_factor: Positive = 1.0
     high_freq_factor: Positive = 4.0
     original_max_position_embeddings: Count = 8192
     partial_rotary_factor: float = Field(default=1.0, ge=1, le=1)
+    divisors: tuple[Positive, ...] = ()
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Without absent divisors: they are newer than contexts that people have saved."""
+        fields = super().__repr_args__()
+        return [(name, value) for name, value in fields if name != "divisors" or value]
 
     @field_validator("rope_type", mode="before")
     @classmethod
@@ -166,13 +176,24 @@ class RopeSettings(Settings):
     def _fits(self) -> RopeSettings:
         if self.rope_type == "llama3" and self.high_freq_factor <= self.low_freq_factor:
             raise ValueError('"high_freq_factor" is not above "low_freq_factor"')
+        if (self.rope_type == "divided") != bool(self.divisors):
+            raise ValueError('"divisors" are not those of a "divided" RoPE')
         return self
 
     def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle that each of the dim / 2 pairs rotates by per position, float32."""
+        """The angle that each of the dim / 2 pairs rotates by per position, float32.
+
+        Raises BrokenConfigError for another number of divisors.
+        """
         plain = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "linear":
             return plain / self.factor
+        if self.rope_type == "divided":
+            if len(self.divisors) != len(plain):
+                raise BrokenConfigError(
+                    f"RoPE has {len(self.divisors)} divisors for {dim} numbers."
+                )
+            return plain / torch.tensor(self.divisors, device=device)
         if self.rope_type == "llama3":
             return stretched_frequencies(
                 plain,

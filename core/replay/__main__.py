@@ -25,7 +25,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
         prog="python -m core.replay", description="Play a conversation script."
     )
     parser.add_argument("script", type=Path)
-    parser.add_argument("--model", required=True, help="model folder")
+    parser.add_argument("--model", required=True, help="model folder or GGUF file")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--dtype", choices=get_args(Precision), default="auto")
     parser.add_argument("--checkpoints", type=int, default=CacheSettings().count)

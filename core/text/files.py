@@ -1,9 +1,11 @@
-"""The text files of a model folder, as published, with their older names."""
+"""The text files of a model folder, as published, with their older names, or of a GGUF file."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -11,14 +13,20 @@ from pydantic import ValidationError
 
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
 from core.api.params import SamplingParams
+from core.gguf.models.model import GGUFModel
+from core.gguf.text import read_text
 from core.model_files import TEMPLATE_BYTES, TOKENIZER_BYTES, JsonObject, read_object, read_small
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The contents of those files. tokenizer.json isn't kept: `read_tokenizer` reads it again."""
+    """The contents of those files, for the model at `path`.
 
-    folder: Path
+    tokenizer.json isn't kept: `read_tokenizer` gets it from its `source` again.
+    """
+
+    path: Path
+    source: Callable[[], bytes]
     tokenizer_digest: bytes
     tokenizer_config: JsonObject
     config: JsonObject
@@ -28,12 +36,12 @@ class TextFiles:
 
     def read_tokenizer(self) -> bytes:
         try:
-            data = _tokenizer_bytes(self.folder)
+            data = self.source()
         except MissingFileError as error:
             raise BrokenTokenizerError(error.message) from error
         if hashlib.sha256(data).digest() != self.tokenizer_digest:
             raise BrokenTokenizerError(
-                f"{self.folder.name}/tokenizer.json has changed: load the model again."
+                f"The tokenizer of {self.path.name} has changed: load the model again."
             )
         return data
 
@@ -70,20 +78,44 @@ class TextFiles:
 
 
 def read_text_files(folder: Path) -> TextFiles:
-    tokenizer = hashlib.sha256(_tokenizer_bytes(folder))
+    tokenizer = _tokenizer_bytes(folder)
     tokenizer_config = _read_json(folder / "tokenizer_config.json")
     template = _read_template(folder, tokenizer_config)
-    digest = tokenizer.copy()
-    digest.update(b"\0template\0" + template.encode("utf-8", "surrogatepass"))
+    tokenizer_digest, fingerprint = _digests(tokenizer, template)
     return TextFiles(
-        folder=folder,
-        tokenizer_digest=tokenizer.digest(),
+        path=folder,
+        source=partial(_tokenizer_bytes, folder),
+        tokenizer_digest=tokenizer_digest,
         tokenizer_config=tokenizer_config,
         config=_read_json(folder / "config.json"),
         generation_config=_read_json(folder / "generation_config.json"),
         template=template,
-        fingerprint=digest.hexdigest(),
+        fingerprint=fingerprint,
     )
+
+
+def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
+    """The same of the GGUF file at `path`. Raises the errors of `read_text`."""
+    text = model.text
+    tokenizer_digest, fingerprint = _digests(text.tokenizer, text.template)
+    return TextFiles(
+        path=path,
+        source=lambda: read_text(model.metadata).tokenizer,
+        tokenizer_digest=tokenizer_digest,
+        tokenizer_config=text.tokenizer_config,
+        config=model.config,
+        generation_config=text.generation_config,
+        template=text.template,
+        fingerprint=fingerprint,
+    )
+
+
+def _digests(tokenizer: bytes, template: str) -> tuple[bytes, str]:
+    """SHA-256 of tokenizer.json, and in hex of it and the template."""
+    both = hashlib.sha256(tokenizer)
+    alone = both.digest()
+    both.update(b"\0template\0" + template.encode("utf-8", "surrogatepass"))
+    return alone, both.hexdigest()
 
 
 def _tokenizer_bytes(folder: Path) -> bytes:

@@ -138,101 +138,9 @@ Config = ProcessorConfig | SquareConfig | TileConfig
 # ------------------------------------------------------------------ reading
 
 
-def read_processor_config(folder: Path, model: Mapping[str, Any]) -> ProcessorConfig:
-    """Read `folder`; the vision part of `model`, its config.json, must agree on the patches.
-
-    This and the next two raise MissingFileError and BrokenConfigError.
-    """
-    with _published(folder) as settings:
-        size = settings.get("size", {})
-        config = ProcessorConfig(
-            min_pixels=int(settings.get("min_pixels", size.get("shortest_edge", 56 * 56))),
-            max_pixels=int(settings.get("max_pixels", size.get("longest_edge", 28 * 28 * 1280))),
-            patch_size=int(settings.get("patch_size", 14)),
-            temporal_patch_size=int(settings.get("temporal_patch_size", 2)),
-            merge_size=int(settings.get("merge_size", 2)),
-            **settings.pixels(_CLIP_MEAN, _CLIP_STD, Pillow.Resampling.BICUBIC),
-        )
-        patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
-        low, high = config.min_pixels, config.max_pixels
-        if min(low, high, patch, merge, time) < 1 or low > high:
-            raise ValueError("sizes are above zero, and the least is not above the most")
-        if high > MAX_TOKENS * config.token_size**2:
-            raise BrokenConfigError(
-                f"{folder.name}: the image processor would make more than {MAX_TOKENS:,} tokens of "
-                "a picture."
-            )
-    vision = model.get("vision_config") or {}
-    for name, value in (
-        ("patch_size", patch),
-        ("temporal_patch_size", time),
-        ("spatial_merge_size", merge),
-    ):
-        settings.agree(name, value, vision.get(name, value))
-    return config
-
-
-def read_square_config(folder: Path, model: Mapping[str, Any]) -> SquareConfig:
-    """Read `folder`; `model` has the square's size and tokens."""
-    with _published(folder) as settings:
-        vision = model.get("vision_config") or {}
-        size, patch = int(vision.get("image_size", 224)), int(vision.get("patch_size", 16))
-        tokens = int(model.get("mm_tokens_per_image") or 256)
-        square = settings.get("size", {"height": size, "width": size})
-        settings.agree("height", square.get("height"), size)
-        settings.agree("width", square.get("width"), size)
-        settings.agree("image_seq_length", settings.get("image_seq_length", tokens), tokens)
-        if min(size, patch, tokens) < 1:
-            raise ValueError("sizes are above zero")
-        if settings.get("do_pan_and_scan", False):
-            raise BrokenConfigError(
-                f"{folder.name}: cutting long pictures into crops (pan and scan) is not supported."
-            )
-        pixels = settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR)
-        return SquareConfig(size, patch, math.isqrt(tokens), **pixels)
-
-
-def read_tile_config(folder: Path, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
-    """Read `folder`; `model` must agree on the patches, the tokenizer has the tiles' tokens."""
-    with _published(folder) as settings:
-        patch = int(settings.get("encoder_patch_size", 16))
-        factor = int(settings.get("downsample_factor", 2))
-        vision = model.get("vision_config") or {}
-        settings.agree("patch_size", patch, vision.get("patch_size", patch))
-        settings.agree("downsample_factor", factor, model.get("downsample_factor") or 2)
-        low = int(settings.get("min_image_tokens", 64))
-        high = int(settings.get("max_image_tokens", 256))
-        fewest, most = int(settings.get("min_tiles", 2)), int(settings.get("max_tiles", 10))
-        tile = int(settings.get("tile_size", 512))
-        tolerance = float(settings.get("max_pixels_tolerance", 2.0))
-        if not math.isfinite(tolerance):
-            raise ValueError("a tolerance is a number")
-        if min(patch, factor, low, tile, tolerance, fewest) <= 0 or low > high or fewest > most:
-            raise ValueError("sizes are above zero, and the least is not above the most")
-        if tile % (patch * factor):
-            raise ValueError("a tile has whole tokens")
-        if high > MAX_TOKENS or most > MAX_TILES or tile > MAX_TILE_SIZE:
-            raise ValueError("a picture of that size is refused")
-        splits = bool(settings.get("do_image_splitting", True)) and (fewest, most) != (1, 1)
-        shows_whole = splits and settings.get("use_thumbnail", True)
-        return TileConfig(
-            patch_size=patch,
-            token_size=patch * factor,
-            min_tokens=low,
-            max_tokens=high,
-            tolerance=tolerance,
-            tile_size=tile,
-            min_tiles=fewest,
-            max_tiles=most if splits else 0,
-            tile_marks=_tile_marks(most, token_id) if splits else (),
-            whole_mark=_mark("<|img_thumbnail|>", token_id) if shows_whole else None,
-            **settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR),
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class _Published:
-    """The settings of a folder's image processor; null is a missing key."""
+class PublishedSettings:
+    """The settings of a model's image processor; null is a missing key."""
 
     folder: str
     values: Mapping[str, Any]
@@ -268,15 +176,114 @@ class _Published:
         }
 
 
+# A model folder, or the settings that it would have.
+Source = Path | PublishedSettings
+
+
+def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
+    """Read `source`; the vision part of `model`, its config.json, must agree on the patches.
+
+    This and the next two raise MissingFileError and BrokenConfigError.
+    """
+    with _published(source) as settings:
+        size = settings.get("size", {})
+        config = ProcessorConfig(
+            min_pixels=int(settings.get("min_pixels", size.get("shortest_edge", 56 * 56))),
+            max_pixels=int(settings.get("max_pixels", size.get("longest_edge", 28 * 28 * 1280))),
+            patch_size=int(settings.get("patch_size", 14)),
+            temporal_patch_size=int(settings.get("temporal_patch_size", 2)),
+            merge_size=int(settings.get("merge_size", 2)),
+            **settings.pixels(_CLIP_MEAN, _CLIP_STD, Pillow.Resampling.BICUBIC),
+        )
+        patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
+        low, high = config.min_pixels, config.max_pixels
+        if min(low, high, patch, merge, time) < 1 or low > high:
+            raise ValueError("sizes are above zero, and the least is not above the most")
+        if high > MAX_TOKENS * config.token_size**2:
+            raise BrokenConfigError(
+                f"{settings.folder}: the image processor would make more than {MAX_TOKENS:,} "
+                "tokens of a picture."
+            )
+    vision = model.get("vision_config") or {}
+    for name, value in (
+        ("patch_size", patch),
+        ("temporal_patch_size", time),
+        ("spatial_merge_size", merge),
+    ):
+        settings.agree(name, value, vision.get(name, value))
+    return config
+
+
+def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig:
+    """Read `source`; `model` has the square's size and tokens."""
+    with _published(source) as settings:
+        vision = model.get("vision_config") or {}
+        size, patch = int(vision.get("image_size", 224)), int(vision.get("patch_size", 16))
+        tokens = int(model.get("mm_tokens_per_image") or 256)
+        square = settings.get("size", {"height": size, "width": size})
+        settings.agree("height", square.get("height"), size)
+        settings.agree("width", square.get("width"), size)
+        settings.agree("image_seq_length", settings.get("image_seq_length", tokens), tokens)
+        if min(size, patch, tokens) < 1:
+            raise ValueError("sizes are above zero")
+        if settings.get("do_pan_and_scan", False):
+            raise BrokenConfigError(
+                f"{settings.folder}: cutting long pictures into crops (pan and scan) is not "
+                "supported."
+            )
+        pixels = settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR)
+        return SquareConfig(size, patch, math.isqrt(tokens), **pixels)
+
+
+def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
+    """Read `source`; `model` must agree on the patches, the tokenizer has the tiles' tokens."""
+    with _published(source) as settings:
+        patch = int(settings.get("encoder_patch_size", 16))
+        factor = int(settings.get("downsample_factor", 2))
+        vision = model.get("vision_config") or {}
+        settings.agree("patch_size", patch, vision.get("patch_size", patch))
+        settings.agree("downsample_factor", factor, model.get("downsample_factor") or 2)
+        low = int(settings.get("min_image_tokens", 64))
+        high = int(settings.get("max_image_tokens", 256))
+        fewest, most = int(settings.get("min_tiles", 2)), int(settings.get("max_tiles", 10))
+        tile = int(settings.get("tile_size", 512))
+        tolerance = float(settings.get("max_pixels_tolerance", 2.0))
+        if not math.isfinite(tolerance):
+            raise ValueError("a tolerance is a number")
+        if min(patch, factor, low, tile, tolerance, fewest) <= 0 or low > high or fewest > most:
+            raise ValueError("sizes are above zero, and the least is not above the most")
+        if tile % (patch * factor):
+            raise ValueError("a tile has whole tokens")
+        if high > MAX_TOKENS or most > MAX_TILES or tile > MAX_TILE_SIZE:
+            raise ValueError("a picture of that size is refused")
+        splits = bool(settings.get("do_image_splitting", True)) and (fewest, most) != (1, 1)
+        shows_whole = splits and settings.get("use_thumbnail", True)
+        return TileConfig(
+            patch_size=patch,
+            token_size=patch * factor,
+            min_tokens=low,
+            max_tokens=high,
+            tolerance=tolerance,
+            tile_size=tile,
+            min_tiles=fewest,
+            max_tiles=most if splits else 0,
+            tile_marks=_tile_marks(most, token_id) if splits else (),
+            whole_mark=_mark("<|img_thumbnail|>", token_id) if shows_whole else None,
+            **settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR),
+        )
+
+
 @contextmanager
-def _published(folder: Path) -> Iterator[_Published]:
+def _published(source: Source) -> Iterator[PublishedSettings]:
     """The settings of preprocessor_config.json, or those inside processor_config.json."""
-    settings = _Published(folder.name, _read(folder))
+    settings = source
+    if not isinstance(settings, PublishedSettings):
+        settings = PublishedSettings(settings.name, _read(settings))
     try:
         yield settings
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise BrokenConfigError(
-            f"{folder.name}: the image processor's settings make no sense."
+            f"{settings.folder}: the image processor's settings make no sense."
         ) from error
 
 

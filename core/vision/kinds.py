@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor
 from core.api.prompt import Image
 from core.vision.configs import (
     ProcessorConfig,
+    Source,
     SquareConfig,
     TileConfig,
     TokenId,
@@ -41,7 +41,7 @@ from core.vision.processor import (
 
 
 def open_processor(
-    folder: Path,
+    source: Source,
     config: Mapping[str, Any],
     max_tokens: int | None,
     token_id: TokenId = lambda spelling: None,
@@ -52,11 +52,11 @@ def open_processor(
     tokens. Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
-        return SquareImageProcessor(read_square_config(folder, config))
+        return SquareImageProcessor(read_square_config(source, config))
     if config.get("model_type") == "lfm2_vl":
-        tiles = read_tile_config(folder, config, token_id)
+        tiles = read_tile_config(source, config, token_id)
         return TileImageProcessor(tiles.with_max_tokens(max_tokens))
-    return ImageProcessor(read_processor_config(folder, config).with_max_tokens(max_tokens))
+    return ImageProcessor(read_processor_config(source, config).with_max_tokens(max_tokens))
 
 
 class ImageProcessor(PictureProcessor):

@@ -50,10 +50,16 @@ class Container(ABC):
     path: Path
     config: dict[str, Any]
     tensors: Mapping[str, TensorHeader]
+    settings_name = "config.json"
+    """The file that `config` is from, for messages."""
 
     @abstractmethod
     def num_bytes(self, names: Collection[str] | None = None) -> int:
         """Bytes that `read` reads for these tensors without a digest, or for all files with one."""
+
+    def stored_name(self, name: str) -> str:
+        """The name of a tensor in the files, for messages."""
+        return name
 
     @abstractmethod
     def read(

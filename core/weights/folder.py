@@ -23,10 +23,11 @@ from core.api.errors import (
     MissingFileError,
     MissingTensorError,
     PickleWeightsError,
+    shown,
 )
 from core.model_files import INDEX_BYTES, read_object
 from core.weights.container import Container, Facts, TensorStream, facts_of
-from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header, shown
+from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header
 from core.weights.stream import look_up, stream_file
 
 CONFIG = "config.json"
@@ -92,8 +93,8 @@ class ModelFolder(Container):
 def _refuse_gguf(path: Path) -> None:
     if any(each.suffix.lower() == GGUF for each in islice(path.iterdir(), MOST_ENTRIES)):
         raise GgufError(
-            f"{path.name} holds GGUF files. Waymark reads safetensors: choose the folder of the "
-            "model as it is published on Hugging Face."
+            f"{path.name} holds several GGUF files. Choose the one to open.",
+            "Choose one of the files",
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from core.api.errors import BrokenWeightsError, MissingFileError
+from core.api.errors import BrokenWeightsError, MissingFileError, shown
 from core.api.json_text import parse_json
 from core.weights.container import TensorHeader
 
@@ -29,7 +29,6 @@ FOLDER_HEADER_BYTES = 64 * 2**20
 FOLDER_TENSORS = 2**19
 _NESTED_PER_ENTRY = 3  # objects and arrays
 _MAX_DIMENSIONS = 8
-_SHOWN_CHARACTERS = 120  # published names have at most about 100
 _METADATA = "__metadata__"
 DTYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8,
@@ -215,9 +214,3 @@ def _check_cover(tensors: Mapping[str, StoredTensor], data_start: int, num_bytes
         place, before = entry.end, name
     if place != num_bytes:
         raise HeaderError(f"bytes {place:,} to {num_bytes:,} belong to no tensor")
-
-
-def shown(name: str) -> str:
-    """A name from a file, shortened and made printable for a message."""
-    short = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}.."
-    return short if short.isprintable() else ascii(short)

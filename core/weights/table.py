@@ -44,12 +44,14 @@ class FileTable:
         shape: tuple[int, int],
         stored: torch.dtype,
         dtype: torch.dtype,
+        row_bytes: int | None = None,
     ) -> None:
-        """`file` may be closed afterwards, but not be read while rows are."""
+        """`file` may be closed afterwards, but not be read while rows are. `row_bytes` are those of
+        a row that isn't stored as numbers of a type."""
         self._name = Path(str(file.name)).name
         self._start, self._shape = start, shape
         self._stored, self._dtype = stored, dtype
-        self._row_bytes = shape[1] * stored.itemsize
+        self._row_bytes = row_bytes or shape[1] * stored.itemsize
         self._file = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._file)
         self._written = self._last_written()
@@ -70,8 +72,11 @@ class FileTable:
             raise self._changed()
         if not data:
             return torch.empty(0, self._shape[1], dtype=self._dtype, device=ids.device)
-        rows = torch.frombuffer(data, dtype=self._stored).view(len(numbers), -1)
+        rows = self._decoded(data).view(len(numbers), -1)
         return rows.to(ids.device, self._dtype)
+
+    def _decoded(self, data: bytearray) -> Tensor:
+        return torch.frombuffer(data, dtype=self._stored)
 
     def _read(self, number: int, row: memoryview) -> None:
         if not 0 <= number < self._shape[0]:

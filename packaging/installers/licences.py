@@ -20,13 +20,15 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bill import bill, index, validate
-from components import APACHE, Component, LicenceError
+from components import APACHE, Component, LicenceError, kept_texts
 from distributions import distribution_component, python_component
 from owners import LICENCES, Contents, Installed, Owners, for_people, owners, read
 from system_packages import package_of, system_component
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = PurePosixPath("kernels/native/shipped")
+# Tables made by packaging/tables/gguf_grids.py, from this version of the `gguf` package.
+GRIDS, GRIDS_VERSION = PurePosixPath("resources/gguf"), "0.19.0"
 
 
 def main() -> int:
@@ -79,6 +81,8 @@ def makers(
         yield python_component
     if any(place.is_relative_to(SHIPPED) for place in contents.files):
         yield partial(compiler_component, contents)
+    if any(place.is_relative_to(GRIDS) for place in contents.files):
+        yield grids_component
 
 
 def app() -> Component:
@@ -104,6 +108,13 @@ def own_parts(contents: Contents) -> list[Component]:
         for folder, (name, kind) in kinds.items()
         if any(place.is_relative_to(folder) for place in contents.files)
     ]
+
+
+def grids_component() -> Component:
+    return Component(
+        "ggml quantization tables", GRIDS_VERSION, "MIT", kind="data",
+        purl=f"pkg:pypi/gguf@{GRIDS_VERSION}", texts=kept_texts("ggml"),
+    )  # fmt: skip
 
 
 def compiler_component(contents: Contents) -> Component:

@@ -27,6 +27,7 @@ def bundle(tmp_path: Path) -> Path:
     for place in (
         "one/library.so", "two.libs/libpng16-0a1b2c3d.so.16.1", "base_library.zip",
         "libpython3.11.so.1.0", "libz.so.1", "resources/models/demo/config.json", "core/a.py",
+        "resources/gguf/grids.npz",
     ):  # fmt: skip
         put(folder / "_internal" / place)
     (folder / "_internal" / "libpng16.so").symlink_to("two.libs/libpng16-0a1b2c3d.so.16.1")
@@ -83,6 +84,8 @@ def test_every_part_of_a_bundle_is_listed_with_its_text(
     licences: ModuleType, bundle: Path, tmp_path: Path
 ) -> None:
     found = described(licences, bundle, ("two.module", "json", "core.api", "window"))
+    tables = found.pop("ggml quantization tables")
+    assert (tables.licence, b"permission notice" in tables.texts["ggml.txt"]) == ("MIT", True)
     assert set(found) == {"one", "two", "CPython", "zlib1g", "Waymark demo model"}
     assert found["one"].texts == {"LICENSE": b"be fair"}
     assert [part.name for part in found["two"].parts] == ["png", "png16"]

@@ -231,7 +231,7 @@ def test_every_error_has_words_for_a_dialog(tmp_path: Path) -> None:
 
 def test_a_folder_of_gguf_files_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "model-Q4_K_M.GGUF").write_bytes(b"GGUF")
-    with pytest.raises(GgufError, match="holds GGUF files"):
+    with pytest.raises(GgufError, match="holds several GGUF files"):
         ModelFolder.open(tmp_path)
     (tmp_path / "config.json").write_text("{")
     # A published folder that has one beside its weights is read as ever.

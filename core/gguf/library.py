@@ -1,0 +1,208 @@
+"""GGUF models that other programs have downloaded, and the vision tower that goes with a model.
+
+Only small JSON files of these programs are opened. Folders that can't be read count as empty.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from core.api.errors import BrokenConfigError, WaymarkError
+from core.gguf.file import PART_NAME
+from core.model_files import read_object, read_small
+
+SUFFIX = ".gguf"
+TOWER = "mmproj"
+# Names looked at in the folders of one program.
+MOST_ENTRIES = 20_000
+MOST_TOWERS = 32
+_DEPTH = 6
+_SMALL = 2**20
+# Parts of names of files that are no model: towers, drafting heads, statistics for quantising.
+_NO_MODEL = re.compile(rf"{TOWER}|^mtp-|imatrix", re.IGNORECASE)
+_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+_OLLAMA_KIND = "application/vnd.ollama.image."
+# Of several towers of one model the most exact is taken.
+_PRECISIONS = ("f32", "bf16", "f16", "q8_0")
+_PRECISION = re.compile(r"(b?f|i?q)\d.*|mxfp4|nvfp4", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model for a list. `path` is the first file of a split model, `tower` the likeliest one."""
+
+    path: Path
+    name: str
+    program: str
+    tower: Path | None
+
+
+def found_models(
+    home: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> list[FoundModel]:
+    """The models in the folders of LM Studio, Ollama and the Hugging Face cache, each once."""
+    home = home or Path.home()
+    found = [
+        *_in_folders("LM Studio", _lm_studio_folders(home)),
+        *_in_ollama(_ollama_folders(home, environment)),
+        *_in_folders("Hugging Face", _hub_folders(home, environment)),
+    ]
+    unique = {os.path.realpath(model.path): model for model in reversed(found)}
+    return sorted(unique.values(), key=lambda model: (model.program, model.name.lower()))
+
+
+def find_towers(path: Path) -> list[Path]:
+    """Files that may be the vision tower (`mmproj`) of the model file `path`, the likeliest first.
+
+    They are next to it, or Ollama names one. The name that agrees most with the model's comes
+    first, then the most exact precision. None is opened: a folder may hold towers of other models.
+    """
+    if path.parent.name == "blobs":
+        models = _in_ollama([path.parent.parent])
+        return [each.tower for each in models if each.path.name == path.name and each.tower][:1]
+    return _likeliest(path, _towers_in)
+
+
+def _likeliest(path: Path, towers_in: Callable[[Path], list[Path]]) -> list[Path]:
+    folders = [path.parent]
+    if any(_PRECISION.fullmatch(word) for word in _words(path.parent.name)):
+        folders.append(path.parent.parent)  # repositories have a folder for each precision
+    for folder in folders:
+        towers = sorted(towers_in(folder), key=lambda tower: _rank(tower, path))
+        if towers:
+            return towers
+    return []
+
+
+def _towers_in(folder: Path) -> list[Path]:
+    towers = (each for each in _files(folder, 1) if TOWER in each.name.lower())
+    return list(islice(towers, MOST_TOWERS))
+
+
+def _rank(tower: Path, model: Path) -> tuple[int, int, str]:
+    wanted, given = _words(model.stem), _words(tower.stem)
+    own = [word for word in given if word != TOWER and not _PRECISION.fullmatch(word)]
+    common = 0
+    while common < min(len(wanted), len(own)) and wanted[common] == own[common]:
+        common += 1
+    exact = [place for place, each in enumerate(_PRECISIONS) if each in given]
+    return -common, exact[0] if exact else len(_PRECISIONS), tower.name
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[-. ]+", name.lower())
+
+
+def _files(folder: Path, depth: int) -> Iterator[Path]:
+    """Files that end with .gguf, the nearest first, at most `depth` folders down, through links."""
+    folders, left = [(folder, 1)], MOST_ENTRIES
+    for where, level in folders:
+        try:
+            entries = sorted(os.scandir(where), key=lambda entry: entry.name)
+            left -= len(entries)
+            for entry in entries:
+                if entry.is_dir() and level < depth:
+                    folders.append((where / entry.name, level + 1))
+                elif entry.name.lower().endswith(SUFFIX) and entry.is_file():
+                    yield where / entry.name
+        except OSError:
+            continue
+        if left < 0:
+            return
+
+
+def _in_folders(program: str, roots: list[Path]) -> Iterator[FoundModel]:
+    towers_in = cache(_towers_in)
+    for root in roots:
+        for path in _files(root, _DEPTH):
+            part = PART_NAME.fullmatch(path.name)
+            if _NO_MODEL.search(path.name) or (part and int(part[2]) != 1):
+                continue
+            stem = part[1].rstrip("-") if part else path.stem
+            name = _name(path.relative_to(root).with_name(stem))
+            yield FoundModel(path, name, program, next(iter(_likeliest(path, towers_in)), None))
+
+
+def _name(path: Path) -> str:
+    """`models--owner--name/snapshots/revision/file` of the Hugging Face cache without its parts."""
+    first, *rest = path.parts
+    if first.startswith("models--") and rest[:1] == ["snapshots"]:
+        return "/".join((*first.split("--")[1:], *rest[2:]))
+    return path.as_posix()
+
+
+def _lm_studio_folders(home: Path) -> list[Path]:
+    homes = [home / ".lmstudio", home / ".cache" / "lm-studio"]
+    pointer = _small_text(home / ".lmstudio-home-pointer")
+    if pointer:
+        homes.insert(0, Path(pointer))
+    folders = [each / "models" for each in homes]
+    for each in homes:
+        chosen = _object(each / "settings.json").get("downloadsFolder")
+        if isinstance(chosen, str):
+            folders.append(Path(chosen))
+    return _existing(folders)
+
+
+def _ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
+    chosen = environment.get("OLLAMA_MODELS")
+    service = Path("/usr/share/ollama/.ollama/models")
+    return _existing([*([Path(chosen)] if chosen else []), home / ".ollama" / "models", service])
+
+
+def _hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
+    folders = [home / ".cache" / "huggingface" / "hub"]
+    for name, inside in (("XDG_CACHE_HOME", "huggingface/hub"), ("HF_HOME", "hub"),
+                         ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HUB_CACHE", "")):  # fmt: skip
+        if environment.get(name):
+            folders.insert(0, Path(environment[name]) / inside)
+    return _existing(folders)
+
+
+def _existing(folders: list[Path]) -> list[Path]:
+    """Folders that are there; a relative one would depend on where we were started."""
+    return [each for each in dict.fromkeys(folders) if each.is_absolute() and os.path.isdir(each)]
+
+
+def _in_ollama(roots: list[Path]) -> Iterator[FoundModel]:
+    """Ollama's manifests name the blobs of a model: `manifests/registry/owner/model/tag`."""
+    for root in roots:
+        manifests = root / "manifests"
+        for path in sorted(islice(manifests.glob("*/*/*/*"), MOST_ENTRIES)):
+            layers = _object(path).get("layers")
+            model, tower = (_blob(root, layers, kind) for kind in ("model", "projector"))
+            if model:
+                owner, name = path.parts[-3:-1]
+                named = name if owner == "library" else f"{owner}/{name}"
+                yield FoundModel(model, f"{named}:{path.name}", "Ollama", tower)
+
+
+def _blob(root: Path, layers: Any, kind: str) -> Path | None:
+    """The file of the first layer of a kind."""
+    for layer in layers if isinstance(layers, list) else []:
+        if isinstance(layer, dict) and layer.get("mediaType") == _OLLAMA_KIND + kind:
+            digest = _DIGEST.fullmatch(str(layer.get("digest")))
+            path = root / "blobs" / f"sha256-{digest[1]}" if digest else None
+            return path if path and os.path.isfile(path) else None
+    return None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        return read_object(path, BrokenConfigError, _SMALL)
+    except WaymarkError:
+        return {}
+
+
+def _small_text(path: Path) -> str:
+    try:
+        return read_small(path, _SMALL, BrokenConfigError).decode("utf-8", "replace").strip()
+    except WaymarkError:
+        return ""

@@ -1,0 +1,162 @@
+"""A model in GGUF files, translated into what a model folder holds.
+
+A vision tower is a file of its own (mmproj), which is looked for next to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from core.api.errors import BrokenWeightsError, GgufError, UnknownArchitectureError, shown
+from core.gguf.file import GGUFFile, GGUFPart
+from core.gguf.header import Metadata
+from core.gguf.library import find_towers
+from core.gguf.models.attention import GEMMA3, LFM2, LLAMA, QWEN3, QWEN3_NEXT, QWEN3_VL, QWEN35
+from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
+from core.gguf.models.recipe import Recipe
+from core.gguf.models.rules import Architecture, Recipes, rule
+from core.gguf.models.settings import Config, Settings
+from core.gguf.models.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
+from core.gguf.text import GGUFText, read_text
+
+_KIND = "general.architecture"
+ARCHITECTURES = {
+    "qwen35": QWEN35,
+    "qwen35moe": QWEN35,
+    "qwen3next": QWEN3_NEXT,
+    "qwen3": QWEN3,
+    "qwen3moe": QWEN3,
+    "qwen3vl": QWEN3_VL,
+    "qwen3vlmoe": QWEN3_VL,
+    "llama": LLAMA,
+    "gemma3": GEMMA3,
+    "lfm2": LFM2,
+    "falcon-h1": FALCON_H1,
+    "granite": GRANITE_HYBRID,
+    "granitemoe": GRANITE_HYBRID,
+    "granitehybrid": GRANITE_HYBRID,
+    "jamba": JAMBA,
+    "nemotron_h": NEMOTRON_H,
+    "nemotron_h_moe": NEMOTRON_H,
+}
+
+
+@dataclass(frozen=True)
+class GGUFModel:
+    """The files of a model, and how they become a folder's.
+
+    `config` is what config.json holds; `processor` what preprocessor_config.json does, None without
+    vision. `recipes` are by published name; `missing` has the GGUF tensor that others need.
+    """
+
+    files: tuple[GGUFPart, ...]
+    metadata: Metadata
+    config: Config
+    processor: Config | None
+    recipes: Mapping[str, Recipe]
+    missing: Mapping[str, str]
+
+    @cached_property
+    def text(self) -> GGUFText:
+        """Raises the errors of `read_text`."""
+        return read_text(self.metadata)
+
+    @staticmethod
+    def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
+        """Read headers alone.
+
+        `check` is called for every key and tensor and may raise. Raises MissingFileError,
+        BrokenWeightsError, GgufError, UnknownArchitectureError, BrokenConfigError, WrongShapeError,
+        MissingTensorError, UnsupportedQuantisationError.
+        """
+        file = GGUFFile.open(path, check)
+        architecture = _architecture_of(file, path.name)
+        kind = str(file.metadata[_KIND])
+        settings = Settings(path.name, kind, file.metadata, file.tensors)
+        config, scope, processor = architecture.config(settings), architecture.scope, None
+        files = file.parts
+        recipes: dict[str, Recipe] = {}
+        tower = _open_tower(path, config, check)
+        missing: dict[str, str] = {}
+        if tower is not None:
+            seen, clip, projector = tower
+            scope = projector.text_scope or scope
+            config = projector.config(clip, config) | _token_ids(projector, file.metadata)
+            processor = projector.processor(clip)
+            of_tower = tower_recipes(clip, projector)
+            recipes |= of_tower
+            missing |= of_tower.missing
+            files += seen.parts
+        of_text = _text_recipes(architecture, settings, scope)
+        recipes |= of_text
+        missing |= of_text.missing
+        return GGUFModel(files, file.metadata, config, processor, recipes, missing)
+
+
+def _token_ids(projector: Projector, metadata: Metadata) -> Config:
+    tokens = metadata.get("tokenizer.ggml.tokens")
+    listed = tokens if isinstance(tokens, list) else []
+    named = projector.tokens.items()
+    return {key: listed.index(token) for key, token in named if token in listed}
+
+
+def _open_tower(
+    path: Path, config: Config, check: Callable[[], None]
+) -> tuple[GGUFFile, Settings, Projector] | None:
+    """The likeliest vision tower of the model `path` that fits the text stack of `config`.
+
+    Raises the error of a file that can't be opened if no other is one.
+    """
+    damaged = None
+    for each in find_towers(path):
+        try:
+            file = GGUFFile.open(each, check)
+        except (BrokenWeightsError, GgufError) as error:
+            damaged = damaged or error
+            continue
+        clip = clip_settings(file, each.name)
+        projector = projector_of(clip, config) if file.metadata.get(_KIND) == CLIP else None
+        if projector is not None:
+            return file, clip, projector
+    if damaged is not None:
+        raise damaged
+    return None
+
+
+def _architecture_of(file: GGUFFile, name: str) -> Architecture:
+    """Raises UnknownArchitectureError."""
+    kind = file.metadata.get(_KIND)
+    found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
+    if found is not None:
+        return found
+    if kind == CLIP:
+        raise UnknownArchitectureError(
+            f"{name} is the part of a model that sees pictures. Choose the model's file; this one "
+            "is found next to it."
+        )
+    named = f'"{shown(kind)}"' if isinstance(kind, str) else "not named"
+    raise UnknownArchitectureError(
+        f"The architecture of {name} is {named}. Of GGUF files Waymark runs: "
+        f"{', '.join(ARCHITECTURES)}."
+    )
+
+
+def _text_recipes(architecture: Architecture, settings: Settings, scope: str) -> Recipes:
+    """The recipes of a text stack whose published names begin with `scope`.
+
+    Raises WrongShapeError, UnsupportedQuantisationError.
+    """
+    recipes, layers = Recipes(settings), settings.num_layers
+    recipes.add(scope, "", architecture.stack)
+    recipes.add("", "", {"lm_head.weight": rule("output.weight")})
+    for layer in range(layers):
+        recipes.add(f"{scope}layers.{layer}.", f"blk.{layer}.", architecture.layer)
+    if architecture.head:
+        for extra in range(settings.count("nextn_predict_layers", 0)):
+            ours = f"blk.{layers + extra}."
+            recipes.add("mtp.", ours, architecture.head)
+            recipes.add(f"mtp.layers.{extra}.", ours, architecture.layer)
+    return recipes

@@ -1,0 +1,192 @@
+"""How a published tensor is made of the tensors of a GGUF file, and its numbers by rows.
+
+llama.cpp's converter permutes rows and columns, splits and stacks tensors, and stores functions of
+a few small ones. A recipe is the inverse as data, so that rows can be moved without being decoded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.api.errors import BrokenWeightsError, WrongShapeError
+from core.gguf.blocks import GGUFType, dequantise
+from core.gguf.file import GGUFTensor
+
+Shape = tuple[int, ...]
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+Indices = npt.NDArray[np.int64]
+# Number of rows or columns -> the row or column of the file for each published one.
+Order = Callable[[int], Indices]
+# Reads bytes `start` to `start + size` of a tensor.
+ReadBytes = Callable[[GGUFTensor, int, int], Bytes]
+_NEAR = 4  # neighbours of a rounded logarithm, on each side
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A tensor of `shape` from the rows of `parts`, one part below the other.
+
+    Rows have the width of the last axis of `shape`. Row i is row `rows(..)[i]` of the parts, column
+    j column `columns(..)[j]`, and `values` maps the numbers. A part may have `scales`, which
+    multiply it: one number, or one for each of its experts.
+    """
+
+    shape: Shape
+    parts: tuple[GGUFTensor, ...]
+    rows: Order | None = None
+    columns: Order | None = None
+    values: Callable[[Floats], Floats] | None = None
+    scales: tuple[GGUFTensor | None, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the tensor is one of the file's, as it is."""
+        changed = self.rows or self.columns or self.values or any(self.scales)
+        return len(self.parts) == 1 and not changed
+
+    @property
+    def width(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def num_rows(self) -> int:
+        return math.prod(self.shape[:-1])
+
+    @property
+    def name(self) -> str:
+        """The names of the parts, for a message."""
+        return " and ".join(part.name for part in self.parts)
+
+
+def plain(part: GGUFTensor) -> Recipe:
+    return Recipe(part.shape, (part,))
+
+
+class RowReader:
+    """Reads the numbers of published rows, float32; a row is decoded after it has been moved.
+
+    Raises WrongShapeError if the parts don't fit, and by `values` BrokenWeightsError.
+    """
+
+    def __init__(self, recipe: Recipe, read: ReadBytes) -> None:
+        self._recipe, self._read, width = recipe, read, recipe.width
+        for part in recipe.parts:
+            if width % part.type.block_values or math.prod(part.shape) % width:
+                raise WrongShapeError(
+                    f"{part.name} of {list(part.shape)} can't be read as rows of {width:,} numbers."
+                )
+        sizes = [math.prod(part.shape) // width for part in recipe.parts]
+        self._starts = np.cumsum([0, *sizes])
+        if self._starts[-1] != recipe.num_rows:
+            raise WrongShapeError(f"{recipe.name} should have {recipe.num_rows:,} rows of {width}.")
+        try:
+            self._rows = recipe.rows(recipe.num_rows) if recipe.rows is not None else None
+            self._columns = recipe.columns(width) if recipe.columns is not None else None
+        except ValueError as error:
+            raise WrongShapeError(f"{recipe.name} can't be split into heads.") from error
+        scales = recipe.scales or (None,) * len(sizes)
+        self._scales = [
+            self._by_row(each, size) if each is not None else None
+            for each, size in zip(scales, sizes, strict=True)
+        ]
+
+    def __call__(self, start: int, stop: int) -> Floats:
+        if self._rows is None:
+            rows = self._neighbours(0, start, stop - start)
+        else:
+            rows = self._moved(self._rows[start:stop])
+        if self._columns is not None:
+            rows = rows[:, self._columns]
+        return self._recipe.values(rows) if self._recipe.values is not None else rows
+
+    def _moved(self, wanted: Indices) -> Floats:
+        rows = np.empty((len(wanted), self._recipe.width), np.float32)
+        for index in range(len(self._recipe.parts)):
+            first, last = self._starts[index], self._starts[index + 1]
+            places = np.flatnonzero((wanted >= first) & (wanted < last))
+            in_file = np.argsort(wanted[places])
+            numbers = wanted[places][in_file] - first
+            # Rows that follow each other in the file are read at once.
+            edges = np.flatnonzero(np.diff(numbers) != 1) + 1
+            for run, there in zip(np.split(numbers, edges), np.split(in_file, edges), strict=True):
+                if len(run):
+                    rows[places[there]] = self._neighbours(index, int(run[0]), len(run))
+        return rows
+
+    def _neighbours(self, index: int, first: int, count: int) -> Floats:
+        part, scales = self._recipe.parts[index], self._scales[index]
+        row_bytes = self._recipe.width // part.type.block_values * part.type.block_bytes
+        data = self._read(part, first * row_bytes, count * row_bytes)
+        rows = dequantise(part.type, data).reshape(count, -1)
+        return rows if scales is None else rows * scales[first : first + count, None]
+
+    def _by_row(self, scale: GGUFTensor, rows: int) -> Floats:
+        count = math.prod(scale.shape)
+        if scale.type is not GGUFType.F32 or not count or rows % count:
+            raise WrongShapeError(f"{scale.name} has no scale for each of {rows:,} rows.")
+        numbers = dequantise(scale.type, self._read(scale, 0, scale.num_bytes))
+        return np.repeat(numbers.reshape(-1), rows // count)
+
+
+# ------------------------------------------------------------------ steps of recipes
+
+
+def shaped(recipe: Recipe, *shape: int) -> Recipe:
+    """The same numbers in another shape; one size may be -1."""
+    known = math.prod(size for size in shape if size >= 0)
+    total = math.prod(recipe.shape)
+    return replace(recipe, shape=tuple(total // known if size < 0 else size for size in shape))
+
+
+def alternating(first: GGUFTensor, second: GGUFTensor, axis: int, *, new: bool) -> Recipe:
+    """Two tensors of equal shape joined along `axis`, which is `new`, or has both sizes."""
+    if first.shape != second.shape:
+        raise WrongShapeError(
+            f"{second.name} is {list(second.shape)}, and {first.name} {list(first.shape)}."
+        )
+    before, after = first.shape[:axis], first.shape[axis:]
+    shape = (*before, 2, *after) if new else (*before, 2 * after[0], *after[1:])
+    outer, inner = math.prod(before), math.prod(after[:-1])
+
+    def rows(count: int) -> Indices:
+        return np.arange(count).reshape(2, outer, inner).swapaxes(0, 1).ravel()
+
+    return Recipe(shape, (first, second), rows)
+
+
+def swapped(first: int, second: int, count: int) -> Indices:
+    """For `count` items in the file's order [first, second, ..]: those of [second, first, ..]."""
+    return np.arange(count).reshape(first, second, -1).swapaxes(0, 1).ravel()
+
+
+def one_less(numbers: Floats) -> Floats:
+    """The weight of a norm that multiplies by one plus it."""
+    return numbers - np.float32(1)
+
+
+def log_of_negative(numbers: Floats) -> Floats:
+    """The logarithm of each -x: of the numbers near it, the one whose exponential is closest to -x.
+
+    What float32's exponential made has a logarithm of which it makes the same number again, so that
+    a decay keeps its bits.
+    """
+    if not (numbers <= 0).all():
+        raise BrokenWeightsError("A decay of a recurrence is above zero or not a number.")
+    wanted = torch.from_numpy(-numbers)
+    best = wanted.double().log().float()
+    error = (best.exp() - wanted).abs()
+    for limit in (-math.inf, math.inf):
+        step = best
+        for _ in range(_NEAR):
+            step = step.nextafter(torch.tensor(limit))
+            distance = (step.exp() - wanted).abs()
+            best = torch.where(distance < error, step, best)
+            error = torch.minimum(distance, error)
+    return best.numpy()

@@ -1,0 +1,232 @@
+"""Rules that make recipes: published names, the GGUF tensors behind them, and what changes them.
+
+A table maps the end of a published name to a rule, or to several of which the first applies whose
+tensors the file has. Tables of layers are applied to each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from core.gguf.models.recipe import (
+    Indices,
+    Order,
+    Recipe,
+    alternating,
+    log_of_negative,
+    one_less,
+    plain,
+    shaped,
+    swapped,
+)
+from core.gguf.models.settings import Config, Settings
+
+Step = Callable[[Settings, Recipe], Recipe]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The tensors `names`; two of them are joined along the axis `joined`."""
+
+    names: tuple[str, ...]
+    step: Step | None = None
+    joined: int = 0
+    new_axis: bool = False
+
+
+Table = Mapping[str, Rule | tuple[Rule, ...]]
+Rules = dict[str, Rule | tuple[Rule, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """How files of one `general.architecture` become a model folder.
+
+    `config` makes config.json. `scope` is the text stack's in published names; tables are of the
+    whole `stack`, of each `layer`, and of each layer of an MTP `head`.
+    """
+
+    config: Callable[[Settings], Config]
+    scope: str
+    stack: Table
+    layer: Table
+    head: Table = field(default_factory=dict)
+
+
+def rule(*names: str, step: Step | None = None) -> Rule:
+    return Rule(names, step)
+
+
+def joined(first: str, second: str, axis: int) -> Rule:
+    return Rule((first, second), joined=axis)
+
+
+def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rule]:
+    """Rules for the weights and biases of modules."""
+    return {
+        f"{published}.{part}": Rule((f"{ours}.{part}",), step)
+        for published, ours in names.items()
+        for part in ("weight", "bias")
+    }
+
+
+def experts(gate_up: str, down: str) -> Rules:
+    """All gated experts of a layer, in the published tensors `gate_up` and `down`."""
+    fused = Rule(("ffn_gate_up_exps.weight",))
+    apart = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
+    return {gate_up: (fused, apart), down: Rule(("ffn_down_exps.weight",))}
+
+
+class Recipes(dict[str, Recipe]):
+    """Recipes by published name. `missing` names the GGUF tensor that each of the others needs."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+        self.missing: dict[str, str] = {}
+
+    def add(self, published: str, ours: str, table: Table) -> None:
+        """Apply a table, with these prefixes before published names and the file's."""
+        for end, rules in table.items():
+            choices = rules if isinstance(rules, tuple) else (rules,)
+            for each in choices:
+                names = [f"{ours}{name}" for name in each.names]
+                lacking = [name for name in names if name not in self._settings.tensors]
+                if not lacking:
+                    self[f"{published}{end}"] = self._recipe(each, names)
+                    break
+                self.missing[f"{published}{end}"] = lacking[0]
+
+    def _recipe(self, rule: Rule, names: list[str]) -> Recipe:
+        settings = self._settings
+        parts = [settings.tensors[name] for name in names]
+        recipe = plain(parts[0])
+        if len(parts) == 2 and rule.step is None:
+            recipe = alternating(parts[0], parts[1], rule.joined, new=rule.new_axis)
+        elif len(parts) == 2:
+            recipe = replace(recipe, parts=tuple(parts))
+        recipe = rule.step(settings, recipe) if rule.step is not None else recipe
+        ends = (name.removesuffix(".weight") for name in names)
+        return replace(recipe, scales=tuple(settings.tensors.get(f"{end}.scale") for end in ends))
+
+
+# ------------------------------------------------------------------ steps
+
+
+def zero_centred(settings: Settings, recipe: Recipe) -> Recipe:
+    return replace(recipe, values=one_less)
+
+
+def decay(settings: Settings, recipe: Recipe) -> Recipe:
+    return replace(recipe, values=log_of_negative)
+
+
+def flat(settings: Settings, recipe: Recipe) -> Recipe:
+    return shaped(recipe, -1)
+
+
+def flat_decay(settings: Settings, recipe: Recipe) -> Recipe:
+    return decay(settings, flat(settings, recipe))
+
+
+def one_row(settings: Settings, recipe: Recipe) -> Recipe:
+    return shaped(recipe, 1, -1)
+
+
+def taps(settings: Settings, recipe: Recipe) -> Recipe:
+    """[channels, taps] as the weight of a convolution."""
+    return shaped(recipe, -1, 1, recipe.width)
+
+
+def rotated(settings: Settings, recipe: Recipe) -> Recipe:
+    """Rows of queries or keys, whose pairs of a rotation are neighbours in the file."""
+    half = settings.head_dim // 2
+
+    def order(count: int) -> Indices:
+        return np.arange(count).reshape(-1, half, 2).swapaxes(1, 2).ravel()
+
+    return _reordered(recipe, order)
+
+
+def by_key_head(keeping: int = 0) -> Step:
+    """Value heads grouped by key head, which the file has side by side for each repetition.
+
+    The first `keeping` blocks of queries or keys stay in place.
+    """
+
+    def step(settings: Settings, recipe: Recipe) -> Recipe:
+        return _reordered(recipe, _value_heads(settings, keeping))
+
+    return step
+
+
+def inputs_by_key_head(settings: Settings, recipe: Recipe) -> Recipe:
+    return replace(recipe, columns=_value_heads(settings, 0))
+
+
+def taps_by_key_head(settings: Settings, recipe: Recipe) -> Recipe:
+    return by_key_head(keeping=2)(settings, taps(settings, recipe))
+
+
+def decay_by_key_head(settings: Settings, recipe: Recipe) -> Recipe:
+    return by_key_head()(settings, decay(settings, recipe))
+
+
+def all_by_key_head(settings: Settings, recipe: Recipe) -> Recipe:
+    """Queries, keys and values, and below them the gate: one matrix with the rows of each key head
+    together."""
+    key_heads, dim = settings.count("ssm.group_count"), settings.count("ssm.state_size")
+    values = settings.count("ssm.inner_size")
+
+    def order(count: int) -> Indices:
+        keys = key_heads * dim
+        parts = np.split(np.arange(count), np.cumsum([keys, keys, values]))
+        return np.concatenate([part.reshape(key_heads, -1) for part in parts], axis=1).ravel()
+
+    rows = sum(part.shape[0] for part in recipe.parts)
+    return replace(recipe, shape=(rows, *recipe.shape[1:]), rows=order)
+
+
+def _value_heads(settings: Settings, keeping: int) -> Order:
+    key_heads = settings.count("ssm.group_count")
+    repeats = settings.count("ssm.time_step_rank") // max(1, key_heads)
+    kept = keeping * key_heads * settings.count("ssm.state_size")
+
+    def order(count: int) -> Indices:
+        values = kept + swapped(repeats, key_heads, count - kept)
+        return np.concatenate([np.arange(kept), values])
+
+    return order
+
+
+def _reordered(recipe: Recipe, order: Order) -> Recipe:
+    """The rows of a matrix or the numbers of a vector in another order."""
+    if len(recipe.shape) > 1:
+        return replace(recipe, rows=order)
+    return replace(recipe, columns=order)
+
+
+# ------------------------------------------------------------------ tables of most families
+
+STACK = {
+    "embed_tokens.weight": rule("token_embd.weight"),
+    "norm.weight": rule("output_norm.weight"),
+}
+ATTENTION = modules({
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+})  # fmt: skip
+ROTATED_ATTENTION = ATTENTION | modules(
+    {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k"}, rotated
+)
+QK_NORMS = {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
+MLP = modules({
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+})  # fmt: skip
+NORMS = {
+    "input_layernorm.weight": rule("attn_norm.weight"),
+    "post_attention_layernorm.weight": rule("ffn_norm.weight"),
+}

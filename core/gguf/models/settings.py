@@ -1,0 +1,184 @@
+"""A model's metadata in a GGUF file, and the parts of config.json that most families share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from core.api.errors import (
+    BrokenConfigError,
+    BrokenWeightsError,
+    MissingFileError,
+    MissingTensorError,
+)
+from core.gguf.blocks import GGUFType
+from core.gguf.file import GGUFTensor
+from core.gguf.header import Metadata
+
+Config = dict[str, Any]
+# No released model comes near these.
+_LARGEST = 2**24
+_MOST_LAYERS = 1024
+_MOST_BYTES = 2**14  # of a tensor that is part of the settings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values under one prefix of a file's keys, checked on access.
+
+    All raise BrokenConfigError for a value of another kind, and for a missing one without default.
+    """
+
+    name: str
+    prefix: str
+    metadata: Metadata
+    tensors: Mapping[str, GGUFTensor]
+
+    def __contains__(self, key: str) -> bool:
+        return f"{self.prefix}.{key}" in self.metadata
+
+    def count(self, key: str, default: int | None = None) -> int:
+        found = self._value(key, default)
+        if type(found) is not int or not 0 <= found <= _LARGEST:
+            raise self._fault(key, "no count")
+        return found
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A number as config.json writes it: the shortest that float32 rounds to the file's."""
+        found = self._value(key, default)
+        if type(found) not in (int, float):
+            raise self._fault(key, "no number")
+        return float(str(np.float32(found)))
+
+    def flag(self, key: str, default: bool) -> bool:
+        found = self._value(key, default)
+        if not isinstance(found, bool):
+            raise self._fault(key, "no yes or no")
+        return found
+
+    def text(self, key: str, default: str) -> str:
+        found = self._value(key, default)
+        if not isinstance(found, str):
+            raise self._fault(key, "no text")
+        return found
+
+    def each(self, key: str, count: int, default: int | None = None) -> list[int]:
+        """A number for each of `count` layers: a list of at least so many, or one for all."""
+        found = self._value(key, default)
+        if isinstance(found, np.ndarray):
+            numbers = [int(each) for each in found[:count]] if found.dtype.kind in "iub" else []
+            if len(numbers) != count or not all(0 <= each <= _LARGEST for each in numbers):
+                raise self._fault(key, f"no list of {count} counts")
+            return numbers
+        return [self.count(key, default)] * count
+
+    def numbers(self, key: str) -> list[float]:
+        found = self._value(key, None)
+        if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu" or len(found) > 64:
+            raise self._fault(key, "no list of numbers")
+        return [float(str(np.float32(each))) for each in found]
+
+    def is_list(self, key: str) -> bool:
+        return isinstance(self.metadata.get(f"{self.prefix}.{key}"), np.ndarray)
+
+    def tensor(self, name: str) -> GGUFTensor:
+        found = self.tensors.get(name)
+        if found is None:
+            raise MissingTensorError(f"{self.name} has no tensor {name}.")
+        return found
+
+    def _value(self, key: str, default: Any) -> Any:
+        found = self.metadata.get(f"{self.prefix}.{key}", default)
+        if found is None:
+            raise BrokenConfigError(f"{self.name} lacks {self.prefix}.{key}.")
+        return found
+
+    def _fault(self, key: str, fault: str) -> BrokenConfigError:
+        return BrokenConfigError(f"{self.name}: the value of {self.prefix}.{key} is {fault}.")
+
+    # -------------------------------------------------------------- of most families
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of the text stack; those of an MTP head follow them."""
+        layers = self.count("block_count") - self.count("nextn_predict_layers", 0)
+        if not 0 < layers <= _MOST_LAYERS:
+            raise self._fault("block_count", "no number of layers")
+        return layers
+
+    @property
+    def kv_heads(self) -> list[int]:
+        """KV heads of each layer; 0 for one without attention."""
+        return self.each("attention.head_count_kv", self.num_layers)
+
+    @property
+    def head_dim(self) -> int:
+        heads = max(1, *self.each("attention.head_count", self.num_layers))
+        size = self.count("attention.key_length", self.count("embedding_length") // heads)
+        if self.count("attention.value_length", size) != size:
+            raise self._fault("attention.value_length", "not that of the keys, which is refused")
+        return size
+
+    def has(self, name: str) -> bool:
+        """True if any layer has the tensor `name`."""
+        return any(f"blk.{layer}.{name}" in self.tensors for layer in range(self.num_layers))
+
+    def layers_with(self, name: str) -> list[int]:
+        return [each for each in range(self.num_layers) if f"blk.{each}.{name}" in self.tensors]
+
+    def common(self) -> Config:
+        """The keys that families spell alike."""
+        layers = self.num_layers
+        table = self.tensor("token_embd.weight")
+        return {
+            "vocab_size": table.shape[0] if len(table.shape) == 2 else 0,
+            "hidden_size": self.count("embedding_length"),
+            "intermediate_size": max(self.each("feed_forward_length", layers, 0)),
+            "num_hidden_layers": layers,
+            "num_attention_heads": max(self.each("attention.head_count", layers)),
+            "num_key_value_heads": max(self.kv_heads) or 1,
+            "head_dim": self.head_dim,
+            "max_position_embeddings": self.count("context_length"),
+            "rms_norm_eps": self.number("attention.layer_norm_rms_epsilon", 1e-6),
+            "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),
+            "tie_word_embeddings": "output.weight" not in self.tensors,
+        }
+
+    def rope(self, base: str = "rope.freq_base", default: float = 10000.0) -> Config:
+        """`rope_parameters`, scaled as all layers with this base are."""
+        scaling = self.text("rope.scaling.type", "none")
+        rope: Config = {"rope_type": "default", "rope_theta": self.number(base, default)}
+        if scaling == "none":
+            return rope
+        return rope | {"rope_type": scaling, "factor": self.number("rope.scaling.factor", 1.0)}
+
+    def divisors(self) -> list[float]:
+        """What the file divides each frequency of RoPE by; empty if by nothing."""
+        tensor = self.tensors.get("rope_freqs.weight")
+        if tensor is None:
+            return []
+        if tensor.type is not GGUFType.F32 or tensor.num_bytes > _MOST_BYTES:
+            raise BrokenConfigError(f"{self.name}: {tensor.name} is no list of float32 numbers.")
+        try:
+            with tensor.path.open("rb") as file:
+                file.seek(tensor.offset)
+                data = file.read(tensor.num_bytes)
+        except OSError as error:
+            raise MissingFileError(f"{self.name} can't be read: {error.strerror}.") from error
+        if len(data) != tensor.num_bytes:
+            raise BrokenWeightsError(f"{self.name} was cut while it was read.")
+        return [float(each) for each in np.frombuffer(data, "<f4")]
+
+    def experts(self) -> Config:
+        """Sparse experts, as Qwen spells them."""
+        sparse = set(self.layers_with("ffn_gate_inp.weight"))
+        return {
+            "num_experts": self.count("expert_count"),
+            "num_experts_per_tok": self.count("expert_used_count"),
+            "moe_intermediate_size": self.count("expert_feed_forward_length"),
+            "norm_topk_prob": self.flag("expert_weights_norm", True),
+            "mlp_only_layers": [each for each in range(self.num_layers) if each not in sparse],
+        }

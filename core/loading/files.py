@@ -1,0 +1,62 @@
+"""Opens what a person chose as a model: a model folder, or a GGUF file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from core.gguf.file import PART_NAME
+from core.gguf.library import TOWER
+from core.gguf.models.model import GGUFModel
+from core.text.files import TextFiles, gguf_text_files, read_text_files
+from core.vision.configs import PublishedSettings, Source
+from core.weights.container import Container
+from core.weights.folder import CONFIG, GGUF, MOST_ENTRIES, ModelFolder
+from core.weights.gguf_container import GGUFContainer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The weights of a model, its text files once they are needed, and its picture settings."""
+
+    container: Container
+    text: Callable[[], TextFiles]
+    pictures: Source
+
+
+def open_files(path: Path, check: Callable[[], None] = lambda: None) -> ModelFiles:
+    """Check the files at `path` without loading anything.
+
+    A folder may hold the files of one GGUF model. `check` is called for every tensor and may raise.
+    Raises the errors of `ModelFolder.open` and `GGUFModel.open`.
+    """
+    path = _only_gguf(path) or path
+    if not path.is_file():
+        return ModelFiles(ModelFolder.open(path, check), lambda: read_text_files(path), path)
+    model = GGUFModel.open(path, check)
+    settings = PublishedSettings(path.name, model.processor or {})
+    return ModelFiles(GGUFContainer(path, model), lambda: gguf_text_files(path, model), settings)
+
+
+def _only_gguf(folder: Path) -> Path | None:
+    """The GGUF model in a folder that has no other, or several."""
+    try:
+        if not folder.is_dir() or (folder / CONFIG).exists():
+            return None
+        entries = sorted(islice(folder.iterdir(), MOST_ENTRIES))
+    except OSError:  # opening the folder reports it
+        return None
+    models = [
+        each
+        for each in entries
+        if each.suffix.lower() == GGUF and TOWER not in each.name.lower() and not _continues(each)
+    ]
+    return models[0] if len(models) == 1 else None
+
+
+def _continues(path: Path) -> bool:
+    """True for a later part of a split model."""
+    part = PART_NAME.fullmatch(path.name)
+    return part is not None and int(part[2]) > 1

@@ -1,0 +1,268 @@
+"""The GGUF files of a model as a container: tensors under published names, made by recipes.
+
+Rows of a published tensor may be anywhere in a file, so files are digested in another thread, from
+front to back, while tensors are read. Sizes and times of the files show that both read the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.api.errors import BrokenWeightsError, MissingFileError
+from core.gguf.blocks import GGUFType, dequantise
+from core.gguf.file import GGUFPart, GGUFTensor
+from core.gguf.models.model import GGUFModel
+from core.gguf.models.recipe import Bytes, Recipe, RowReader
+from core.weights.container import Container, Facts, TensorHeader, TensorStream, facts_of
+from core.weights.memory import allocate
+from core.weights.safetensors_file import DTYPES
+from core.weights.stream import PIECE_BYTES, fill
+from core.weights.table import FileTable, HeldTable, Table
+
+# Numbers that are decoded at once: 4 MiB of floats.
+_MOST_VALUES = 2**20
+_FLOATS = {
+    GGUFType.F32: torch.float32, GGUFType.F16: torch.float16,
+    GGUFType.BF16: torch.bfloat16, GGUFType.F64: torch.float64,
+}  # fmt: skip
+_INTEGERS = (GGUFType.I8, GGUFType.I16, GGUFType.I32, GGUFType.I64)
+_WAIT_S = 0.1
+
+
+class GGUFContainer(Container):
+    def __init__(self, path: Path, model: GGUFModel) -> None:
+        self.path, self.config, self.model = path, model.config, model
+        self.settings_name = path.name
+        self.tensors = {
+            name: TensorHeader(_type_name(recipe), recipe.shape)
+            for name, recipe in model.recipes.items()
+        }
+        self._opened = self.facts()
+
+    def num_bytes(self, names: Collection[str] | None = None) -> int:
+        if names is None:
+            return sum(part.num_bytes for part in self.model.files)
+        recipes = (self.model.recipes[name] for name in names)
+        return sum(part.num_bytes for recipe in recipes for part in recipe.parts)
+
+    def stored_name(self, name: str) -> str:
+        recipe = self.model.recipes.get(name)
+        return recipe.name if recipe is not None else self.model.missing.get(name, name)
+
+    def read(
+        self,
+        names: Collection[str],
+        take: Callable[[TensorStream], None],
+        advance: Callable[[int], None],
+        *,
+        digest: bool,
+    ) -> str:
+        """The digest is the SHA-256 of the SHA-256 of each file."""
+        left = self.num_bytes() if digest else self.num_bytes(names)
+
+        def count(num_bytes: int) -> None:
+            nonlocal left
+            advance(min(num_bytes, left))
+            left -= min(num_bytes, left)
+
+        for part in self.model.files:
+            _check_header(part)
+        with _Digest(self.model.files) as whole, _Files(count) as files:
+            found = whole.start() if digest else None
+            for name in sorted(names, key=self._place):
+                recipe = self.model.recipes[name]
+                stream = _RecipeStream(recipe, files)
+                take(TensorStream(name, stream.fill, partial(files.table, recipe)))
+            result = whole.wait(found, advance) if found is not None else ""
+        if self.facts() != self._opened:
+            raise _changed(self.path)
+        advance(left)
+        return result
+
+    def look_up(self, name: str) -> Tensor:
+        header = self.tensors[name]
+        tensor = allocate(header.shape, DTYPES[header.dtype])
+        with _Files(lambda num_bytes: None) as files:
+            _RecipeStream(self.model.recipes[name], files).fill(tensor)
+        return tensor
+
+    def facts(self) -> Facts:
+        return facts_of((part.path, part.header_digest) for part in self.model.files)
+
+    def _place(self, name: str) -> tuple[int, int]:
+        first = self.model.recipes[name].parts[0]
+        paths = [part.path for part in self.model.files]
+        return paths.index(first.path), first.offset
+
+
+class _Files:
+    """The files that tensors are read from, opened when they are needed."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
+        self._open: dict[Path, FileIO] = {}
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for file in self._open.values():
+            file.close()
+
+    def read(self, tensor: GGUFTensor, start: int, size: int) -> Bytes:
+        data = np.empty(size, np.uint8)
+        try:
+            file = self._file(tensor.path)
+            file.seek(tensor.offset + start)
+            fill(file, data.data, tensor.path)
+        except OSError as error:
+            raise _unreadable(tensor.path, error) from error
+        self._advance(size)
+        return data
+
+    def table(self, recipe: Recipe, dtype: torch.dtype) -> Table:
+        if not recipe.is_plain:
+            rows = allocate(recipe.shape, dtype)
+            _RecipeStream(recipe, self).fill(rows)
+            return HeldTable(rows)
+        part = recipe.parts[0]
+        try:
+            return _BlockTable(self._file(part.path), part, dtype)
+        except OSError as error:
+            raise _unreadable(part.path, error) from error
+
+    def _file(self, path: Path) -> FileIO:
+        if path not in self._open:
+            self._open[path] = path.open("rb", buffering=0)
+        return self._open[path]
+
+
+class _RecipeStream:
+    """The numbers of one published tensor, row by row."""
+
+    def __init__(self, recipe: Recipe, files: _Files) -> None:
+        self._recipe, self._files = recipe, files
+        self._reader = RowReader(recipe, files.read)
+        self._row = 0
+
+    def fill(self, target: Tensor) -> None:
+        width = self._recipe.width
+        rows = target.view(-1, width) if target.numel() else target
+        step = max(1, _MOST_VALUES // max(1, width))
+        for start in range(0, len(rows) if target.numel() else 0, step):
+            part = rows[start : start + step]
+            part.copy_(self._next(len(part)))
+
+    def _next(self, count: int) -> Tensor:
+        first, self._row = self._row, self._row + count
+        stored = _stored(self._recipe)
+        if stored is None:
+            return torch.from_numpy(self._reader(first, self._row))
+        row_bytes = self._recipe.width * stored.itemsize
+        data = self._files.read(self._recipe.parts[0], first * row_bytes, count * row_bytes)
+        return torch.from_numpy(data).view(stored).view(count, -1)
+
+
+class _BlockTable(FileTable):
+    """A table that stays in a file as blocks, which are decoded row by row."""
+
+    def __init__(self, file: FileIO, part: GGUFTensor, dtype: torch.dtype) -> None:
+        rows, width = part.shape
+        super().__init__(
+            file, part.offset, (rows, width), torch.float32, dtype, row_bytes=part.row_bytes
+        )
+        self._type = part.type
+
+    def _decoded(self, data: bytearray) -> Tensor:
+        return torch.from_numpy(dequantise(self._type, np.frombuffer(data, np.uint8)))
+
+
+class _Digest:
+    """SHA-256 of whole files, in another thread."""
+
+    def __init__(self, parts: tuple[GGUFPart, ...]) -> None:
+        self._parts, self._stop = parts, threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
+
+    def __enter__(self) -> _Digest:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.shutdown()
+
+    def start(self) -> Future[str]:
+        return self._thread.submit(self._digest)
+
+    def wait(self, found: Future[str], advance: Callable[[int], None]) -> str:
+        """Calls `advance` with no bytes meanwhile, since it may raise."""
+        while True:
+            try:
+                return found.result(_WAIT_S)
+            except TimeoutError:
+                advance(0)
+
+    def _digest(self) -> str:
+        combined, piece = hashlib.sha256(), bytearray(PIECE_BYTES)
+        for part in self._parts:
+            each = hashlib.sha256()
+            try:
+                with part.path.open("rb", buffering=0) as file:
+                    while (count := file.readinto(piece)) and not self._stop.is_set():
+                        each.update(memoryview(piece)[:count])
+            except OSError as error:
+                raise _unreadable(part.path, error) from error
+            combined.update(each.digest())
+        return combined.hexdigest()
+
+
+def _check_header(part: GGUFPart) -> None:
+    """Raise unless the header is the one that was checked."""
+    try:
+        with part.path.open("rb") as file:
+            header = file.read(part.header_bytes)
+    except OSError as error:
+        raise _unreadable(part.path, error) from error
+    if hashlib.sha256(header).digest() != part.header_digest:
+        raise _changed(part.path)
+
+
+def _stored(recipe: Recipe) -> torch.dtype | None:
+    """The type of numbers that a file has as the tensor needs them."""
+    return _FLOATS.get(recipe.parts[0].type) if recipe.is_plain else None
+
+
+def _type_name(recipe: Recipe) -> str:
+    """Blocks are decoded to float32; integers that are no quantised numbers aren't."""
+    if any(part.type in _INTEGERS for part in recipe.parts):
+        return recipe.parts[0].type.name
+    return recipe.parts[0].type.name if _stored(recipe) is not None else "F32"
+
+
+def _changed(path: Path) -> BrokenWeightsError:
+    return BrokenWeightsError(f"{path.name} changed while it was being read.")
+
+
+def _unreadable(path: Path, error: OSError) -> MissingFileError:
+    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")

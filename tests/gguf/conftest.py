@@ -1,0 +1,42 @@
+"""Tiny models as folders and as GGUF files, converted once a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+import torch
+
+from tests.gguf.families import Converted, Converter, convert
+from tests.gguf.vocabularies import llama_models
+
+ConvertedOf = Callable[..., Converted]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny operations cost less than waking a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def converter() -> Iterator[Converter]:
+    made = Converter(llama_models().parent)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def converted(tmp_path_factory: pytest.TempPathFactory, converter: Converter) -> ConvertedOf:
+    """One of FAMILIES as a folder and as files of a type: ALL_F32, MOSTLY_BF16, MOSTLY_Q8_0."""
+    place = tmp_path_factory.mktemp("converted")
+
+    @cache
+    def make(name: str, kind: str) -> Converted:
+        return convert(converter, name, place / name, kind)
+
+    return lambda name, kind="ALL_F32": make(name, kind)

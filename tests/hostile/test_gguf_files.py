@@ -1,0 +1,82 @@
+"""Mutants of GGUF files: a header gives an error with a name or values; any block gives numbers."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.api.errors import WaymarkError
+from core.gguf.blocks import GGUFType, dequantise
+from core.gguf.file import GGUFFile
+from tests.gguf.files import Tensor, gguf
+from tests.hostile.counts import each_of
+from tests.hostile.mutation import mutated_bytes
+from tests.hostile.watch import opened_elsewhere
+
+LONGEST_S = 5.0
+GROWTH_BYTES = 256 * 2**20
+WHOLE = gguf(
+    {"general.architecture": ("text", "llama"), "general.alignment": ("u32", 32),
+     "split.count": ("u16", 1), "tokenizer.ggml.tokens": ("[text]", ["a", "ü", ""]),
+     "tokenizer.ggml.token_type": ("[i32]", [1, 2, 3]), "tokenizer.ggml.bos_token_id": ("u32", 0),
+     "tokenizer.ggml.add_bos_token": ("bool", 1), "llama.rope.freq_base": ("f32", 1e6),
+     "flags": ("[bool]", [1, 0]), "large": ("u64", 2**63)},
+    [Tensor(type.name, (2, type.block_values), type.id) for type in GGUFType],
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def within_bounds(tmp_path: Path) -> Iterator[None]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with opened_elsewhere(tmp_path) as found:
+        yield
+    assert found == []
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < GROWTH_BYTES
+
+
+@each_of(1_000)
+def test_mutants_of_headers_end_in_a_name_or_in_values(tmp_path: Path, count: int) -> None:
+    path, damaged = tmp_path / "m.gguf", 0
+    for seed in range(count):
+        path.write_bytes(mutated_bytes(WHOLE, seed))
+        began = time.monotonic()
+        message = said(path)
+        damaged += message is not None
+        assert message is None or 0 < len(message) < 3_000
+        assert time.monotonic() - began < LONGEST_S
+    assert 0 < damaged < count
+
+
+def said(path: Path) -> str | None:
+    """The message of an error with a name; None if everything can be read."""
+    try:
+        read_all(path)
+    except WaymarkError as error:
+        return error.message
+    return None
+
+
+def read_all(path: Path) -> None:
+    file = GGUFFile.open(path)
+    assert all(len(repr(value)) < 10_000 for value in file.metadata.values())
+    raw = np.frombuffer(path.read_bytes(), np.uint8)
+    for each in file.tensors.values():
+        values = dequantise(each.type, raw[each.offset : each.offset + each.num_bytes])
+        assert values.size == np.prod(each.shape)
+
+
+@each_of(1_000)
+def test_mutants_of_blocks_are_numbers(count: int) -> None:
+    for type in GGUFType:
+        whole = bytes(range(256)) * 8
+        for seed in range(count // len(GGUFType) + 1):
+            mutant = np.frombuffer(mutated_bytes(whole, seed), np.uint8)
+            blocks = mutant[: len(mutant) // type.block_bytes * type.block_bytes]
+            assert dequantise(type, blocks).size == len(blocks) // type.block_bytes * (
+                type.block_values
+            )
