@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 import torch
 
 from core.layers.rope import InterleavedMRoPE
@@ -13,6 +14,28 @@ CPU = torch.device("cpu")
 
 def rope(dim: int = 64, dtype: torch.dtype = torch.float32) -> InterleavedMRoPE:
     return InterleavedMRoPE(1e7, dim, (11, 11, 10), CPU, dtype)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_axes_take_turns(axis: int) -> None:
+    positions = torch.zeros(3, 1, dtype=torch.long)
+    positions[axis] = 5
+    _, sine = rope()(positions)
+    moved = sine[0].nonzero().flatten().tolist()
+    expected = {
+        0: [*range(0, 32, 3)],
+        1: [*range(1, 32, 3)],
+        2: [*range(2, 30, 3)],
+    }
+    # 3 x 11 = 33 covers height up to frequency 31, 3 x 10 = 30 leaves no width past 29.
+    assert moved == expected[axis]
+
+
+def test_frequencies_past_the_sections_stay_temporal() -> None:
+    small = InterleavedMRoPE(1e4, 16, (6, 1, 1), CPU, torch.float32)
+    positions = torch.tensor([[0], [5], [5]])
+    _, sine = small(positions)
+    assert sine[0].nonzero().flatten().tolist() == [1, 2]
 
 
 def test_sections_may_be_longer_than_there_are_frequencies() -> None:
