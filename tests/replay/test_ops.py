@@ -120,6 +120,19 @@ def test_S9_replay_fork_and_both_branches_read_nothing_again(hybrid: Played) -> 
     assert last["reply_ids"] == done.lines[0]["reply_ids"]
 
 
+def test_M5_replay_side_leaves_the_chat_alone(hybrid: Played) -> None:
+    side = {"op": "side", "chat": "a", "content": "A title?", "sampling": {"max_tokens": 2}}
+    with_side = hybrid([send(words(60)), settle(), side, send("And?")])
+    assert with_side.code == 0
+    aside, after = with_side.lines[2], with_side.lines[3]
+    assert aside["reply"] is not None and len(aside["reply_ids"]) == 2
+    assert aside["reused_tokens"] == one_before_last_end(aside)
+    assert after["reused_tokens"] == one_before_last_end(after)
+    without = hybrid([send(words(60)), settle(), send("And?")], "--no-cache")
+    assert without.lines[2]["prompt_ids"] == after["prompt_ids"]
+    assert without.lines[2]["reply_ids"] == after["reply_ids"]
+
+
 def test_S12_replay_settings_act_on_the_next_step(hybrid: Played) -> None:
     steps = [
         send(words(100)),
