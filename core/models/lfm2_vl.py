@@ -1,6 +1,6 @@
 """LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape.
 
-A large picture is cut into tiles, each of which the tower sees alone (core.vision.tiles); a
+A large picture is cut into tiles, each of which the tower sees alone (core.vision.kinds); a
 picture's tokens attend as text does.
 """
 

@@ -1,16 +1,19 @@
-"""The picture processor of a model folder, and those that see a picture at once.
+"""The picture processors of the families.
 
 Bit-equal to transformers' `Qwen2VLImageProcessorPil` and `Gemma3ImageProcessorPil`, the latter
-without its crops of long pictures (pan and scan), which the published models disable.
+without its crops of long pictures (pan and scan), which the published models disable. The tiles are
+those of `Lfm2VlImageProcessor`, resized by Pillow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from core.api.prompt import Image
@@ -18,6 +21,7 @@ from core.vision.configs import (
     ProcessorConfig,
     Source,
     SquareConfig,
+    TileConfig,
     TokenId,
     read_processor_config,
     read_square_config,
@@ -31,9 +35,9 @@ from core.vision.processor import (
     ResizePlan,
     check_size,
     pixels_of,
+    shrunk,
     smart_size,
 )
-from core.vision.tiles import TileImageProcessor
 
 
 def open_processor(
@@ -153,3 +157,144 @@ class SquareImageProcessor(PictureProcessor):
         whole = floats[:, : side * patch, : side * patch]
         pixels = whole.reshape(3, side, patch, side, patch)
         return pixels.permute(1, 3, 0, 2, 4).reshape(side * side, 3 * patch * patch)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A picture of `width` x `height` pixels as a whole, and `columns` x `rows` tiles or none."""
+
+    width: int
+    height: int
+    columns: int = 0
+    rows: int = 0
+
+
+class TileImageProcessor(PictureProcessor):
+    """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
+    ids before each tile that say which it is. All of it is one image: encoded, cached and reused as
+    one."""
+
+    config: TileConfig
+
+    @property
+    def max_tokens(self) -> int:
+        return self.config.most_tokens
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        """Like the base, with the tiles of a picture in a line."""
+        layout, unit = self._layout(width, height), self.config.token_size
+        if not layout.rows:
+            rows, columns = layout.height // unit, layout.width // unit
+            return ResizePlan(layout.width, layout.height, rows, columns)
+        tile = self.config.tile_size
+        tokens = sum(
+            grid.num_patches // (unit // self.config.patch_size) ** 2 + len(grid.before)
+            for grid in self._grids(layout)
+        )
+        return ResizePlan(tile * layout.columns, tile * layout.rows, 1, tokens)
+
+    def process(self, picture: DecodedPicture) -> ProcessedImage:
+        layout, plan = self._layout(*picture.size), self.measure(*picture.size)
+        resample = self.config.resample
+        data = picture.resized(plan.width, plan.height, resample)
+        if layout.rows and self.config.whole_mark is not None:
+            data += picture.resized(layout.width, layout.height, resample)
+        return ProcessedImage(
+            data=data,
+            grids=tuple(self._grids(layout)),
+            image=Image(
+                key=self._key(repr(layout).encode(), data),
+                rows=plan.rows,
+                columns=plan.columns,
+                num_positions=plan.tokens,
+                in_line=True,
+            ),
+            to_patches=partial(self._patches, layout),
+        )
+
+    def _layout(self, width: int, height: int) -> Layout:
+        check_size(width, height)
+        config = self.config
+        new_height, new_width = _smart_size(height, width, config)
+        if not (config.max_tiles and _is_large(height, width, config)):
+            return Layout(new_width, new_height)
+        return Layout(new_width, new_height, *_tiles(width, height, config))
+
+    def _grids(self, layout: Layout) -> list[Grid]:
+        """The grids of patches that the tower sees, in order."""
+        config, patch = self.config, self.config.patch_size
+        whole = Grid(layout.height // patch, layout.width // patch)
+        if not layout.rows:
+            return [whole]
+        side = config.tile_size // patch
+        grids = [
+            Grid(side, side, (config.tile_marks[row][column],))
+            for row in range(layout.rows)
+            for column in range(layout.columns)
+        ]
+        if config.whole_mark is not None:
+            grids.append(replace(whole, before=(config.whole_mark,)))
+        return grids
+
+    def _patches(self, layout: Layout, data: bytes) -> Tensor:
+        """RGB bytes of the tiles and of the whole to patches [patches, patch x patch x 3]."""
+        rgb = pixels_of(data)
+        if not layout.rows:
+            return self._cut(rgb.view(1, layout.height, layout.width, 3))
+        tile = self.config.tile_size
+        count = layout.rows * layout.columns
+        tiles = rgb[: count * tile * tile].view(layout.rows, tile, layout.columns, tile, 3)
+        found = self._cut(tiles.transpose(1, 2).reshape(count, tile, tile, 3))
+        if self.config.whole_mark is None:
+            return found
+        whole = rgb[count * tile * tile :].view(1, layout.height, layout.width, 3)
+        return torch.cat((found, self._cut(whole)))
+
+    def _cut(self, rgb: Tensor) -> Tensor:
+        """[pictures, height, width, 3] uint8 -> their patches, picture by picture, row by row."""
+        patch = self.config.patch_size
+        pictures, height, width = rgb.shape[:3]
+        split = (pictures, height // patch, patch, width // patch, patch, 3)
+        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
+        return pixels.reshape(-1, 3 * patch * patch)
+
+
+def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
+    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
+    than a token's edge, or with `keeps_most` within it."""
+    unit = config.token_size
+    low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
+    new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)
+    if config.keeps_most and new_height * new_width > high:
+        new_height, new_width = shrunk(height, width, unit, high)
+        new_width = min(new_width, max(unit, high // new_height // unit * unit))
+        new_height = min(new_height, high // new_width)
+    return new_height, new_width
+
+
+def _is_large(height: int, width: int, config: TileConfig) -> bool:
+    """True if a picture has too many pixels to be seen at once."""
+    unit, least = config.token_size, config.patch_size
+    rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
+    return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance
+
+
+def _tiles(width: int, height: int, config: TileConfig) -> tuple[int, int]:
+    """Columns and rows of tiles whose aspect ratio is closest to the picture's; (0, 0) for one.
+
+    Of two equally close grids the one with more tiles is used if the picture has more than half of
+    its pixels.
+    """
+    low, high = config.min_tiles, config.max_tiles
+    sides = range(1, high + 1)
+    pairs = [
+        (columns, rows) for columns in sides for rows in sides if low <= columns * rows <= high
+    ]
+    best, least = (1, 1), math.inf
+    for columns, rows in sorted(pairs, key=math.prod):
+        difference = abs(width / height - columns / rows)
+        if difference < least:
+            best, least = (columns, rows), difference
+        elif difference == least and width * height > 0.5 * config.tile_size**2 * columns * rows:
+            best = columns, rows
+    return (0, 0) if best == (1, 1) else best

@@ -54,12 +54,12 @@ class ContextStrip(QWidget):
         self._fill = FillBar(FILL_HEIGHT, self)
         self._fill.setObjectName("contextFill")
         self._fill.setAccessibleName(tr("How full the context is"))
-        self._bar = ContextBar(self)
-        self._bar.setObjectName("contextBar")
-        self._legend = Legend(self)
+        self.bar = ContextBar(self)
+        self.bar.setObjectName("contextBar")
+        self.legend = Legend(self)
         used_part = tr("The strip shows the used part.")
         self._cut = Label(used_part, self, name="contextUsedPart", style="muted small")
-        column(self._fill, self._bar, self._cut, self._legend, of=self, spacing=6)
+        column(self._fill, self.bar, self._cut, self.legend, of=self, spacing=6)
         self.setAccessibleName(tr("Context"))
         self.show_strip(Strip())
 
@@ -67,17 +67,11 @@ class ContextStrip(QWidget):
         used, limit = strip.num_tokens if strip.known else 0, strip.context_length
         self._fill.show_shares([("slab", used)] if limit else [], limit)
         self._fill.setAccessibleDescription(tokens_words(used, limit))
-        self._bar.show_strip(strip)
+        self.bar.show_strip(strip)
         self._cut.setVisible(room_is_cut(strip.num_tokens, strip.context_length))
-        self._legend.show_words({**words.where_legend(strip), **words.asked_legend(strip)})
+        self.legend.show_words({**words.where_legend(strip), **words.asked_legend(strip)})
         self.setAccessibleDescription(words.describe_strip(strip))
         self.setVisible(bool(strip.parts))
-
-    def bar(self) -> ContextBar:
-        return self._bar
-
-    def legend(self) -> str:
-        return self._legend.text()
 
 
 def tokens_words(used: int, limit: int) -> str:

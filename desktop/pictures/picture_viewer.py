@@ -73,10 +73,10 @@ class PictureViewer(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(900, 700)
         self._whole = QSize(*picture.size)
-        # Sizes of the pixels shown and requested.
-        self._shown = self._asked = QSize()
-        self._canvas = PictureCanvas(self._whole, self)
-        self._canvas.set_image(read_thumbnail(picture.thumbnail))
+        # Sizes of the pixels shown, empty until they arrive, and requested.
+        self.shown = self._asked = QSize()
+        self.canvas = PictureCanvas(self._whole, self)
+        self.canvas.set_image(read_thumbnail(picture.thumbnail))
         self._words = Label(parent=self, name="pictureError", style="error", wraps=True)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._size = Label(parent=self, name="pictureSize", style="muted small")
@@ -99,27 +99,20 @@ class PictureViewer(QDialog):
             (self._next, "Right", lambda: self._turn(1)),
             (self._copy, "Ctrl+C", lambda: self.copy_asked.emit(self.picture)),
             (self._save, "Ctrl+S", lambda: self.save_asked.emit(self.picture)),
-            (self._fit_button, "F", self._canvas.fit),
-            (self._full_button, "1", self._canvas.show_one_to_one),
+            (self._fit_button, "F", self.canvas.fit),
+            (self._full_button, "1", self.canvas.show_one_to_one),
         ):
             button.setShortcut(key)
             button.clicked.connect(act)
-        self._canvas.zoomed.connect(self._on_zoomed)
+        self.canvas.zoomed.connect(self._on_zoomed)
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._ask)
         self._lay_out()
         self._show_place()
-        self._canvas.setFocus()
-
-    def canvas(self) -> PictureCanvas:
-        return self._canvas
+        self.canvas.setFocus()
 
     def error(self) -> str:
         return self._words.text()
-
-    def pixels(self) -> QSize:
-        """The size of the pixels shown; empty until they arrive."""
-        return self._shown
 
     def say_copied(self) -> None:
         self._copy.say_copied()
@@ -129,13 +122,13 @@ class PictureViewer(QDialog):
         if not 0 <= place < len(self._pictures):
             return
         self.picture = self._pictures[place]
-        self._whole, self._shown, self._asked = QSize(*self.picture.size), QSize(), QSize()
+        self._whole, self.shown, self._asked = QSize(*self.picture.size), QSize(), QSize()
         self._words.setText("")
-        self._stack.setCurrentWidget(self._canvas)
+        self._stack.setCurrentWidget(self.canvas)
         for button in (self._fit_button, self._full_button):
             button.setEnabled(True)
-        self._canvas.set_size(self._whole)
-        self._canvas.set_image(read_thumbnail(self.picture.thumbnail))
+        self.canvas.set_size(self._whole)
+        self.canvas.set_image(read_thumbnail(self.picture.thumbnail))
         self._show_place()
         self._say_size()
         self._ask()
@@ -155,17 +148,17 @@ class PictureViewer(QDialog):
             return
         kind = QImage.Format.Format_RGBA8888
         # An earlier request may be answered later.
-        if size.width() < self._shown.width():
+        if size.width() < self.shown.width():
             return
         image = QImage(rendered.pixels, size.width(), size.height(), 4 * size.width(), kind)
-        self._canvas.set_image(image)
-        self._shown = size
+        self.canvas.set_image(image)
+        self.shown = size
         self._say_size()
 
     def show_error(self, why: str) -> None:
-        if not self._shown.isEmpty():
+        if not self.shown.isEmpty():
             # The next zoom requests again.
-            self._asked = self._shown
+            self._asked = self.shown
             return
         self._words.setText(why)
         self._stack.setCurrentWidget(self._words)
@@ -174,36 +167,36 @@ class PictureViewer(QDialog):
 
     def _wanted(self) -> QSize:
         """The size to request: the visible one and a little more, at most the picture's own."""
-        return within(self.picture.size, MOST_PIXELS, SPARE * self._canvas.zoom())
+        return within(self.picture.size, MOST_PIXELS, SPARE * self.canvas.zoom())
 
     def _ask(self) -> None:
         wanted = self._wanted()
-        enough = max(self._asked.width(), self._shown.width())
+        enough = max(self._asked.width(), self.shown.width())
         if not self.error() and wanted.width() > enough:
             self._asked = wanted
             self.pixels_wanted.emit(wanted.width(), wanted.height())
 
     def _on_zoomed(self, _percent: int) -> None:
         self._say_size()
-        if self.isVisible() and self._canvas.zoom() * self._whole.width() > self._asked.width():
+        if self.isVisible() and self.canvas.zoom() * self._whole.width() > self._asked.width():
             self._rest.start()
 
     def _say_size(self) -> None:
         whole = self._whole
-        drawn = self._canvas.zoom() * whole.width()
+        drawn = self.canvas.zoom() * whole.width()
         # A difference of one pixel is rounding.
-        if 0 < self._shown.width() < min(drawn, whole.width()) - 1:
+        if 0 < self.shown.width() < min(drawn, whole.width()) - 1:
             words = tr("{width} x {height} pixels, shown reduced, {zoom} %")
         else:
             words = tr("{width} x {height} pixels, {zoom} %")
         width, height = format_count(whole.width()), format_count(whole.height())
-        zoom = round(100 * self._canvas.zoom())
+        zoom = round(100 * self.canvas.zoom())
         self._size.setText(words.format(width=width, height=height, zoom=zoom))
 
     def _lay_out(self) -> None:
         holder = QWidget(self)
         self._stack = QStackedLayout(holder)
-        self._stack.addWidget(self._canvas)
+        self._stack.addWidget(self.canvas)
         self._stack.addWidget(self._words)
         turn, use = (self._before, self._place, self._next), (self._copy, self._save)
         zoom = (self._fit_button, self._full_button)
@@ -265,9 +258,6 @@ class PictureCanvas(QGraphicsView):
 
     def zoom(self) -> float:
         return self.transform().m11() * self.devicePixelRatioF()
-
-    def is_fitted(self) -> bool:
-        return self._fitted
 
     def zoom_by(self, factor: float) -> None:
         self._fitted = False

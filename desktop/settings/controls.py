@@ -1,57 +1,99 @@
-"""The controls of the settings: fields for a whole number and for a size, and a switch."""
+"""The controls of the settings: a field for a number or a size, and a switch."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QValidator
-from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QSizePolicy, QSpinBox
+from PySide6.QtWidgets import QAbstractButton, QDoubleSpinBox, QSizePolicy
 
 from desktop import theme
 from desktop.number_format import NotANumberError, UnclearNumberError, parse_number, whole_number
 from desktop.numbers import format_count
 from desktop.settings.budgets import exact_bytes, parse_size, stepped
 
-LARGEST = 2**31 - 1
-LONGEST_SIZE = 40
+LARGEST = 10.0**18
+LONGEST_TEXT = 40
+NARROWEST = 68
 SWITCH_WIDTH, SWITCH_HEIGHT = 36, 20
 KNOB = 14
 
 
-class NumberBox(QSpinBox):
-    """Steps between `least` and `most`. A number beyond them can be typed; its owner refuses it."""
+class NumberBox(QDoubleSpinBox):
+    """A whole number, typed or stepped; one out of bounds is refused by its owner, not here.
 
-    # The text is no whole number; True if its separators are out of place in this locale.
+    Qt's own box of whole numbers ends at 2 GB. `parse` raises NotANumberError.
+    """
+
+    # The text is no such number; True if its separators are out of place in this locale.
     not_taken = Signal(str, bool)
 
-    def __init__(self, least: int, most: int, step: int) -> None:
+    def __init__(
+        self,
+        parse: Callable[[str], int],
+        written: Callable[[int], str],
+        stepped: Callable[[int, int], int],
+        letters: bool = False,
+    ) -> None:
         super().__init__()
-        self.least, self.most = least, most
+        self._parse, self._written, self._stepped = parse, written, stepped
+        self._letters = letters
         # Qt would change a number out of range silently.
         self.setRange(-LARGEST, LARGEST)
+        self.setDecimals(0)
         # Qt ignores the style sheet's left padding in a spin box.
         self.lineEdit().setTextMargins(7, 0, 0, 0)
-        self.setSingleStep(step)
+        self.lineEdit().setMaxLength(LONGEST_TEXT)
         self.setKeyboardTracking(False)
 
-    def stepBy(self, steps: int) -> None:
-        wanted = self.value() + steps * self.singleStep()
-        self.setValue(max(self.least, min(self.most, wanted)))
+    @classmethod
+    def counting(cls, least: int, most: int, step: int) -> NumberBox:
+        """A box that steps between `least` and `most`."""
 
-    def stepEnabled(self) -> QSpinBox.StepEnabledFlag:
-        flags = QSpinBox.StepEnabledFlag
-        up = flags.StepUpEnabled if self.value() < self.most else flags.StepNone
-        down = flags.StepDownEnabled if self.value() > self.least else flags.StepNone
+        def step_from(value: int, steps: int) -> int:
+            return max(least, min(most, value + steps * step))
+
+        return cls(lambda text: whole_number(parse_number(text)), format_count, step_from)
+
+    @classmethod
+    def of_size(cls) -> NumberBox:
+        """A box for bytes, typed as '1.5 GB' or '700 MB'."""
+        return cls(parse_size, exact_bytes, stepped, letters=True)
+
+    def number(self) -> int:
+        return int(self.value())
+
+    def show_number(self, number: int) -> None:
+        """Show a number without reporting it as changed."""
+        self.blockSignals(True)
+        self.setValue(number)
+        self.blockSignals(False)
+
+    def stepBy(self, steps: int) -> None:
+        self.setValue(self._stepped(self.number(), steps))
+
+    def stepEnabled(self) -> QDoubleSpinBox.StepEnabledFlag:
+        flags, value = QDoubleSpinBox.StepEnabledFlag, self.number()
+        up = flags.StepUpEnabled if self._stepped(value, 1) > value else flags.StepNone
+        down = flags.StepDownEnabled if self._stepped(value, -1) < value else flags.StepNone
         return up | down
+
+    def sizeHint(self) -> QSize:
+        # Qt's own is as wide as the largest number.
+        return QSize(theme.px(NARROWEST), super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
 
     # Qt ignores separators wherever they are: '1,5' would be 15.
 
-    def textFromValue(self, value: int) -> str:
-        return format_count(value)
+    def textFromValue(self, value: float) -> str:
+        return self._written(int(value))
 
-    def valueFromText(self, text: str) -> int:
-        return whole_number(parse_number(text))
+    def valueFromText(self, text: str) -> float:
+        return float(self._parse(text))
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
         state = QValidator.State.Intermediate
@@ -59,7 +101,7 @@ class NumberBox(QSpinBox):
             if abs(self.valueFromText(text)) <= LARGEST:
                 state = QValidator.State.Acceptable
         except NotANumberError:
-            if re.search(r"[^\W\d]", text):
+            if not self._letters and re.search(r"[^\W\d]", text):
                 state = QValidator.State.Invalid
         return state, text, place
 
@@ -73,53 +115,6 @@ class NumberBox(QSpinBox):
         else:
             self.not_taken.emit(text.strip(), False)
         return text
-
-
-class SizeBox(QAbstractSpinBox):
-    """Shows a size, typed as '1.5 GB' or '700 MB', or stepped with arrows and wheel."""
-
-    # object, since an int of Qt's ends at 2 GB.
-    # int: the user wants this many bytes.
-    size_asked = Signal(object)
-    # As in `NumberBox`.
-    not_taken = Signal(str, bool)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._size = 0
-        # Qt ignores the style sheet's left padding in a spin box.
-        self.lineEdit().setMaxLength(LONGEST_SIZE)
-        self.lineEdit().setTextMargins(7, 0, 0, 0)
-        self.editingFinished.connect(self._on_edited)
-
-    @property
-    def size_shown(self) -> int:
-        return self._size
-
-    def show_size(self, size: int) -> None:
-        self._size = size
-        self.lineEdit().setText(exact_bytes(size))
-
-    def stepBy(self, steps: int) -> None:
-        self._ask(stepped(self._size, steps))
-
-    def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:
-        return self.StepEnabledFlag.StepUpEnabled | self.StepEnabledFlag.StepDownEnabled
-
-    def _ask(self, size: int) -> None:
-        self.show_size(size)
-        self.size_asked.emit(size)
-
-    def _on_edited(self) -> None:
-        text = self.lineEdit().text()
-        if text == exact_bytes(self._size):
-            return
-        try:
-            size = parse_size(text)
-        except NotANumberError as error:
-            self.not_taken.emit(text, isinstance(error, UnclearNumberError))
-        else:
-            self._ask(size)
 
 
 class Switch(QAbstractButton):

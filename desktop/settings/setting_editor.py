@@ -22,7 +22,7 @@ from desktop.number_format import (
 )
 from desktop.numbers import format_bytes, format_count
 from desktop.settings.budgets import automatic, setting_cost, too_small
-from desktop.settings.controls import NumberBox, SizeBox, Switch
+from desktop.settings.controls import NumberBox, Switch
 from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import Part, column
@@ -186,8 +186,8 @@ class SettingEditor(Editor):
         return box
 
     def _integer(self) -> Control:
-        box = NumberBox(int(self.row.minimum), int(self.row.maximum), self.row.step)
-        box.valueChanged.connect(self._put)
+        box = NumberBox.counting(int(self.row.minimum), int(self.row.maximum), self.row.step)
+        box.valueChanged.connect(lambda value: self._put(int(value)))
         box.not_taken.connect(self._refuse)
         return box
 
@@ -252,7 +252,7 @@ class BudgetEditor(Editor):
         if row in (DISK_ROW, WEIGHTS_ROW):
             self._choices.append("nothing")
         self.choice = _fitted_box()
-        self.size_box = SizeBox()
+        self.size_box = NumberBox.of_size()
         self._title.setBuddy(self.choice)
         self._prepare_controls()
         self._lay_out(self._title, row_of((self.choice, 3), (self.size_box, 2)))
@@ -275,7 +275,7 @@ class BudgetEditor(Editor):
         self.choice.setCurrentIndex(self._choices.index(way))
         self.size_box.setVisible(way == "size")
         if value is not None:
-            self.size_box.show_size(value)
+            self.size_box.show_number(value)
         self._say("")
 
     def _prepare_controls(self) -> None:
@@ -286,7 +286,7 @@ class BudgetEditor(Editor):
         self.choice.currentIndexChanged.connect(lambda at: self._choose(self._choices[at]))
         self.size_box.setObjectName(f"size{name}")
         self.size_box.setAccessibleName(tr("{} budget in GB or MB").format(self.row.title))
-        self.size_box.size_asked.connect(self._put)
+        self.size_box.valueChanged.connect(lambda size: self._put(int(size)))
         self.size_box.not_taken.connect(self._refuse)
         for control in (self.choice, self.size_box):
             self._prepare(control)
@@ -299,11 +299,11 @@ class BudgetEditor(Editor):
 
     def _choose(self, way: BudgetChoice) -> None:
         if way == "size":
-            self.size_box.show_size(self._first_size())
+            self.size_box.show_number(self._first_size())
             self.size_box.show()
         else:
             self.size_box.hide()
-        self._put({"automatic": None, "nothing": 0, "size": self.size_box.size_shown}[way])
+        self._put({"automatic": None, "nothing": 0, "size": self.size_box.number()}[way])
 
     def _first_size(self) -> int:
         """The first custom size: the automatic one, rounded to a number that is large enough."""
@@ -322,7 +322,7 @@ class BudgetEditor(Editor):
 
     def _refuse(self, given: str, unclear: bool) -> None:
         value = self.row.value_in(self._settings.settings)
-        self.size_box.show_size(value or self.size_box.size_shown)
+        self.size_box.show_number(value or self.size_box.number())
         said = tr("'{given}' is not a size. Write it like {example} GB or 700 MB.")
         said = said.format(given=given, example=number(1.5))
         self._say(unclear_number(given) if unclear else said, bad=True)

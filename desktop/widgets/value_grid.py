@@ -36,9 +36,6 @@ class ValueGrid(QWidget):
         theme.signals().changed.connect(self._line_up)
         self._line_up()
 
-    def names(self) -> list[str]:
-        return list(self._values)
-
     def show_value(self, name: str, text: str) -> None:
         """Show a row's value; '' hides the row."""
         self._values[name].setText(text)

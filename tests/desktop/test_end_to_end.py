@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QLineEdit, QSpinBox
+from PySide6.QtWidgets import QLabel, QLineEdit
 
 from core.api.events import Prepared
 from core.client.client import EngineClient
@@ -22,6 +22,7 @@ from desktop.chat.chat_options import SchemaDialog
 from desktop.chat.data.json_body import DataView
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
+from desktop.settings.controls import NumberBox
 from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables import chats
@@ -152,8 +153,8 @@ async def test_idle_work_leaves_only_the_new_words_to_read(
 
 async def count_and_interval_are_changed(app: App) -> None:
     app.window.side_panel.show_page(1)
-    find(app, QSpinBox, "settingCacheCount").setValue(3)
-    find(app, QSpinBox, "settingCacheInterval").setValue(512)
+    find(app, NumberBox, "settingCacheCount").setValue(3)
+    find(app, NumberBox, "settingCacheInterval").setValue(512)
     app.window.side_panel.show_page(0)
     row = await answer(app, "How many shapes are there?")
     stats = stats_of(row)
@@ -195,7 +196,7 @@ async def the_chat_is_found_again(open_app: OpenApp, folders: Folders, shown: li
     await until(lambda: [row.text for row in app.parts.transcript.rows] == shown)
     picture = app.parts.transcript.rows[0].message.pictures[0]
     assert app.parts.chat._blobs.path(picture.digest).is_file()
-    assert find(app, QSpinBox, "settingCacheCount").value() == 3
+    assert find(app, NumberBox, "settingCacheCount").value() == 3
     row = await answer(app, "How many shapes are there?")
     assert reply_of(row).state is ReplyState.COMPLETE
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import psutil
 import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QSpinBox
 
 from core.client.client import EngineClient
 from desktop.app import App
 from desktop.chat.transcript import Row
 from desktop.engine.engine_status import Phase
+from desktop.settings.controls import NumberBox
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop import conftest
 from tests.desktop.conftest import OpenApp, until
@@ -68,7 +68,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_two_hundred_turns_leave_nothing_behind(open_app: OpenApp, folders: Folders) -> None:
     app, engine = await with_model(open_app, folders)
     app.window.side_panel.show_page(1)
-    find(app, QSpinBox, "settingCacheCount").setValue(16)
+    find(app, NumberBox, "settingCacheCount").setValue(16)
     day, before = Day(app, engine), {}
     for number in range(1, TURNS + 1):
         await day.turn(number)

@@ -66,9 +66,3 @@ def weight_of(layer: Linear | JoinedLinear) -> Tensor:
     """The layer's weight [outputs, inputs], its parts one below the other."""
     assert isinstance(layer.matrix, PlainMatrix)
     return layer.matrix.weight
-
-
-def bias_of(layer: Linear | JoinedLinear) -> Tensor:
-    """The layer's bias [outputs]."""
-    assert isinstance(layer.matrix, PlainMatrix) and layer.matrix.bias is not None
-    return layer.matrix.bias

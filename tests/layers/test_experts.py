@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 from core.layers import runs
 from core.layers.feed_forward import SparseExperts
 from core.weights.plan import Weights, plan_weights
 from core.weights.smoothing import InputNorm
-from core.weights.spec import TensorSpec
 from kernels.common.shapes import ExpertShape, Routing
 from kernels.dispatch import backend
 from kernels.linear.native import NativeBfloatMatrix
@@ -19,63 +16,7 @@ from kernels.linear.reference import Integers
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.layers.sources import Drawn, Quantising, drawn
 
-ALONE = ExpertShape(6, inner=5, count=7, routing=Routing(3), shared=False)
 SHARED = ExpertShape(6, inner=5, count=7, routing=Routing(2, normalise=False), shared=True)
-
-
-def weight(name: str, *shape: int) -> Tensor:
-    return drawn(name, TensorSpec(shape, torch.float32))
-
-
-def feed_forward(scope: str, hidden: Tensor, inner: int) -> Tensor:
-    gate, up = (weight(f"{scope}.{part}_proj.weight", inner, 6) for part in ("gate", "up"))
-    return (F.silu(hidden @ gate.T) * (hidden @ up.T)) @ weight(
-        f"{scope}.down_proj.weight", 6, inner
-    ).T
-
-
-@pytest.mark.parametrize(("shape", "shared"), [(ALONE, 0), (SHARED, 4)], ids=["alone", "shared"])
-def test_it_is_its_equation(shape: ExpertShape, shared: int) -> None:
-    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), 6, shape, shared=shared)
-    hidden = torch.randn(20, 6)
-    probabilities = (hidden @ weight("gate.weight", 7, 6).T).softmax(1)
-    best, chosen = probabilities.topk(shape.routing.k)
-    if shape.routing.normalise:
-        best = best / best.sum(1, keepdim=True)
-    everything = [feed_forward(f"experts.{index}", hidden, 5) for index in range(7)]
-    outputs = torch.stack(everything, 1)
-    expected = (outputs.gather(1, chosen[:, :, None].expand(-1, -1, 6)) * best[:, :, None]).sum(1)
-    if shared:
-        opened = (hidden @ weight("shared_expert_gate.weight", 1, 6).T).sigmoid()
-        expected = expected + opened * feed_forward("shared_expert", hidden, 4)
-    torch.testing.assert_close(layer(hidden), expected)
-    torch.testing.assert_close(layer(hidden[:1], True), expected[:1])
-
-
-def squared_relu(scope: str, hidden: Tensor, inner: int) -> Tensor:
-    width = hidden.shape[1]
-    between = (hidden @ weight(f"{scope}.up_proj.weight", inner, width).T).relu().square()
-    return between @ weight(f"{scope}.down_proj.weight", width, inner).T
-
-
-@pytest.mark.parametrize("latent", [None, 4])
-def test_experts_without_a_gate_read_what_is_projected_for_them(latent: int | None) -> None:
-    routing = Routing(3, sigmoid=True, scale=2.5)
-    shape = ExpertShape(latent or 6, 5, 7, routing, shared=False, gated=False)
-    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), 6, shape, latent=latent is not None)
-    hidden, width = torch.randn(20, 6), latent or 6
-    scores = (hidden @ weight("gate.weight", 7, 6).T).sigmoid()
-    chosen = (scores + weight("gate.e_score_correction_bias", 7)).topk(3).indices
-    best = scores.gather(1, chosen)
-    best = 2.5 * best / best.sum(1, keepdim=True)
-    given = hidden @ weight("fc1_latent_proj.weight", 4, 6).T if latent else hidden
-    outputs = torch.stack([squared_relu(f"experts.{index}", given, 5) for index in range(7)], 1)
-    picked = outputs.gather(1, chosen[:, :, None].expand(-1, -1, width))
-    expected = (picked * best[:, :, None]).sum(1)
-    if latent:
-        expected = expected @ weight("fc2_latent_proj.weight", 6, 4).T
-    torch.testing.assert_close(layer(hidden), expected)
-    torch.testing.assert_close(layer(hidden[:1], True), expected[:1])
 
 
 def test_rows_in_blocks_are_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:

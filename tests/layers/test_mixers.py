@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from core.layers import runs
 from core.layers.gated_deltanet import GatedDeltaNet
@@ -25,7 +24,7 @@ from kernels.linear.reference import Integers
 from kernels.ops import PLAIN_OPS, Ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
-from tests.layers.sources import Quantising, bias_of, drawn, random_weights, weight_of
+from tests.layers.sources import Quantising, drawn, random_weights
 from tests.models.memory import ConcatenatingMemory
 
 WIDTH = 12
@@ -192,98 +191,6 @@ def test_the_state_is_moved_on_in_place(name: str, count: int, is_step: bool) ->
     layer(rows(count), Forward({}, memory), 0)
     for tensor, copy, after in zip(before, copies, memory.state(0), strict=True):
         assert tensor is after and not torch.equal(tensor, copy)
-
-
-# ---------------------------------------------------------------- equations, in float64
-
-
-def is_its_equation(layer: Any, expected: Tensor) -> None:
-    """For a prompt of as many rows, and token by token."""
-    whole = rows(len(expected))
-    for found in (run(layer, whole)[0], run(layer, *whole.split(1), is_step=True)[0]):
-        torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=1e-4)
-
-
-def product(layer: Any, inputs: Tensor, *, bias: bool = True) -> Tensor:
-    """What a linear layer gives for `inputs`."""
-    outputs = inputs @ weight_of(layer).double().T
-    return outputs + bias_of(layer).double() if bias else outputs
-
-
-def convolved(mixed: Tensor, taps: Tensor, bias: Tensor | None) -> Tensor:
-    padded, count = F.pad(mixed, (0, 0, len(taps) - 1, 0)), len(mixed)
-    columns = torch.stack([padded[tap : tap + count] * taps[tap] for tap in range(len(taps))])
-    return columns.sum(0) + (0 if bias is None else bias.double())
-
-
-def normed(given: Tensor, scale: Tensor) -> Tensor:
-    return given / (given.square().mean(-1, keepdim=True) + 1e-5).sqrt() * scale.double()
-
-
-@pytest.mark.parametrize("form", [{}, {"bias": True}, {"conv_bias": False}], ids=str)
-def test_a_mamba1_is_its_equation(form: dict[str, Any]) -> None:
-    layer, biased = mamba1(random_weights(), **form), "bias" in form
-    mixed, gate = product(layer.projection, rows(70).double(), bias=biased).split(20, dim=1)
-    inputs = F.silu(convolved(mixed, layer.conv.double(), layer.conv_bias))
-    steps, b, c = product(layer.selection, inputs, bias=False).split([3, 5, 5], dim=1)
-    steps = product(layer.steps, normed(steps, layer.step_norm.scale), bias=False)
-    times = F.softplus(steps + layer.step_bias.double())
-    b, c = normed(b, layer.b_norm.scale), normed(c, layer.c_norm.scale)
-    state, results = torch.zeros(5, 20).double(), []
-    for token in range(70):
-        kept = (times[token] * layer.rate.double()).exp()
-        state = kept * state + torch.outer(b[token], times[token] * inputs[token])
-        results.append(c[token] @ state + layer.skip.double() * inputs[token])
-    opened = torch.stack(results) * F.silu(gate)
-    is_its_equation(layer, product(layer.output, opened, bias=biased))
-
-
-MAMBA2_FORMS = [
-    {},
-    {"gate_first": False},
-    {"norm_groups": 0},
-    {"norm_groups": 1, "conv_bias": False},
-    {"limits": (0.0, float("inf"))},
-]
-
-
-@pytest.mark.parametrize("change", MAMBA2_FORMS, ids=str)
-def test_a_mamba2_is_its_equation(change: dict[str, Any]) -> None:
-    """Its taps are as they are without multipliers."""
-    form, layer = replace(FORM, **change), mamba2(random_weights(), **change)
-    of_gate, *of_columns, of_steps = form.multipliers
-    projected = product(layer.projection, rows(70).double())
-    gate, mixed, steps = projected.split([30, 30 + 28, 6], dim=1)
-    each = torch.tensor(of_columns).repeat_interleave(torch.tensor([30, 14, 14]))
-    columns = convolved(mixed * each, layer.conv.double() / each, layer.conv_bias)
-    inputs, b, c = F.silu(columns).split([30, 14, 14], dim=1)
-    times = F.softplus(steps * of_steps + layer.bias.double()).clamp(*form.limits)
-    state, results = torch.zeros(6, 5, 7).double(), []
-    for token in range(70):
-        given, time = inputs[token].view(6, 5), times[token][:, None]
-        maps = [each[token].view(2, 7).repeat_interleave(3, 0) for each in (b, c)]
-        kept = (time * layer.rate.double()[:, None]).exp()[..., None]
-        state = kept * state + (time * given)[..., None] * maps[0][:, None]
-        read = (state * maps[1][:, None]).sum(-1) + layer.skip.double()[:, None] * given
-        results.append(read.flatten())
-    read, opened = torch.stack(results), F.silu(gate * of_gate)
-    if layer.scale is None:
-        read = read * opened
-    else:
-        read = read * opened if form.gate_first else read
-        groups = read.view(-1, form.norm_groups, 30 // form.norm_groups)
-        lengths = (groups.square().mean(-1, keepdim=True) + form.epsilon).sqrt()
-        read = (groups / lengths).flatten(1) * layer.scale.double()
-        read = read if form.gate_first else read * opened
-    is_its_equation(layer, product(layer.output, read))
-
-
-def test_a_short_convolution_is_its_equation() -> None:
-    layer = make("short_conv")
-    before, after, inputs = product(layer.projection, rows(9).double()).chunk(3, 1)
-    read = after * convolved(before * inputs, layer.conv.double(), layer.bias)
-    is_its_equation(layer, product(layer.output, read))
-    close(run(layer, rows(9))[1].state(0)[0], (before * inputs)[7:].float())
 
 
 @NEEDS_COMPILER

@@ -4,53 +4,15 @@ from __future__ import annotations
 
 import tracemalloc
 
-import pytest
 import torch
 
-from core.layers.rope import InterleavedMRoPE, RoPE, inverse_frequencies
+from core.layers.rope import InterleavedMRoPE
 
 CPU = torch.device("cpu")
 
 
 def rope(dim: int = 64, dtype: torch.dtype = torch.float32) -> InterleavedMRoPE:
     return InterleavedMRoPE(1e7, dim, (11, 11, 10), CPU, dtype)
-
-
-def test_text_is_ordinary_rope() -> None:
-    places = torch.tensor([0, 1, 700, 200_000])
-    cosine, sine = rope()(places.expand(3, -1))
-    angles = places[:, None].float() * inverse_frequencies(1e7, 64, CPU)
-    assert torch.equal(cosine, angles.cos())
-    assert torch.equal(sine, angles.sin())
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_ordinary_rope_is_the_interleaved_one_on_a_line(dtype: torch.dtype) -> None:
-    places = torch.tensor([0, 3, 4096]).expand(3, -1)
-    plain = RoPE(inverse_frequencies(1e7, 64, CPU), dtype)(places)
-    assert all(map(torch.equal, plain, rope(dtype=dtype)(places)))
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_the_axes_take_turns(axis: int) -> None:
-    positions = torch.zeros(3, 1, dtype=torch.long)
-    positions[axis] = 5
-    _, sine = rope()(positions)
-    moved = sine[0].nonzero().flatten().tolist()
-    expected = {
-        0: [*range(0, 32, 3)],
-        1: [*range(1, 32, 3)],
-        2: [*range(2, 30, 3)],
-    }
-    # 3 x 11 = 33 covers height up to frequency 31, 3 x 10 = 30 leaves no width past 29.
-    assert moved == expected[axis]
-
-
-def test_frequencies_past_the_sections_stay_temporal() -> None:
-    small = InterleavedMRoPE(1e4, 16, (6, 1, 1), CPU, torch.float32)
-    positions = torch.tensor([[0], [5], [5]])
-    _, sine = small(positions)
-    assert sine[0].nonzero().flatten().tolist() == [1, 2]
 
 
 def test_sections_may_be_longer_than_there_are_frequencies() -> None:
@@ -73,8 +35,3 @@ def test_angles_are_float32_and_rounded_last() -> None:
     exact, rough = rope()(positions), rope(dtype=torch.bfloat16)(positions)
     assert torch.equal(rough[0], exact[0].bfloat16())
     assert torch.equal(rough[1], exact[1].bfloat16())
-
-
-def test_the_first_frequency_is_one_turn_a_radian() -> None:
-    assert inverse_frequencies(1e7, 64, CPU)[0] == 1
-    torch.testing.assert_close(inverse_frequencies(1e4, 4, CPU), torch.tensor([1.0, 0.01]))

@@ -32,7 +32,6 @@ from kernels.linear.native import NativeBfloatFormat, Product
 from kernels.linear.probe import CHOICES
 from kernels.linear.reference import Integers, WeightFormat
 from kernels.native.library import Library
-from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.storage.disks import RoomyFiles
 
@@ -139,11 +138,6 @@ def test_torch_alone_can_be_wished_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "torch")
     wished = choose_backend(settings(measure=False), CPU, torch.bfloat16, "int8", library=unwanted)
     assert wished.name == backend("torch", torch.bfloat16, DEFAULT_ROWS, "int8").name
-
-
-def test_float32_is_torchs_alone() -> None:
-    chosen = choose_backend(settings(measure=False), CPU, torch.float32)
-    assert chosen.ops is PLAIN_OPS and not chosen.shares_out
 
 
 def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:

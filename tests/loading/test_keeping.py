@@ -15,7 +15,7 @@ import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
 from core.loading.model import ReadModel, _Loading
-from core.loading.quantised_store import QuantisedStore, delete_quantised
+from core.loading.quantised_store import QuantisedStore
 from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
@@ -312,17 +312,6 @@ def test_a_disk_that_fails_costs_the_speed_up_alone(
         loaded = load(folders["plain"], store_in(tmp_path / str(step), files=files))
         assert not loaded.from_disk and same(loaded, expected)
     assert "not kept: Input/output error" in caplog.text
-
-
-def test_deleting_what_is_kept_leaves_a_loaded_model_as_it_is(
-    folders: dict[str, Path], store: QuantisedStore
-) -> None:
-    load(folders["plain"], store)
-    loaded = load(folders["plain"], store)
-    before = logits(loaded)
-    delete_quantised(store.blobs)
-    assert torch.equal(logits(loaded), before)
-    assert not load(folders["plain"], store).from_disk
 
 
 def test_what_one_device_quantised_is_not_another_s() -> None:

@@ -173,9 +173,8 @@ def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    "described", [pytest.param(FP8, id="fp8", marks=SLOW), pytest.param(GPTQ, id="gptq")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("described", [FP8, GPTQ], ids=["fp8", "gptq"])
 def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[str, object]) -> None:
     """As released: sorted by type, so that all packed values come long before all scales."""
     plan = write_big_model(tmp_path, 10_000, 6, "BF16")
@@ -203,7 +202,8 @@ def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[st
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("precision", [pytest.param("int8", marks=SLOW), "int4"])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["int8", "int4"])
 def test_keeping_takes_no_second_copy(tmp_path: Path, precision: str) -> None:
     model = tmp_path / "model"
     model.mkdir()

@@ -28,7 +28,7 @@ from core.weights.spec import TensorSpec, Use
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats
 from tests.loading.keeping import WRITTEN_NS, kept_in, settle, store_in
-from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles, check_whole
+from tests.storage.disks import PLENTY, FailingFiles, RoomyFiles
 
 FORMAT = Int8Format(None)
 DIGEST = "5a" * 32
@@ -215,26 +215,6 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, weights: ModelFolder)
     (tmp_path / "kept" / WEIGHTS).mkdir()
     (tmp_path / "kept" / WEIGHTS / ".new-blob").symlink_to(theirs)
     assert put(store, weights) and theirs.read_bytes() == b"theirs" and held(store) == "a"
-
-
-def test_a_load_killed_at_any_step_leaves_a_whole_store(
-    tmp_path: Path, weights: ModelFolder
-) -> None:
-    for step in range(1, 40):
-        folder, files = tmp_path / str(step), FailingFiles()
-        files.die_at = step
-        try:
-            put(store_in(folder, files=files), weights)
-        except DiedError:
-            store = store_in(folder)
-            # The note comes after the file.
-            assert not has(store, weights) or held(store) == "a"
-            check_whole(store.blobs)
-            assert put(store, weights, "b") and has(store, weights, "b")
-        else:
-            assert step > 5
-            return
-    pytest.fail("it always dies")
 
 
 def test_a_digest_that_can_not_be_noted_is_no_error(tmp_path: Path, weights: ModelFolder) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.api.chat import Conversation
-from core.api.commands import DeleteMatrices, Forget, Generate, LoadModel
+from core.api.commands import DeleteMatrices, Generate, LoadModel
 from core.api.events import Finished, Loaded
 from core.api.params import ModelSettings
 from core.engine.cancel import CancelFlag
@@ -104,14 +104,6 @@ def test_without_a_folder_nothing_is_kept(twins: dict[str, Path]) -> None:
     assert QuantisedStore.open(settings_of(None), None) is None
 
 
-def test_a_budget_of_nothing_deletes_what_is_kept(twins: dict[str, Path], contexts: Path) -> None:
-    load(twins["plain"], contexts)
-    assert kept_in(contexts) > 0
-    loaded = load(twins["plain"], contexts, weights_bytes=0)
-    assert not loaded.model.load.from_disk
-    assert kept_in(contexts) == 0
-
-
 def test_the_budget_is_a_share_of_what_is_free(
     contexts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,9 +126,3 @@ def test_all_that_is_kept_can_be_deleted(twins: dict[str, Path], contexts: Path)
         Engine().delete_matrices(DeleteMatrices(request=1, cache_folder=str(contexts)))
         assert files_in(contexts) == []
     assert not load(twins["plain"], contexts).model.load.from_disk
-
-
-def test_deleting_all_chats_leaves_the_models_quick(twins: dict[str, Path], contexts: Path) -> None:
-    load(twins["plain"], contexts)
-    Engine().forget(Forget(request=1, chat=None, cache_folder=str(contexts)))
-    assert load(twins["plain"], contexts).model.load.from_disk

@@ -122,10 +122,6 @@ def test_progress_adds_up_to_the_size_of_the_files(tmp_path: Path) -> None:
     assert len(steps) >= 2 * 400 // 64
 
 
-def test_pieces_are_small_enough_to_stop_soon() -> None:
-    assert stream.PIECE_BYTES <= 16 * 2**20
-
-
 @pytest.mark.usefixtures("_small_pieces")
 def test_a_cancelled_load_stops_at_once(tmp_path: Path) -> None:
     tensor = torch.randn(1000)

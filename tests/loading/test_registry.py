@@ -14,11 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from core.api.errors import (
-    BrokenConfigError,
     MissingTensorError,
     NotEnoughMemoryError,
     UnknownArchitectureError,
-    WrongShapeError,
 )
 from core.loading.model import ReadModel
 from core.weights.folder import ModelFolder
@@ -60,33 +58,6 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
-def test_a_missing_tensor_is_named(path: Path, name: str) -> None:
-    edit_weights(path, lambda tensors: tensors.pop(name))
-    with pytest.raises(MissingTensorError) as caught:
-        load(path)
-    assert name in caught.value.message
-
-
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
-def test_a_wrong_shape_is_named_with_both(path: Path, name: str) -> None:
-    found = load_file(path / "model.safetensors")[name].shape
-    edit_weights(path, lambda tensors: tensors.update({name: torch.zeros(7, 7, 7)}))
-    with pytest.raises(WrongShapeError) as caught:
-        load(path)
-    for words in (name, str(list(found)), "[7, 7, 7]"):
-        assert words in caught.value.message
-
-
-def test_sizes_that_no_file_backs_are_refused_before_they_cost_memory(path: Path) -> None:
-    """Planning works out the scale of every norm: of 1,024 layers as wide as may be, 100 GB."""
-    text = json.loads((path / "config.json").read_text())["text_config"]
-    text |= {"hidden_size": 4096, "num_hidden_layers": 1024, "layer_types": None}
-    edit_config(path, text_config=text, language_model_only=True)
-    with pytest.raises(WrongShapeError, match=r"should be \[.*4096\]"):
-        load(path)
-
-
 def test_a_head_that_should_be_there_is_missed(path: Path) -> None:
     edit_config(path, tie_word_embeddings=False)
     with pytest.raises(MissingTensorError, match=r"lm_head\.weight"):
@@ -107,12 +78,6 @@ def test_an_unknown_architecture_lists_the_known(path: Path, model_type: Any) ->
         load(path)
 
 
-def test_a_broken_config_is_refused(path: Path) -> None:
-    edit_config(path, text_config={})
-    with pytest.raises(BrokenConfigError, match="vocab_size"):
-        load(path)
-
-
 def test_the_estimate_is_what_the_parameters_take(path: Path) -> None:
     folder = ModelFolder.open(path)
     parameters = load(path).model.num_parameters
@@ -126,7 +91,8 @@ def test_too_little_memory_is_told_before_a_byte_is_read(path: Path) -> None:
     needed = estimate_bytes(folder, torch.float32) + HEADROOM_BYTES
     load(path, available=lambda device: needed)
     read: list[int] = []
-    with pytest.raises(NotEnoughMemoryError, match="free"):
+    words = rf"needs {needed / 1e9:.1f} GB of memory, {(needed - 1) / 1e9:.1f} GB is free"
+    with pytest.raises(NotEnoughMemoryError, match=words):
         load_model(
             folder,
             CPU,

@@ -198,7 +198,7 @@ def test_what_a_wide_block_computes_is_counted_before_a_model_is_loaded(tmp_path
     assert usual < 2**21
 
 
-def test_rows_of_a_wide_block_are_cut_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_block_are_cut_by_bytes_and_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """An MLP of width 524,288 took 2 GB for 512 rows."""
     seen: list[int] = []
 
@@ -217,6 +217,10 @@ def test_rows_of_a_wide_block_are_cut_by_bytes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(runs, "BYTES_PER_BLOCK", 1)
     torch.testing.assert_close(layer(hidden), expected)
     assert seen[3:] == [1] * 9
+    monkeypatch.setattr(runs, "BYTES_PER_BLOCK", 2**20)
+    monkeypatch.setattr(runs, "ROWS_PER_BLOCK", 5)
+    torch.testing.assert_close(layer(hidden), expected)
+    assert seen[12:] == [5, 4]
 
 
 @pytest.mark.parametrize("width", [8_192, 17_408, 53_248])

@@ -18,8 +18,6 @@ from core.api.errors import (
     BrokenConfigError,
     BrokenWeightsError,
     MissingTensorError,
-    NotEnoughMemoryError,
-    RequestCancelled,
     UnsupportedQuantisationError,
     WaymarkError,
     WrongShapeError,
@@ -28,7 +26,6 @@ from core.loading.model import ReadModel
 from core.loading.reading import TensorReader
 from core.weights import stream
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import backend
 from tests.loads import estimate_bytes, load_model
 from tests.models.quantised_folders import FORMATS, WEIGHTS, edit_config, write_twins
@@ -211,23 +208,6 @@ def test_the_estimate_counts_loaded_bytes(title: str, made: dict[str, tuple[Path
     assert estimate_bytes(packed, torch.float32) > 1.2 * on_disk
 
 
-def test_too_little_memory_is_told_before_a_byte_is_read(
-    made: dict[str, tuple[Path, Path]],
-) -> None:
-    folder = ModelFolder.open(made["gptq"][0])
-    needed = estimate_bytes(folder, torch.float32) + HEADROOM_BYTES
-    load(made["gptq"][0], available=lambda device: needed)
-    words = rf"needs {needed / 1e9:.1f} GB of memory, {(needed - 1) / 1e9:.1f} GB is free"
-    with pytest.raises(NotEnoughMemoryError, match=words):
-        load(made["gptq"][0], available=lambda device: needed - 1)
-
-
-def test_the_digest_covers_what_was_looked_up(made: dict[str, tuple[Path, Path]]) -> None:
-    first = load(made["gptq"][0])
-    assert load(made["gptq"][0], torch.bfloat16).weights_digest == first.weights_digest
-    assert first.weights_digest != load(made["gptq"][1]).weights_digest
-
-
 @pytest.mark.parametrize("title", TITLES)
 def test_a_small_tensor_that_changes_while_loading(
     title: str, copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
@@ -272,26 +252,6 @@ def test_the_fingerprint_covers_the_format(copied: Callable[[str], Path]) -> Non
     assert len({each.config for each in (first, second, third)}) == 3
     edit_config(path, quantization_config=config | {"meta": {"quantizer": "another"}})
     assert load(path).config == first.config
-
-
-def test_a_plain_model_is_described_as_before(made: dict[str, tuple[Path, Path]]) -> None:
-    assert "Format" not in load(made["gptq"][1]).config
-
-
-def test_a_load_can_be_stopped_in_a_packed_layer(
-    made: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "PIECE_BYTES", 1024)
-    calls: list[int] = []
-
-    def stop() -> None:
-        calls.append(1)
-        if len(calls) == 100:
-            raise RequestCancelled("Stopped.")
-
-    folder = ModelFolder.open(made["awq"][0])
-    with pytest.raises(RequestCancelled):
-        load_model(folder, CPU, torch.float32, lambda done, total: None, stop)
 
 
 # ------------------------------------------------------------------ what is wrong

@@ -16,8 +16,6 @@ import torch
 import transformers
 from torch import Tensor
 
-from core.loading.registry import FAMILIES as REGISTRY
-from core.weights.folder import ModelFolder
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     TOLERANCE,
@@ -332,10 +330,3 @@ def in_bfloat16(row: Row, tiny: Any, pair: Pair, path: Path) -> Tensor:
         oracle.load_state_dict(pair.oracle.state_dict())
         oracle.bfloat16()
     return oracle_logits(Pair(oracle, pair.model), LONG).float()
-
-
-def test_a_written_config_is_read_as_it_was_meant(tmp_path: Path) -> None:
-    write_llama(tmp_path, LLAMA["llama-long"])
-    config: Any = REGISTRY["llama"].parse(ModelFolder.open(tmp_path).config)
-    assert config.rope_parameters.rope_type == "llama3"
-    assert config.rope_parameters.original_max_position_embeddings == 64

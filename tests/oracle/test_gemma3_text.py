@@ -16,11 +16,12 @@ from PIL import Image as Pillow
 from transformers import Gemma3Processor, PreTrainedTokenizerFast
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
-from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, UserMessage
+from core.api.chat import AssistantMessage, ImagePart, Message, UserMessage
 from core.api.prompt import Image
 from core.text.chat_text import ChatText
 from core.vision.kinds import open_processor
 from core.vision.processor import Grid
+from tests.oracle.test_templates import as_dict
 from tests.oracle.tiny_gemma3 import TinyGemma3, preprocessor
 from tests.text.chats import PICTURE, chat, plain_ids, sampled, system, user
 from tests.text.tiny_tokenizer import gemma3_image_ids, write_text_folder
@@ -139,7 +140,7 @@ def _ids(text: ChatText, messages: Sequence[Message]) -> list[int]:
 
 def _expected(processor: Gemma3Processor, messages: Sequence[Message]) -> list[int]:
     """What the processor makes of the same conversation, with a picture in each place."""
-    told = [_as_dict(message) for message in messages]
+    told = [as_dict(message) for message in messages]
     written: Any = processor.tokenizer.apply_chat_template(
         told, tokenize=False, add_generation_prompt=True
     )
@@ -147,16 +148,3 @@ def _expected(processor: Gemma3Processor, messages: Sequence[Message]) -> list[i
     given = processor(text=[written], images=[pictures], add_special_tokens=False)
     found: list[int] = given["input_ids"][0]
     return found
-
-
-def _as_dict(message: Message) -> dict[str, Any]:
-    if isinstance(message, SystemMessage):
-        return {"role": "system", "content": message.text}
-    if isinstance(message, AssistantMessage):
-        return {"role": "assistant", "content": message.text}
-    parts = [
-        {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part.text}
-        for part in message.content
-    ]
-    lone = len(parts) == 1 and "text" in parts[0]
-    return {"role": "user", "content": parts[0]["text"] if lone else parts}

@@ -31,9 +31,7 @@ from tests.oracle.runs import (
     Picture,
     assert_same,
     deviation,
-    inputs,
     load,
-    logits_between,
     make_pair,
     our_logits,
     positions,
@@ -344,28 +342,6 @@ def test_position_ids_are_equal(seen: tuple[Row, Pair]) -> None:
         assert end.position.value - end.token.value == int(delta)
 
 
-@pytest.mark.parametrize("grid", [1, 2, 3, 7, 64, 100])
-@only("qwen3_5", "hybrid")
-def test_canonical_cuts_equal_one_shot(seen: tuple[Row, Pair], grid: int) -> None:
-    row, pair = seen
-    prompt = prompt_of(MIXED, grid)
-    cuts = [cut.token.value for cut in prompt.cuts if cut != prompt.end]
-    assert len(cuts) >= 5
-    assert_same(our_logits(pair.model, MIXED, cuts), row.theirs(pair, MIXED))
-
-
-@pytest.mark.parametrize("deeper", [0, 1])
-@pytest.mark.parametrize("seen", [("qwen3_vl", "deep"), ("qwen3_vl", "experts")], indirect=True)
-def test_every_depth_of_a_picture_matters(seen: tuple[Row, Pair], deeper: int) -> None:
-    row, pair = seen
-    embeddings, places = inputs(pair.model, SEVERAL_VL)
-    width = pair.model.hidden_size
-    without = embeddings.clone()
-    without[:, (1 + deeper) * width : (2 + deeper) * width] = 0
-    found = logits_between(pair.model, (without, places), [])
-    assert deviation(found, row.theirs(pair, SEVERAL_VL)) > 0.1
-
-
 @pytest.mark.parametrize("precision", ["float32", "int4"])
 def test_all_ways_to_store_experts_are_one_model(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -407,17 +383,6 @@ def test_the_older_spelling_of_the_tower_gives_the_same_bits(tmp_path: Path) -> 
     assert not any(name.startswith(older) for name in tensors)
     save_file({name.replace(tower, older): each for name, each in tensors.items()}, file)
     assert torch.equal(our_logits(load(tmp_path), SHAPED), expected)
-
-
-@only("gemma3", "vision")
-def test_a_picture_attends_both_ways(seen: tuple[Row, Pair]) -> None:
-    """A picture's first token sees its last: with the picture as text the logits differ."""
-    row, pair = seen
-    pieces = row.pictures["one"]
-    given = row.given(pieces) | {"token_type_ids": torch.zeros(1, 18).long()}
-    with torch.inference_mode():
-        causal = pair.oracle(**given, use_cache=False).logits[0]
-    assert deviation(causal[5:14], row.theirs(pair, pieces)[5:14]) > 0.1
 
 
 def test_the_embedding_scale_is_rounded_as_in_training(tmp_path: Path) -> None:

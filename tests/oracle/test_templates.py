@@ -54,7 +54,7 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Ch
     return load
 
 
-def _as_dict(message: Message) -> dict[str, Any]:
+def as_dict(message: Message) -> dict[str, Any]:
     if isinstance(message, SystemMessage):
         return {"role": "system", "content": message.text}
     if isinstance(message, UserMessage):
@@ -71,7 +71,7 @@ def _as_dict(message: Message) -> dict[str, Any]:
 def _expected(tokenizer: Any, messages: Sequence[Message], thinking: bool | None) -> list[int]:
     extra = {} if thinking is None else {"enable_thinking": thinking}
     found: list[int] = tokenizer.apply_chat_template(
-        [_as_dict(message) for message in messages],
+        [as_dict(message) for message in messages],
         add_generation_prompt=True,
         return_dict=False,
         **extra,

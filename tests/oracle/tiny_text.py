@@ -33,7 +33,31 @@ from transformers import (
 from tests.oracle.checkpoints import VOCABULARY, randomise, token_id, write_text_folder
 
 
-def _sizes(tiny: Any) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class TinyText:
+    """What all families share; `others` are more keys of config.json."""
+
+    hidden: int = 32
+    mlp: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    tied: bool = False
+    others: Mapping[str, Any] = field(default_factory=dict)
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    max_shard_size: str = "1GB"
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TinyMamba(TinyText):
+    mamba_heads: int = 4
+    groups: int = 1
+    state_dim: int = 16
+    kernel: int = 4
+
+
+def _sizes(tiny: TinyText) -> dict[str, Any]:
     """The keys that all families share."""
     return {
         "vocab_size": VOCABULARY,
@@ -42,6 +66,7 @@ def _sizes(tiny: Any) -> dict[str, Any]:
         "num_attention_heads": tiny.heads,
         "num_key_value_heads": tiny.kv_heads,
         "max_position_embeddings": tiny.max_positions,
+        "tie_word_embeddings": tiny.tied,
         "bos_token_id": None,
         "pad_token_id": None,
         "eos_token_id": token_id("<|im_end|>"),
@@ -68,24 +93,15 @@ LLAMA3_ROPE = {
 
 
 @dataclass(frozen=True)
-class TinyLlama:
+class TinyLlama(TinyText):
     """What to make."""
 
     kind: str = "llama"
     layers: int = 3
-    hidden: int = 32
-    mlp: int = 48
-    heads: int = 4
-    kv_heads: int = 2
     head_dim: int = 16
-    tied: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
     rope: Mapping[str, Any] = field(default_factory=lambda: {"rope_type": "default"})
-    max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
-    max_shard_size: str = "1GB"
-    seed: int = 0
 
 
 def make_llama(tiny: TinyLlama) -> PreTrainedModel:
@@ -94,7 +110,6 @@ def make_llama(tiny: TinyLlama) -> PreTrainedModel:
         "num_hidden_layers": tiny.layers,
         "head_dim": tiny.head_dim,
         "attention_bias": tiny.attention_bias,
-        "tie_word_embeddings": tiny.tied,
         "rope_parameters": {"rope_theta": 10000.0} | dict(tiny.rope),
     }
     model: PreTrainedModel
@@ -126,27 +141,14 @@ MULTIPLIERS = {
 
 
 @dataclass(frozen=True)
-class TinyFalconH1:
+class TinyFalconH1(TinyMamba):
     """What to make. `others` are more keys of config.json."""
 
     layers: int = 3
-    hidden: int = 32
-    mlp: int = 48
-    heads: int = 4
-    kv_heads: int = 2
     head_dim: int = 8
-    mamba_heads: int = 4
     mamba_dim: int = 12
-    groups: int = 1
-    state_dim: int = 16
-    kernel: int = 4
-    tied: bool = False
     theta: float = 1e11
     multipliers: Mapping[str, Any] = field(default_factory=lambda: MULTIPLIERS)
-    others: Mapping[str, Any] = field(default_factory=dict)
-    max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
-    seed: int = 0
 
 
 def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
@@ -160,7 +162,6 @@ def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
         "mamba_d_state": tiny.state_dim,
         "mamba_d_conv": tiny.kernel,
         "mamba_chunk_size": 32,
-        "tie_word_embeddings": tiny.tied,
         "rope_parameters": {"rope_type": "default", "rope_theta": tiny.theta},
         "head_dim": tiny.head_dim,
         **tiny.multipliers,
@@ -179,28 +180,16 @@ _GRANITE_KINDS = {"M": "linear_attention", "F": "full_attention"}
 
 
 @dataclass(frozen=True)
-class TinyGranite:
+class TinyGranite(TinyMamba):
     """What to make. `layers` spells the kinds: M for Mamba-2, F for full attention; `others` are
     more keys of config.json. `experts` and how many of them a token takes; none if 0."""
 
     layers: str = "MFM"
-    hidden: int = 32
-    mlp: int = 48
-    heads: int = 4
-    kv_heads: int = 2
-    mamba_heads: int = 4
-    groups: int = 1
-    state_dim: int = 16
-    kernel: int = 4
     experts: int = 0
     top_k: int = 0
     inner: int = 24
-    tied: bool = True
+    tied: bool = field(default=True, kw_only=True)
     positions: str | None = "nope"
-    others: Mapping[str, Any] = field(default_factory=dict)
-    max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
-    seed: int = 0
 
 
 def make_granite(tiny: TinyGranite) -> PreTrainedModel:
@@ -218,7 +207,6 @@ def make_granite(tiny: TinyGranite) -> PreTrainedModel:
         "mamba_d_state": tiny.state_dim,
         "mamba_d_conv": tiny.kernel,
         "mamba_chunk_size": 32,
-        "tie_word_embeddings": tiny.tied,
         "embedding_multiplier": 5.0,
         "residual_multiplier": 0.22,
         "attention_multiplier": 0.3,
@@ -236,7 +224,7 @@ def write_granite(path: Path, tiny: TinyGranite = TinyGranite()) -> PreTrainedMo
 
 
 @dataclass(frozen=True)
-class TinyJamba:
+class TinyJamba(TinyText):
     """What to make. `attention` and `sparse` are (period, offset) of those blocks; `others` are
     more keys of config.json."""
 
@@ -245,18 +233,10 @@ class TinyJamba:
     sparse: tuple[int, int] = (2, 1)
     experts: int = 6
     top_k: int = 2
-    hidden: int = 32
-    mlp: int = 40
-    heads: int = 4
-    kv_heads: int = 2
+    mlp: int = field(default=40, kw_only=True)
     state_dim: int = 16
     rank: int | str = "auto"
     kernel: int = 4
-    tied: bool = False
-    others: Mapping[str, Any] = field(default_factory=dict)
-    max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
-    seed: int = 0
 
 
 def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
@@ -272,7 +252,6 @@ def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
         "mamba_d_state": tiny.state_dim,
         "mamba_d_conv": tiny.kernel,
         "mamba_dt_rank": tiny.rank,
-        "tie_word_embeddings": tiny.tied,
     }
     model = _spread(
         JambaForCausalLM(JambaConfig(**settings, **tiny.others)), tiny.seed, "norm.weight", ".D"
@@ -296,27 +275,17 @@ _NEMOTRON_KINDS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "
 
 
 @dataclass(frozen=True)
-class TinyNemotron:
+class TinyNemotron(TinyMamba):
     """What to make. `layers` spells the kinds as releases do: M for Mamba-2, * for attention, - for
     an MLP, E for `experts`, of which a token takes `top_k`; `others` are more keys of config.json.
     """
 
     layers: str = "M-*-M"
-    hidden: int = 32
-    mlp: int = 48
-    heads: int = 4
-    kv_heads: int = 2
     head_dim: int = 16
-    mamba_heads: int = 4
     mamba_dim: int = 12
-    groups: int = 2
-    state_dim: int = 16
+    groups: int = field(default=2, kw_only=True)
     experts: int = 8
     top_k: int = 3
-    others: Mapping[str, Any] = field(default_factory=dict)
-    max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
-    seed: int = 0
 
 
 def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
@@ -334,7 +303,6 @@ def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
         "moe_intermediate_size": 24,
         "moe_shared_expert_intermediate_size": 40,
         "routed_scaling_factor": 2.5,
-        "tie_word_embeddings": False,
     }
     config = NemotronHConfig(**settings | dict(tiny.others))
     model = _spread(NemotronHForCausalLM(config), tiny.seed, "norm.weight", "norm_f.weight", ".D")
@@ -354,22 +322,14 @@ def write_nemotron(path: Path, tiny: TinyNemotron = TinyNemotron()) -> PreTraine
 
 
 @dataclass(frozen=True)
-class TinyLfm2:
+class TinyLfm2(TinyText):
     """What to make. `layers` spells the kinds: C for a convolution, F for full attention."""
 
     layers: str = "CCFC"
-    hidden: int = 32
-    mlp: int = 48
     adjusted: bool = True
-    heads: int = 4
-    kv_heads: int = 2
     taps: int = 3
     bias: bool = False
-    tied: bool = True
-    max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
-    max_shard_size: str = "1GB"
-    seed: int = 0
+    tied: bool = field(default=True, kw_only=True)
 
 
 def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
@@ -383,7 +343,6 @@ def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
         "layer_types": [kinds[letter] for letter in tiny.layers],
         "conv_L_cache": tiny.taps,
         "conv_bias": tiny.bias,
-        "tie_word_embeddings": tiny.tied,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     }
 

@@ -22,8 +22,6 @@ from core.vision import decode
 from core.vision.decode import PictureDecoder
 from tests.vision.pictures import decoded, decoder, noise, thumbnail_of
 
-ORIENTATION = 0x0112
-
 
 def saved(image: Image.Image, path: Path, **options: Any) -> Path:
     image.save(path, **options)
@@ -42,27 +40,6 @@ def test_each_format_is_known_by_its_contents(tmp_path: Path, name: str) -> None
         assert image.tobytes() == noise(7, 5).tobytes()
 
 
-@pytest.mark.parametrize("turn", range(1, 9))
-def test_a_photograph_stands_upright(tmp_path: Path, turn: int) -> None:
-    """Orientation 6, say, means: turn by 90 degrees to the right before looking."""
-    image = noise(6, 4)
-    exif = Image.Exif()
-    exif[ORIENTATION] = turn
-    path = saved(image, tmp_path / "a.png", exif=exif)
-    methods = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_90,
-    }
-    expected = image.transpose(methods[turn]) if turn > 1 else image
-    found = decoded(path)
-    assert (found.size, found.tobytes()) == (expected.size, expected.tobytes())
-
-
 def test_broken_notes_about_orientation_are_ignored(tmp_path: Path) -> None:
     path = saved(noise(6, 4), tmp_path / "a.png", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff")
     assert decoded(path).tobytes() == noise(6, 4).tobytes()
@@ -74,14 +51,6 @@ def test_transparent_parts_lie_on_white(tmp_path: Path) -> None:
     image.putpixel((1, 0), (10, 20, 30, 0))
     found = decoded(saved(image, tmp_path / "a.png"))
     assert [found.getpixel((x, 0)) for x in range(2)] == [(10, 20, 30), (255, 255, 255)]
-
-
-def test_a_palette_may_have_a_transparent_colour(tmp_path: Path) -> None:
-    image = Image.new("P", (2, 1))
-    image.putpalette([0, 0, 0, 200, 100, 50])
-    image.putpixel((1, 0), 1)
-    found = decoded(saved(image, tmp_path / "a.gif", transparency=0))
-    assert [found.getpixel((x, 0)) for x in range(2)] == [(255, 255, 255), (200, 100, 50)]
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "CMYK", "I;16", "F"])

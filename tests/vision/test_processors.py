@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 
 from core.api.errors import BrokenConfigError, ImageAspectError, ImageEmptyError, MissingFileError
-from core.vision.kinds import ImageProcessor, SquareImageProcessor, open_processor
-from core.vision.processor import Grid, PictureProcessor
-from core.vision.tiles import TileImageProcessor
+from core.vision.kinds import (
+    ImageProcessor,
+    open_processor,
+)
+from core.vision.processor import PictureProcessor
 from tests.vision.pictures import decoded, held, noise
 from tests.vision.test_tiles import SMALL, token_id
 
@@ -58,34 +59,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> ImageProcessor:
 # ---------------------------------------------------------------- sizes and tokens
 
 
-@given(sides, sides)
-def test_a_plan_counts_whole_tokens(plain: ImageProcessor, width: int, height: int) -> None:
-    assume(max(width, height) <= 200 * min(width, height))
-    plan = plain.measure(width, height)
-    assert (plan.width, plan.height) == (plan.columns * 32, plan.rows * 32)
-    assert plan.tokens == plan.rows * plan.columns >= 1
-
-
-@given(st.integers(1, 120), st.integers(1, 120))
-def test_what_is_measured_is_what_is_processed(
-    plain: ImageProcessor, width: int, height: int
-) -> None:
-    plan, done = plain.measure(width, height), plain.process(held(noise(width, height)))
-    assert (done.image.rows, done.image.columns) == (plan.rows, plan.columns)
-    assert done.grids == (Grid(2 * plan.rows, 2 * plan.columns),)
-    assert done.pixels.shape == (4 * plan.tokens, 3 * 2 * 16 * 16)
-    assert done.pixels.dtype == torch.float32 and done.pixels.is_contiguous()
-
-
 def test_I7_a_picture_advances_the_position_by_its_longer_side(plain: ImageProcessor) -> None:
     wide = plain.process(held(noise(256, 64))).image
     assert (wide.rows, wide.columns, wide.num_tokens, wide.num_positions) == (2, 8, 16, 8)
     tall = plain.process(held(noise(64, 256))).image
     assert (tall.rows, tall.columns, tall.num_positions) == (8, 2, 8)
-
-
-def test_halves_are_rounded_to_even(plain: ImageProcessor) -> None:
-    assert (plain.measure(80, 112).columns, plain.measure(80, 112).rows) == (2, 4)
 
 
 @pytest.mark.parametrize("kind", ["shaped", "tiles"])
@@ -263,12 +241,3 @@ def test_a_processor_that_does_not_fit_the_tower_is_refused(tmp_path: Path) -> N
     assert open_processor(tmp_path, fitting, None).max_tokens == 64
     with pytest.raises(BrokenConfigError, match="patch_size 16, the model 14"):
         open_processor(tmp_path, {"vision_config": {"patch_size": 14}}, None)
-
-
-def test_each_family_has_its_own_processor(tmp_path: Path) -> None:
-    found = {kind: type(opened(tmp_path, kind)) for kind in MODELS}
-    assert found == {
-        "shaped": ImageProcessor,
-        "square": SquareImageProcessor,
-        "tiles": TileImageProcessor,
-    }

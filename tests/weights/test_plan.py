@@ -48,12 +48,6 @@ def test_a_tensor_is_checked_before_it_is_answered() -> None:
         plan_weights(lambda weights: weights.tensor("huge", (2**40,) * 3), torch.float32, check)
 
 
-def test_parameters_are_counted_over_all_scopes() -> None:
-    weights = Weights(Drawn(lambda _, spec: torch.zeros(spec.shape)), torch.float32)
-    build(weights)
-    assert weights.num_parameters == 12 + 5 + 2
-
-
 def _drawn(name: str, spec: TensorSpec) -> Tensor:
     return torch.randn(spec.shape, generator=torch.Generator().manual_seed(len(name)))
 
@@ -61,32 +55,6 @@ def _drawn(name: str, spec: TensorSpec) -> Tensor:
 def _weights_of(matrices: list[Matrix]) -> list[Tensor]:
     assert all(isinstance(each, PlainMatrix) for each in matrices)
     return [each.weight for each in matrices if isinstance(each, PlainMatrix)]
-
-
-def test_matrices_of_equal_size_are_asked_for_one_by_one() -> None:
-    weights = Weights(Drawn(_drawn), torch.float32)
-    found = weights.scope("experts").matrices(3, [("gate", 2), ("up", 3)], 4, "gate_up")
-    assert [list(each.shape) for each in _weights_of(found)] == [[5, 4]] * 3
-    assert list(weights.asked) == [
-        f"experts.{index}.{part}.weight" for index in range(3) for part in ("gate", "up")
-    ]
-
-
-@pytest.mark.parametrize("rows_at_once", [15, 10, 5])
-def test_or_as_one_tensor_where_the_folder_has_it(rows_at_once: int) -> None:
-    whole = torch.arange(60.0).view(15, 4)
-
-    class Sliced(Drawn):
-        def matrix(self, name: str, spec: TensorSpec) -> list[tuple[Tensor, ...]]:
-            return [(each,) for each in whole.split(rows_at_once)]
-
-    weights = Weights(Sliced(_drawn), torch.float32)
-    weights.stored = lambda name: (3, 5, 4) if name == "experts.gate_up" else None
-    found = weights.scope("experts").matrices(3, [("gate", 2), ("up", 3)], 4, "gate_up")
-    assert torch.equal(torch.cat(_weights_of(found)), whole)
-    (spec,) = weights.asked.values()
-    assert list(weights.asked) == ["experts.gate_up"]
-    assert (spec.shape, spec.stored_shape) == ((15, 4), (3, 5, 4))
 
 
 @pytest.mark.parametrize(
@@ -119,13 +87,3 @@ def test_a_square_matrix_is_stored_as_the_other_of_its_layer(
         assert weights.asked[name].stored_shape == (3, inputs, outputs)
     weights.stored = lambda name: (3, *shapes[name])
     assert not weights.transposed(shapes)
-
-
-def test_outputs_can_be_put_in_another_order() -> None:
-    weights = Weights(Drawn(_drawn), torch.float32)
-    parts = [("one", 2), ("other", 3)]
-    plain = weights.matrix(parts, 4)
-    order = torch.tensor([4, 0, 3, 1, 2])
-    changed = weights.matrix(parts, 4, order=lambda: order)
-    assert isinstance(plain, PlainMatrix) and isinstance(changed, PlainMatrix)
-    assert torch.equal(changed.weight, plain.weight[order])

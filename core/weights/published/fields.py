@@ -1,14 +1,24 @@
-"""Typed reading of `quantization_config`; errors name the key."""
+"""Reads the format of quantised weights from `quantization_config`; errors name the key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
+from core.weights.published.formats import (
+    AwqFormat,
+    Float8Format,
+    Format,
+    GptqFormat,
+    PackQuantizedFormat,
+)
 
 # Released models list some hundred unquantised modules, and each is compared with every layer.
 _MAX_NAMES = 20_000
+# "weight" and its older name sort only while quantising; the stored groups are in order.
+_IN_ORDER = (None, False, "weight", "static")
+_REORDERED = (True, "group", "dynamic")
 
 
 class Fields:
@@ -87,9 +97,94 @@ class Fields:
         return BrokenConfigError(f'"{self.path}.{key}" in config.json is not {what}.')
 
 
-def group_size(fields: Fields, *keys: str) -> int:
+def _read_fp8(fields: Fields) -> Float8Format:
+    fields.expect(("e4m3",), "fmt", default="e4m3")
+    fields.expect(("float",), "scale_fmt", default="float")
+    fields.expect(("dynamic", "static"), "activation_scheme", default="dynamic")
+    block = fields.get("weight_block_size")
+    if block is None:
+        raise fields.unknown("weight_block_size", None)
+    if not isinstance(block, list) or len(block) != 2 or not all(map(_is_size, block)):
+        raise BrokenConfigError(f'"{fields.path}.weight_block_size" in config.json is no block.')
+    return Float8Format((block[0], block[1]))
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 1 <= value < 2**31
+
+
+def _read_gptq(fields: Fields) -> GptqFormat:
+    fields.expect((4,), "bits")
+    fields.expect(("int32",), "pack_dtype", default="int32")
+    version = fields.word("checkpoint_format", "format", default="gptq")
+    if version not in ("gptq", "gptq_v2"):
+        raise fields.unknown("checkpoint_format", version)
+    size, symmetric = _group_size(fields, "group_size"), fields.flag("sym", default=True)
+    reordered = fields.flag("desc_act", default=False)
+    for pattern, overrides in fields.section("dynamic").sections():
+        if not pattern.startswith("-:"):
+            overrides.expect((4,), "bits", default=4)
+            overrides.expect((size,), "group_size", default=size)
+            overrides.expect((symmetric,), "sym", default=symmetric)
+            overrides.expect((reordered,), "desc_act", default=reordered)
+    return GptqFormat(size, symmetric, reordered, version == "gptq")
+
+
+def _read_awq(fields: Fields) -> AwqFormat:
+    fields.expect((4,), "bits", "w_bit")
+    fields.expect(("gemm",), "version", "format", default="gemm")
+    fields.expect((True,), "zero_point", default=True)
+    if fields.get("backend") == "llm-awq":  # the method's authors pack in another order
+        raise fields.unknown("backend", "llm-awq")
+    return AwqFormat(_group_size(fields, "group_size", "q_group_size"))
+
+
+def _read_compressed(fields: Fields) -> PackQuantizedFormat:
+    """Layers may be listed in several groups if all of them are stored alike."""
+    fields.expect(("pack-quantized",), "format")
+    # A sparse file is another format, and a rotation would have to be undone in every forward.
+    fields.section("sparsity_config").expect(("dense",), "format", default="dense")
+    if fields.section("transform_config").get("config_groups"):
+        raise fields.unknown("transform_config", "rotations")
+    found = {_read_group(group) for _, group in fields.section("config_groups").sections()}
+    if not found:
+        raise BrokenConfigError(f'"{fields.path}.config_groups" in config.json is empty.')
+    if len(found) > 1:
+        raise fields.unknown("config_groups", "several that differ")
+    return found.pop()
+
+
+def _read_group(group: Fields) -> PackQuantizedFormat:
+    group.expect(("pack-quantized",), "format", default="pack-quantized")
+    weights = group.section("weights")
+    weights.expect((4,), "num_bits")
+    weights.expect(("int",), "type", default="int")
+    weights.expect((False,), "dynamic", default=False)
+    order = weights.get("actorder")
+    order = order.lower() if isinstance(order, str) else order
+    if order not in _IN_ORDER and order not in _REORDERED:
+        raise weights.unknown("actorder", order)
+    weights.expect(("group", "channel"), "strategy", default="group")
+    by_channel = weights.word("strategy", default="group") == "channel"
+    return PackQuantizedFormat(
+        group_size=-1 if by_channel else _group_size(weights, "group_size"),
+        symmetric=weights.flag("symmetric", default=True),
+        reordered=order in _REORDERED and not by_channel,
+    )
+
+
+def _group_size(fields: Fields, *keys: str) -> int:
     """Columns in a group; -1 for one group over the whole row."""
     size = fields.whole(*keys)
     if size != -1 and not 1 <= size < 2**31:
         raise BrokenConfigError(f'"{fields.path}.{keys[0]}" can\'t be {size}.')
     return size
+
+
+# By `quant_method`. Raise BrokenConfigError, UnsupportedQuantisationError.
+READERS: Mapping[str, Callable[[Fields], Format]] = {
+    "fp8": _read_fp8,
+    "gptq": _read_gptq,
+    "awq": _read_awq,
+    "compressed-tensors": _read_compressed,
+}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
@@ -51,9 +50,6 @@ class Quantised:
     def shape(self) -> tuple[int, int]:
         rows, columns = self.values.shape
         return rows, columns
-
-    def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        return _dequantised(self, dtype)
 
     def write_to(self, target: Tensor) -> None:
         """Fill `target` [out, in], of any float type, on the same device.
@@ -104,9 +100,6 @@ class Float8Blocks:
         rows, columns = self.values.shape
         return rows, columns
 
-    def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        return _dequantised(self, dtype)
-
     def write_to(self, target: Tensor) -> None:
         """Fill `target` as `Quantised.write_to` does."""
         height, width = self.block
@@ -114,9 +107,3 @@ class Float8Blocks:
             block = slice(start, start + height)
             by_column = self.scales[index].repeat_interleave(width)[: self.shape[1]]
             target[block] = self.values[block].float().mul_(by_column)
-
-
-def _dequantised(matrix: Quantised | Float8Blocks, dtype: torch.dtype) -> Tensor:
-    target = torch.empty(matrix.shape, dtype=dtype, device=matrix.values.device)
-    matrix.write_to(target)
-    return target

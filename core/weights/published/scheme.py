@@ -18,8 +18,8 @@ from re import _parser as parser  # type: ignore[attr-defined] # the only parser
 from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
-from core.weights.published.fields import Fields
-from core.weights.published.formats import READERS, Format
+from core.weights.published.fields import READERS, Fields
+from core.weights.published.formats import Format
 
 MAX_LENGTH = 1_000
 MOST = 200

@@ -111,7 +111,7 @@ def test_each_part_is_painted_where_it_lives_and_below_what_became_of_it(
     strip: ContextStrip,
 ) -> None:
     strip.show_strip(Strip.of_request(SIX))
-    bar, table = strip.bar(), theme.colours()
+    bar, table = strip.bar, theme.colours()
     upper = [colour(bar, x) for x in places(bar)]
     assert upper[:2] + upper[3:] == [table.slab, table.memory, table.room]
     # What lies on disk has a pattern of its own.
@@ -130,9 +130,9 @@ def test_each_part_is_painted_where_it_lives_and_below_what_became_of_it(
 
 def test_tiers_of_an_old_context_are_not_claimed(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(SIX, known=False))
-    bar, grey = strip.bar(), theme.colours().border_strong
+    bar, grey = strip.bar, theme.colours().border_strong
     assert [colour(bar, x) for x in places(bar)[:3]] == [grey] * 3
-    assert strip.legend().startswith("Not loaded 300, Free 100, ")
+    assert strip.legend.text().startswith("Not loaded 300, Free 100, ")
     assert "Not loaded: the next message loads what is saved" in bar.words_at(places(bar)[0])
     assert filled(strip) == 0
 
@@ -188,18 +188,18 @@ def test_the_numbers_and_the_strip_agree_before_and_after_idle_work(panel: Conte
         panel.show_view(ContextView(ASKED, None, strip))
         assert values(panel)["contextTokens"] == tokens
         assert values(panel)["contextCheckpoints"] == held
-        assert shown.legend().startswith(f"In use now {tokens.split()[0]}, ")
+        assert shown.legend.text().startswith(f"In use now {tokens.split()[0]}, ")
     part = ContextPart(start=0, end=350, kind="text", source="reused", on_disk=True)
     after = SETTLED.model_copy(update={"parts": (part,), "checkpoints": SETTLED.checkpoints[:1]})
     panel.show_view(ContextView(SIX, None, prepared_strip(after, SIX, 400)))
-    assert shown.legend() == (
+    assert shown.legend.text() == (
         "In use now 350, Free 50, 1 checkpoint, Also on disk, Reused 100, Read 100, Reply 100"
     )
 
 
 def test_images_are_hatched_and_checkpoints_ticked(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.second_turn()))
-    bar = strip.bar()
+    bar = strip.bar
     image = bar.grab().toImage()
     row = TICK_HEIGHT + BAR_HEIGHT // 2
     boxes = bar.strip_layout().boxes
@@ -221,7 +221,7 @@ def test_images_are_hatched_and_checkpoints_ticked(strip: ContextStrip) -> None:
 def test_what_is_still_to_be_read_is_faint(strip: ContextStrip) -> None:
     stats = samples.long_chat()
     strip.show_strip(Strip.of_request(stats, done=stats.reused_tokens))
-    bar = strip.bar()
+    bar = strip.bar
     last = bar.strip_layout().boxes[-2]
     place = last.left + last.width / 2 + TICK_HALF_WIDTH
     faint = colour(bar, place)
@@ -232,12 +232,12 @@ def test_what_is_still_to_be_read_is_faint(strip: ContextStrip) -> None:
 def test_the_strip_follows_the_theme(strip: ContextStrip, dressed: QApplication) -> None:
     strip.show_strip(Strip.of_request(samples.first_words()))
     theme.force(dressed, "dark")
-    assert colour(strip.bar(), 60) == QColor(theme.colours().slab).name()
+    assert colour(strip.bar, 60) == QColor(theme.colours().slab).name()
 
 
 def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.second_turn()))
-    bar = strip.bar()
+    bar = strip.bar
     boxes = bar.strip_layout().boxes
     at = [bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in boxes]
     assert at[1] == (
@@ -266,11 +266,11 @@ def test_the_strip_in_words(strip: ContextStrip) -> None:
         "Also on disk. The last reply: Reused 1,204, Read 56, Reply 310."
     )
     strip.show_strip(Strip.of_request(samples.first_words()))
-    assert strip.legend() == "In use now 30, Free 262,114, Read 26, Reply 4"
-    words = strip.bar().words_at(strip.bar().width() - 6)
+    assert strip.legend.text() == "In use now 30, Free 262,114, Read 26, Reply 4"
+    words = strip.bar.words_at(strip.bar.width() - 6)
     assert words == "Room for 262,114 more tokens (not to scale)"
     strip.show_strip(Strip())
-    assert strip.legend() == "" and strip.isHidden()
+    assert strip.legend.text() == "" and strip.isHidden()
 
 
 def test_how_full_the_context_is_is_drawn_true_to_scale(strip: ContextStrip) -> None:
@@ -413,7 +413,7 @@ def test_reading_is_shown_live(panel: ContextPanel) -> None:
     assert values(panel)["contextReused"] == "11,061"
     shown = panel.findChild(ContextStrip, "contextStrip")
     assert isinstance(shown, ContextStrip)
-    assert "Reused 11,061, Read 939" in shown.legend()
+    assert "Reused 11,061, Read 939" in shown.legend.text()
     panel.show_view(samples.view(stats))
     assert not progress.isVisible()
 

@@ -244,6 +244,8 @@ def test_refusals_of_one_kind_are_one_sentence() -> None:
     assert not_added(two) == (
         "Not added: a.txt, b.txt are not pictures. Not added: c.png is larger than 2.0 KB."
     )
+    three = [Refusal(f"{letter}.txt", why=NO_PICTURE) for letter in "abc"]
+    assert not_added(three) == "Not added: a.txt, b.txt, c.txt are not pictures."
     # The same file twice is one refusal.
     assert not_added([one, one]) == not_added([one])
     assert not_added([]) == ""

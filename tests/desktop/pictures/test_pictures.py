@@ -236,7 +236,7 @@ async def viewed(app: App, tmp_path: Path, engine: FakeEngine) -> PictureViewer:
     shown = app.parts.transcript.rows[0].message.pictures[0]
     app.window.page.transcript.messages.open_picture_asked.emit(shown.digest)
     viewer = find(app, PictureViewer, "")
-    await until(lambda: not viewer.pixels().isEmpty())
+    await until(lambda: not viewer.shown.isEmpty())
     return viewer
 
 
@@ -265,7 +265,7 @@ async def test_the_large_picture_is_saved_turned_and_copied(
     said = find(app, QLabel, "picturePlace")
     assert (said.text(), before.isEnabled(), after.isEnabled()) == ("1 of 2", False, True)
     after.click()
-    await until(lambda: viewer.pixels() == QSize(60, 30))
+    await until(lambda: viewer.shown == QSize(60, 30))
     assert (said.text(), before.isEnabled(), after.isEnabled()) == ("2 of 2", True, False)
     assert "60 x 30 pixels" in find(app, QLabel, "pictureSize").text()
     # What comes late for a picture that was turned away from is not drawn.
@@ -273,9 +273,9 @@ async def test_the_large_picture_is_saved_turned_and_copied(
     before.click()
     after.click()
     engine.may_render.set()
-    await until(lambda: viewer.pixels() == QSize(60, 30))
+    await until(lambda: viewer.shown == QSize(60, 30))
     await settle()
-    assert viewer.picture.name == "two.png" and viewer.pixels() == QSize(60, 30)
+    assert viewer.picture.name == "two.png" and viewer.shown == QSize(60, 30)
     press(app, "pictureCopy")
     await until(copied_png)
     copied = QImage.fromData(copied_png())

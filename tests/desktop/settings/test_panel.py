@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPushButton,
-    QSpinBox,
     QStyleOptionComboBox,
     QWidget,
 )
@@ -24,7 +23,7 @@ from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.settings.controls import NumberBox, SizeBox, Switch
+from desktop.settings.controls import NumberBox, Switch
 from desktop.settings.setting_rows import HOST_ROW
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, until
@@ -46,7 +45,7 @@ def choose(app: App, name: str, way: int) -> None:
 
 
 def type_size(app: App, name: str, text: str) -> None:
-    box = find(app, SizeBox, name)
+    box = find(app, NumberBox, name)
     box.selectAll()
     QTest.keyClicks(box, text)
     QTest.keyClick(box, Qt.Key.Key_Return)
@@ -54,7 +53,7 @@ def type_size(app: App, name: str, text: str) -> None:
 
 def type_number(app: App, name: str, text: str) -> None:
     field = find(app, QWidget, name)
-    line = field.lineEdit() if isinstance(field, QSpinBox) else field
+    line = field.lineEdit() if isinstance(field, NumberBox) else field
     assert isinstance(line, QLineEdit)
     line.selectAll()
     QTest.keyClicks(line, text)
@@ -75,10 +74,10 @@ async def test_count_and_interval_reach_the_next_request(
 ) -> None:
     app = await opened(open_app)
     assert words(app, "costCacheCount") == "32 checkpoints: up to 33.6 MB (1.0 MB each)."
-    find(app, QSpinBox, "settingCacheCount").setValue(5)
-    find(app, QSpinBox, "settingCacheInterval").setValue(700)
+    find(app, NumberBox, "settingCacheCount").setValue(5)
+    find(app, NumberBox, "settingCacheInterval").setValue(700)
     assert words(app, "costCacheCount") == "5 checkpoints: up to 5.2 MB (1.0 MB each)."
-    assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
+    assert find(app, NumberBox, "settingCacheInterval").value() == 1024
     shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
     assert "Rounded up to 1,024, a multiple of 512." in shown
     assert "at most 1,535 tokens" in words(app, "costCacheInterval")
@@ -90,7 +89,6 @@ async def test_count_and_interval_reach_the_next_request(
     asked.finish("x")
     await ended(app)
     box = find(app, NumberBox, "settingCacheInterval")
-    assert (box.least, box.most, box.singleStep()) == (512, 32_768, 512)
     for steps, interval in ((1, 1536), (-99, 512), (99, 32_768)):
         box.stepBy(steps)
         assert app.parts.settings.settings.cache.interval == interval
@@ -111,11 +109,11 @@ async def test_a_budget_is_automatic_a_size_or_nothing(
     host = find(app, QComboBox, "settingCacheHostBytes")
     assert host.currentText() == "Automatic: 2.0 GB"
     assert find(app, QComboBox, "settingCacheDiskBytes").currentText() == "Automatic: 10.0 GB"
-    assert not find(app, SizeBox, "sizeCacheHostBytes").isVisible()
+    assert not find(app, NumberBox, "sizeCacheHostBytes").isVisible()
     assert "Room for a full context of 4,096 tokens" in words(app, "costCacheHostBytes")
     assert host.count() == 2
     choose(app, "settingCacheHostBytes", 1)
-    box = find(app, SizeBox, "sizeCacheHostBytes")
+    box = find(app, NumberBox, "sizeCacheHostBytes")
     assert box.isVisible() and box.lineEdit().text() == "2 GB"
     type_size(app, "sizeCacheHostBytes", "700 MB")
     choose(app, "settingCacheDiskBytes", 2)
@@ -145,7 +143,7 @@ async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp)
     assert said.startswith("4 MB of memory is too small: a context of 4,096 tokens alone takes 4.2")
     assert said.endswith("The budget was not changed.")
     # What was typed is not changed behind the user's back, and it is not sent either.
-    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "4 MB"
+    assert find(app, NumberBox, "sizeCacheHostBytes").lineEdit().text() == "4 MB"
     assert app.parts.settings.settings.cache.host_bytes == 2 * GB
     type_size(app, "sizeCacheHostBytes", "5 MB")
     assert trouble(app) == []
@@ -153,7 +151,7 @@ async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp)
     type_size(app, "sizeCacheHostBytes", "plenty")
     assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
     assert app.parts.settings.settings.cache.host_bytes == 5_000_000
-    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "5 MB"
+    assert find(app, NumberBox, "sizeCacheHostBytes").lineEdit().text() == "5 MB"
     for name, place in (
         ("CacheHostBytes", "memory"),
         ("CacheDiskBytes", "disk"),
@@ -165,7 +163,7 @@ async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp)
         (said,) = trouble(app)
         assert said.startswith("900 TB is more than this computer has: ")
         assert said.endswith(f" of {place}. The budget was not changed.")
-        assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
+        assert find(app, NumberBox, f"size{name}").lineEdit().text() == "900 TB"
         assert app.parts.settings.settings == before
         choose(app, f"setting{name}", 0)
 
@@ -211,12 +209,12 @@ async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) ->
     assert find(app, QLineEdit, "settingSamplingTemperature").text() == "0,7"
     type_number(app, "settingCacheInterval", "1.024")
     assert app.parts.settings.settings.cache.interval == 1024
-    assert find(app, QSpinBox, "settingCacheInterval").text() == "1.024"
+    assert find(app, NumberBox, "settingCacheInterval").text() == "1.024"
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "1,5 GB")
     assert trouble(app) == []
     assert app.parts.settings.settings.cache.host_bytes == 1_500_000_000
-    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "1,5 GB"
+    assert find(app, NumberBox, "sizeCacheHostBytes").lineEdit().text() == "1,5 GB"
     type_number(app, "settingSamplingTemperature", "0.9")
     (said,) = trouble(app)
     assert said.startswith("'0.9' could be read in more than one way. Write numbers like 1.234,5.")
@@ -305,7 +303,7 @@ async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
         type_number(app, f"setting{name}", text)
         assert trouble(app) == [f"{said} The setting was not changed."]
         field = find(app, QWidget, f"setting{name}")
-        line = field.lineEdit() if isinstance(field, QSpinBox) else field
+        line = field.lineEdit() if isinstance(field, NumberBox) else field
         assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
         assert app.parts.settings.settings == before
         # A value that is taken clears it, the one in force too.
@@ -460,7 +458,7 @@ async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp
     app = await opened(open_app)
     settings = app.parts.settings
     settings.set_model_path("/models/mine")
-    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    find(app, NumberBox, "settingCacheCount").setValue(5)
     type_number(app, "settingSamplingTopP", "0.5")
     switch = find(app, Switch, "settingAheadSettle")
     assert switch.isChecked() and switch.accessibleName()

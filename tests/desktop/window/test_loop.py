@@ -524,13 +524,13 @@ async def test_H8_a_large_picture(open_app: OpenApp, engine: FakeEngine, tmp_pat
         watch.doing = "opening"
         thumbnails(app)[0].opened.emit()
         viewer = find(app, PictureViewer, "")
-        await until(lambda: not viewer.pixels().isEmpty())
+        await until(lambda: not viewer.shown.isEmpty())
         await at_rest()
         watch.doing = "zooming"
-        viewer.canvas().show_one_to_one()
-        await until(lambda: viewer.pixels().width() == 3_000)
+        viewer.canvas.show_one_to_one()
+        await until(lambda: viewer.shown.width() == 3_000)
         for _ in range(10):
-            viewer.canvas().zoom_by(1.2)
+            viewer.canvas.zoom_by(1.2)
             await asyncio.sleep(0.01)
         viewer.close()
         await at_rest()

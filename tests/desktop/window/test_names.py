@@ -97,7 +97,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     app.window.toast.say("Words", action=("Undo", lambda: None))
     thumbnails(app)[0].opened.emit()
     viewer = find(app, PictureViewer, "")
-    await until(lambda: not viewer.pixels().isEmpty())
+    await until(lambda: not viewer.shown.isEmpty())
     app.window.page.find_bar.begin()
     await send(app, engine, "The last")
     type_in(app, "One that waits")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.weights.published.quantised import Float8Blocks, Quantised
+
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # number i of a word is output AWQ_ORDER[i] of its eight
 
 
@@ -114,6 +116,12 @@ def fp8(outputs: int, inputs: int, *, dtype: torch.dtype, seed: int = 0) -> dict
         "weight": numbers.to(torch.float8_e4m3fn),
         "weight_scale_inv": scales.to(dtype),
     }
+
+
+def dequantised(matrix: Quantised | Float8Blocks, dtype: torch.dtype = torch.float32) -> Tensor:
+    target = torch.empty(matrix.shape, dtype=dtype)
+    matrix.write_to(target)
+    return target
 
 
 def fp8_weights(parts: dict[str, Tensor]) -> Tensor:

@@ -9,7 +9,7 @@ from transformers.integrations import finegrained_fp8
 
 from core.weights.published.formats import Float8Format
 from core.weights.published.quantised import Float8Blocks
-from tests.weights.published.packers import fp8
+from tests.weights.published.packers import dequantised, fp8
 
 
 def ours(parts: dict[str, Tensor]) -> Float8Blocks:
@@ -24,9 +24,9 @@ def test_fp8_against_transformers(dtype: torch.dtype) -> None:
     reader = finegrained_fp8.Fp8Dequantize(None)  # type: ignore[no-untyped-call]
     for target in (torch.float32, torch.bfloat16):
         expected = reader._dequantize_one(parts["weight"], parts["weight_scale_inv"], target)
-        assert torch.equal(ours(parts).dequantise(target), expected)
+        assert torch.equal(dequantised(ours(parts), target), expected)
     parts = fp8(200, 333, dtype=dtype)
     expected = finegrained_fp8._dequantize_fp8_weight(
         parts["weight"], parts["weight_scale_inv"], [128, 128], torch.float32
     )
-    assert torch.equal(ours(parts).dequantise(), expected)
+    assert torch.equal(dequantised(ours(parts)), expected)

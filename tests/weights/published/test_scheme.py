@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
-from core.weights.published.formats import Float8Format
-from core.weights.published.int4 import AwqFormat, GptqFormat, PackQuantizedFormat
+from core.weights.published.formats import (
+    AwqFormat,
+    Float8Format,
+    GptqFormat,
+    PackQuantizedFormat,
+)
 from core.weights.published.scheme import Scheme, read_scheme
 
 FP8 = {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}

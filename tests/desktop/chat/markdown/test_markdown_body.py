@@ -204,6 +204,8 @@ def test_a_long_text_is_drawn_in_steps_until_another_replaces_it(
     assert len(shown(body)) < 20
     qtbot.waitUntil(body.is_drawn)
     assert shown(body) == ["many"] * 100
+    body.set_text("more\n\n" * 100)
+    assert len(shown(body)) < 20
 
 
 def more(body: MarkdownBody) -> Button:
