@@ -116,7 +116,7 @@ def test_the_budget_is_a_share_of_what_is_free(
     assert budget(contexts) == int(WEIGHTS_SHARE * free)
     free = 2**50
     assert budget(contexts) == WEIGHTS_LIMIT
-    assert budget(contexts, weights_bytes=7) == 7
+    assert budget(contexts, weights_bytes=7) == 7 and budget(contexts, weights_bytes=0) == 0
 
 
 def test_all_that_is_kept_can_be_deleted(twins: dict[str, Path], contexts: Path) -> None:
