@@ -96,7 +96,7 @@ def read_text_files(folder: Path) -> TextFiles:
 
 def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
     """The same of the GGUF file at `path`. Raises the errors of `read_text`."""
-    text = model.text
+    text = read_text(model.metadata)
     tokenizer_digest, fingerprint = _digests(text.tokenizer, text.template)
     return TextFiles(
         path=path,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from core.api.errors import BrokenWeightsError, GgufError, UnknownArchitectureError, shown
@@ -20,7 +19,6 @@ from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
 from core.gguf.models.settings import Config, Settings
 from core.gguf.models.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
-from core.gguf.text import GGUFText, read_text
 
 _KIND = "general.architecture"
 ARCHITECTURES = {
@@ -44,7 +42,7 @@ ARCHITECTURES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GGUFModel:
     """The files of a model, and how they become a folder's.
 
@@ -58,11 +56,6 @@ class GGUFModel:
     processor: Config | None
     recipes: Mapping[str, Recipe]
     missing: Mapping[str, str]
-
-    @cached_property
-    def text(self) -> GGUFText:
-        """Raises the errors of `read_text`."""
-        return read_text(self.metadata)
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
