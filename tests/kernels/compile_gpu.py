@@ -23,6 +23,7 @@ from kernels.common.shapes import (
     Mamba1Shape,
     Mamba2Shape,
     NormShape,
+    OpShape,
     RotationShape,
     Routing,
     ShortConvShape,
@@ -35,7 +36,7 @@ from kernels.linear.int8 import Int8Format
 from kernels.self_test.validation import cases
 
 HIDDEN, TOKENS = 2560, 65
-SHAPES = (
+SHAPES: tuple[OpShape, ...] = (
     NormShape(HIDDEN),
     NormShape(128, gated=True),
     RotationShape(16, 256, 64),
