@@ -60,7 +60,7 @@ def test_every_architecture_has_a_model() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"falcon-h1"}))
-def test_g1_tensors_are_those_of_the_folder(name: str, converted: ConvertedOf) -> None:
+def test_G1_tensors_are_those_of_the_folder(name: str, converted: ConvertedOf) -> None:
     folder, file = opened(converted(name).folder), opened(converted(name).file)
     expected, found = planned(folder), planned(file)
     assert len(found) > 10 and all(".experts." in each for each in found.keys() - expected.keys())
@@ -72,7 +72,7 @@ def test_g1_tensors_are_those_of_the_folder(name: str, converted: ConvertedOf) -
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_g1_the_model_answers_as_the_folder_does(name: str, converted: ConvertedOf) -> None:
+def test_G1_the_model_answers_as_the_folder_does(name: str, converted: ConvertedOf) -> None:
     expected, found = loaded(converted(name).folder), loaded(converted(name).file)
     assert found.has_vision == (name in SEEING)
     prompt, size = [text(40)], found.vocab_size

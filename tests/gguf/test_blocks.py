@@ -66,7 +66,7 @@ CASES: dict[str, Callable[[GGUFType], Bytes]] = {
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the package's arithmetic
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("type", COMPARED, ids=lambda type: type.name)
-def test_g1_the_same_bits(type: GGUFType, case: str) -> None:
+def test_G1_the_same_bits(type: GGUFType, case: str) -> None:
     data = CASES[case](type)
     wanted, given = oracle(type, data), dequantise(type, data)
     assert given.dtype == np.float32 and given.shape == wanted.shape

@@ -60,7 +60,7 @@ def test_values_and_tensors(tmp_path: Path, version: int) -> None:
     assert file.parts[0].num_bytes == (tmp_path / "sha256-ab").stat().st_size
 
 
-def test_g1_the_package_reads_the_same(tmp_path: Path) -> None:
+def test_G1_the_package_reads_the_same(tmp_path: Path) -> None:
     """Its writer's files give its reader's values, places and sizes."""
     package = pytest.importorskip("gguf")
     writer = package.GGUFWriter(tmp_path / "model.gguf", "llama")
@@ -157,7 +157,7 @@ HOSTILE: dict[str, tuple[bytes, type[WaymarkError], str]] = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_g3_a_fault_is_named_before_anything_large_is_allocated(tmp_path: Path, case: str) -> None:
+def test_G3_a_fault_is_named_before_anything_large_is_allocated(tmp_path: Path, case: str) -> None:
     data, error, fault = HOSTILE[case]
     (tmp_path / "m.gguf").write_bytes(data)
     tracemalloc.start()
@@ -176,20 +176,20 @@ def test_g3_a_fault_is_named_before_anything_large_is_allocated(tmp_path: Path, 
      ("tokenizer.ggml.add_bos_token", "u8", 1), ("tokenizer.chat_template", "[text]", ["a"]),
      ("general.architecture", "u32", 1), ("split.count", "bool", 1)],
 )  # fmt: skip
-def test_g3_a_known_key_of_another_kind_is_named(
+def test_G3_a_known_key_of_another_kind_is_named(
     tmp_path: Path, name: str, kind: str, value: Any
 ) -> None:
     with pytest.raises(BrokenWeightsError, match=f"the value of {name} is no "):
         GGUFFile.open(write(tmp_path / "m.gguf", {name: (kind, value)}))
 
 
-def test_g3_a_text_that_is_none_is_named_on_access(tmp_path: Path) -> None:
+def test_G3_a_text_that_is_none_is_named_on_access(tmp_path: Path) -> None:
     file = GGUFFile.open(write(tmp_path / "m.gguf", {"a": ("[text]", [b"\xff"])}))
     with pytest.raises(BrokenWeightsError, match="the value of a is no text"):
         file.metadata["a"]
 
 
-def test_g3_every_truncation_is_named(tmp_path: Path) -> None:
+def test_G3_every_truncation_is_named(tmp_path: Path) -> None:
     data = gguf(VALUES, [F32_ROW, Tensor("b", (1, 32), 8)])
     end = len(data) - 30  # after the last tensor comes padding, which may be missing
     for length in range(end):
@@ -200,7 +200,7 @@ def test_g3_every_truncation_is_named(tmp_path: Path) -> None:
     GGUFFile.open(tmp_path / "m.gguf")
 
 
-def test_g3_a_header_has_a_limit(tmp_path: Path) -> None:
+def test_G3_a_header_has_a_limit(tmp_path: Path) -> None:
     size = MOST_HEADER_BYTES
     with (tmp_path / "m.gguf").open("wb") as file:
         file.write(array(0, size))
@@ -209,7 +209,7 @@ def test_g3_a_header_has_a_limit(tmp_path: Path) -> None:
         GGUFFile.open(tmp_path / "m.gguf")
 
 
-def test_g3_many_entries_take_linear_time(tmp_path: Path) -> None:
+def test_G3_many_entries_take_linear_time(tmp_path: Path) -> None:
     """As many keys, texts and tensors as are allowed take seconds, not minutes."""
     count = 2**16
     keys = {f"k{i}": ("u8", 1) for i in range(count - 1)} | {"texts": ("[text]", [""] * 2**20)}
@@ -266,7 +266,7 @@ def test_any_part_of_a_split_model_opens_it(tmp_path: Path, chosen: int) -> None
      (lambda paths: split(paths[0].parent, "split.tensors.count", 4), BrokenWeightsError, "says 4"),
      (lambda paths: paths[2].write_bytes(paths[2].read_bytes()[:-64]), BrokenWeightsError, "need")],
 )  # fmt: skip
-def test_g3_parts_that_do_not_belong_together(
+def test_G3_parts_that_do_not_belong_together(
     tmp_path: Path, change: Callable[[list[Path]], Any], error: type[WaymarkError], fault: str
 ) -> None:
     paths = split(tmp_path)

@@ -50,7 +50,7 @@ def load(path: Path, dtype: torch.dtype = torch.float32) -> Decoder:
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
-def test_g1_blocks_have_their_exact_numbers(
+def test_G1_blocks_have_their_exact_numbers(
     kind: GGMLQuantizationType, converted: ConvertedOf, tmp_path: Path
 ) -> None:
     """Permuted rows, columns that cross blocks, joined tensors, a table that stays in the file."""
@@ -83,7 +83,7 @@ def test_older_files_have_other_names(converted: ConvertedOf, tmp_path: Path) ->
     assert first.shape == (64, 32) and torch.equal(first, second)
 
 
-def test_g1_tensors_have_scales_of_their_own(converted: ConvertedOf, tmp_path: Path) -> None:
+def test_G1_tensors_have_scales_of_their_own(converted: ConvertedOf, tmp_path: Path) -> None:
     """As the converter writes those of NVFP4: one number, or one for each expert."""
     source = converted("qwen35moe").file
     scales = {"blk.0.ffn_up_exps": np.array([2, 1, 0.5, 4, 1, 1, 2, 8]), "blk.1.attn_k": [4.0]}
@@ -231,7 +231,7 @@ KEYS: list[tuple[dict[str, Any], type[WaymarkError], str]] = [
 
 
 @pytest.mark.parametrize(("keys", "error", "words"), KEYS)
-def test_g3_metadata_that_describes_no_model_is_refused(
+def test_G3_metadata_that_describes_no_model_is_refused(
     keys: dict[str, Any],
     error: type[WaymarkError],
     words: str,
@@ -247,7 +247,7 @@ def test_g3_metadata_that_describes_no_model_is_refused(
 @pytest.mark.parametrize(
     "name", ["token_embd.weight", "blk.0.ssm_out.weight", "output_norm.weight"]
 )
-def test_g3_a_missing_tensor_has_the_files_name(
+def test_G3_a_missing_tensor_has_the_files_name(
     name: str, converted: ConvertedOf, tmp_path: Path
 ) -> None:
     path = rewrite(converted("qwen35").file, tmp_path / "model.gguf", without=[name])
@@ -255,7 +255,7 @@ def test_g3_a_missing_tensor_has_the_files_name(
         ModelPlan(open_files(path).container).held(torch.float32)
 
 
-def test_g3_numbers_that_make_no_sense_are_refused(converted: ConvertedOf, tmp_path: Path) -> None:
+def test_G3_numbers_that_make_no_sense_are_refused(converted: ConvertedOf, tmp_path: Path) -> None:
     def growing(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
         return as_float32(name, -data if name.endswith("ssm_a") else data)
 

@@ -247,7 +247,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[WaymarkError], str]] = 
 
 
 @pytest.mark.parametrize(("base", "changes", "error", "match"), REFUSED)
-def test_g3_what_is_malformed_is_refused_by_name(
+def test_G3_what_is_malformed_is_refused_by_name(
     base: dict[str, Any], changes: dict[str, Any], error: type[WaymarkError], match: str
 ) -> None:
     with pytest.raises(error, match=match) as raised:
@@ -256,7 +256,7 @@ def test_g3_what_is_malformed_is_refused_by_name(
 
 
 @pytest.mark.parametrize("base", [BYTE_LEVEL, WITH_SCORES], ids=["bytes", "scores"])
-def test_g3_a_value_of_any_kind_costs_a_named_error_at_most(base: dict[str, Any]) -> None:
+def test_G3_a_value_of_any_kind_costs_a_named_error_at_most(base: dict[str, Any]) -> None:
     values: list[Any] = [
         True, -1, 2**64 - 1, float("nan"), "", "a\0b", [], [""], ["a b"] * 9, np.arange(9),
         np.full(9, 2**64 - 1, np.uint64), np.array([], np.float32), np.array([True] * 263),

@@ -76,7 +76,7 @@ def vectors(name: str) -> Iterator[tuple[str, list[int]]]:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_g1_token_ids_equal_llama_cpps_vectors(name: str) -> None:
+def test_G1_token_ids_equal_llama_cpps_vectors(name: str) -> None:
     text = vocabulary(name)
     tokenizer = Reference.from_str(text.tokenizer.decode())
     # The published Qwen tokenizers normalise; llama.cpp doesn't.
@@ -109,13 +109,13 @@ def check_published(name: str, pre: str, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_g1_token_ids_equal_the_published_tokenizers(name: str) -> None:
+def test_G1_token_ids_equal_the_published_tokenizers(name: str) -> None:
     check_published(name, QUICK[name], list(mixed_lines(3_000)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-def test_g1_100_000_lines_equal_the_published_tokenizers(name: str) -> None:
+def test_G1_100_000_lines_equal_the_published_tokenizers(name: str) -> None:
     check_published(name, ALL[name], list(mixed_lines(100_000)))
 
 
