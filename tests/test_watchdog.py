@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.events import Beat
-from core.watchdog import STEP_LIMIT_S, TICK_S, Health, Watchdog
+from core.watchdog import (
+    STEP_LIMIT_S,
+    TICK_S,
+    Health,
+    Watchdog,
+    progress,
+    step_limit,
+    step_limit_s,
+)
 
 
 def beat(progress: int = 0, busy: bool = True, limit: float = STEP_LIMIT_S) -> Beat:
@@ -35,6 +43,14 @@ def test_an_announced_long_step_is_waited_for() -> None:
     watchdog = Watchdog()
     assert seconds_until(watchdog, Health.SILENT, beat(limit=180)) > 150
     assert seconds_until(watchdog, Health.LOST, beat(limit=180)) < 30
+
+
+def test_a_step_limit_ends_with_its_step() -> None:
+    before = progress()
+    with step_limit(180), step_limit(30):
+        assert step_limit_s() == 180
+    assert step_limit_s() == STEP_LIMIT_S
+    assert progress() > before
 
 
 @given(st.lists(st.booleans(), max_size=200))
