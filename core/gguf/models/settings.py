@@ -13,6 +13,7 @@ from core.api.errors import (
     BrokenWeightsError,
     MissingFileError,
     MissingTensorError,
+    WrongShapeError,
 )
 from core.gguf.blocks import GGUFType
 from core.gguf.file import GGUFTensor
@@ -89,6 +90,13 @@ class Settings:
         if found is None:
             raise MissingTensorError(f"{self.name} has no tensor {name}.")
         return found
+
+    def rows(self, name: str) -> int:
+        """Rows of the matrix `name`. Raises MissingTensorError, WrongShapeError."""
+        shape = self.tensor(name).shape
+        if len(shape) != 2:
+            raise WrongShapeError(f"{name} in {self.name} should be a matrix, not {list(shape)}.")
+        return shape[0]
 
     def _value(self, key: str, default: Any) -> Any:
         found = self.metadata.get(f"{self.prefix}.{key}", default)
