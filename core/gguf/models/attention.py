@@ -211,9 +211,9 @@ def _gemma3(settings: Settings) -> Config:
     # logits that its release hasn't.
     of_ollama = "mm.tokens_per_image" in settings or "rope.local.freq_base" in settings
     full_rope = settings.rope(default=1_000_000.0)
-    if of_ollama and "rope.scaling.type" not in settings:
-        if text["max_position_embeddings"] >= 131_072:
-            full_rope |= {"rope_type": "linear", "factor": 8.0}
+    lacks_scaling = of_ollama and "rope.scaling.type" not in settings
+    if lacks_scaling and text["max_position_embeddings"] >= 131_072:
+        full_rope |= {"rope_type": "linear", "factor": 8.0}
     # The largest release alone scales scores by another number, which the file doesn't have.
     scale = hidden // max(1, heads) if layers == 62 else text["head_dim"]
     text |= {
