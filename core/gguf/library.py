@@ -31,7 +31,7 @@ _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 _OLLAMA_KIND = "application/vnd.ollama.image."
 # Of several towers of one model the most exact is taken.
 _PRECISIONS = ("f32", "bf16", "f16", "q8_0")
-_PRECISION = re.compile(r"(b?f|i?q)\d.*|mxfp4|nvfp4", re.IGNORECASE)
+_PRECISION = re.compile(r"(b?f|[it]?q)\d.*|(mx|nv)fp4.*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

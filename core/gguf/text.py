@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
 from core.gguf.vocabulary import (
     Metadata,
@@ -119,11 +121,16 @@ def _with_bos(template: str, bos: str | None) -> str:
 def _sampling(metadata: Metadata) -> JsonObject:
     """generation_config.json's names; a converter writes what that file has, and nothing else."""
     found = {
-        theirs: metadata[f"general.sampling.{ours}"]
+        theirs: _shortest(metadata[f"general.sampling.{ours}"])
         for ours, theirs in _SAMPLING.items()
         if f"general.sampling.{ours}" in metadata
     }
     return {"do_sample": True, **found} if found else {}
+
+
+def _shortest(value: object) -> object:
+    """A number as that file writes it: the shortest that float32 rounds to this one."""
+    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _encoded(tokenizer: JsonObject) -> bytes:

@@ -149,7 +149,9 @@ def _with_scores(metadata: Metadata, vocabulary: Vocabulary) -> tuple[JsonObject
         raise UnknownTokenizerError(
             "The tokenizer of this GGUF file drops spaces between words, which Waymark doesn't do."
         )
-    prefix = flag(metadata, "tokenizer.ggml.add_space_prefix", usual=True)
+    # No Gemma has it, and Ollama's files of them don't say so.
+    usual = not str(metadata.get("general.architecture")).startswith("gemma")
+    prefix = flag(metadata, "tokenizer.ggml.add_space_prefix", usual)
     return _word_spaces(metadata, vocabulary, _scored_merges(metadata, vocabulary), prefix)
 
 

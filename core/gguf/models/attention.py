@@ -89,6 +89,11 @@ def _share(rotary: int, head_dim: int) -> float:
 def _qwen3_5(settings: Settings) -> Config:
     text = _gated_deltas(settings)
     kind = "qwen3_5_moe" if "num_experts" in text else "qwen3_5"
+    if not settings.flag("ssm.v_head_reordered", True):
+        raise BrokenConfigError(
+            f"{settings.name} was made by an early Ollama, which wrote this model in another order "
+            "of heads. Choose a newer file of it."
+        )
     sections = settings.each("rope.dimension_sections", 3)
     text["rope_parameters"] |= {"mrope_section": sections, "mrope_interleaved": True}
     tied = text["tie_word_embeddings"]
@@ -128,14 +133,18 @@ _NEXTN = {
     "shared_head.weight": rule("nextn.shared_head_head.weight"),
 }
 
-_DELTA_NET = {
+_DELTA_NET: Rules = {
     "linear_attn.in_proj_qkv.weight": rule("attn_qkv.weight", step=by_key_head(keeping=2)),
     "linear_attn.in_proj_z.weight": rule("attn_gate.weight", step=by_key_head()),
     "linear_attn.in_proj_b.weight": rule("ssm_beta.weight", step=by_key_head()),
     "linear_attn.in_proj_a.weight": rule("ssm_alpha.weight", step=by_key_head()),
     "linear_attn.conv1d.weight": rule("ssm_conv1d.weight", step=taps_by_key_head),
     "linear_attn.A_log": rule("ssm_a", step=decay_by_key_head),
-    "linear_attn.dt_bias": rule("ssm_dt.bias", step=by_key_head()),
+    # Ollama's files leave out the ending.
+    "linear_attn.dt_bias": (
+        rule("ssm_dt.bias", step=by_key_head()),
+        rule("ssm_dt", step=by_key_head()),
+    ),
     "linear_attn.norm.weight": rule("ssm_norm.weight"),
     "linear_attn.out_proj.weight": rule("ssm_out.weight", step=inputs_by_key_head),
 }
@@ -189,7 +198,7 @@ def _llama(settings: Settings) -> Config:
 
 def _gemma3(settings: Settings) -> Config:
     layers, pattern = settings.num_layers, "attention.sliding_window_pattern"
-    text = settings.common()
+    text = settings.common(head_dim=256)
     heads, hidden = text["num_attention_heads"], text["hidden_size"]
     period = settings.count(pattern, 6) if not settings.is_list(pattern) else 0
     sliding = (
@@ -198,6 +207,13 @@ def _gemma3(settings: Settings) -> Config:
         else settings.each(pattern, layers)
     )
     kinds = ["sliding_attention" if each else "full_attention" for each in sliding]
+    # Ollama's files lack the scaling of all releases with so long a context, and one has a limit of
+    # logits that its release hasn't.
+    of_ollama = "mm.tokens_per_image" in settings or "rope.local.freq_base" in settings
+    full_rope = settings.rope(default=1_000_000.0)
+    lacks_scaling = of_ollama and "rope.scaling.type" not in settings
+    if lacks_scaling and text["max_position_embeddings"] >= 131_072:
+        full_rope |= {"rope_type": "linear", "factor": 8.0}
     # The largest release alone scales scores by another number, which the file doesn't have.
     scale = hidden // max(1, heads) if layers == 62 else text["head_dim"]
     text |= {
@@ -205,14 +221,14 @@ def _gemma3(settings: Settings) -> Config:
         "sliding_window": settings.count("attention.sliding_window", 4096),
         "query_pre_attn_scalar": float(scale),
         "rope_parameters": {
-            "full_attention": settings.rope(default=1_000_000.0),
+            "full_attention": full_rope,
             "sliding_attention": {
                 "rope_type": "default",
                 "rope_theta": settings.number("rope.freq_base_swa", 10000.0),
             },
         },
     }
-    if "final_logit_softcapping" in settings:
+    if not of_ollama and "final_logit_softcapping" in settings:
         text["final_logit_softcapping"] = settings.number("final_logit_softcapping")
     return text | {"model_type": "gemma3_text"}
 

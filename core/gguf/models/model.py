@@ -18,7 +18,14 @@ from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
 from core.gguf.models.settings import Config, Settings
-from core.gguf.models.vision import CLIP, Projector, clip_settings, projector_of, tower_recipes
+from core.gguf.models.vision import (
+    CLIP,
+    PROJECTORS,
+    Projector,
+    clip_settings,
+    projector_of,
+    tower_recipes,
+)
 
 _KIND = "general.architecture"
 ARCHITECTURES = {
@@ -104,7 +111,8 @@ def _open_tower(
     Raises the error of a file that can't be opened if no other is one.
     """
     damaged = None
-    for each in find_towers(path):
+    sees = any(config["model_type"] in projector.texts for projector in PROJECTORS.values())
+    for each in find_towers(path) if sees else ():
         try:
             file = GGUFFile.open(each, check)
         except (BrokenWeightsError, GgufError) as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from core.api.errors import WrongShapeError
 from core.gguf.models.recipe import (
     Indices,
     Order,
@@ -96,9 +97,17 @@ class Recipes(dict[str, Recipe]):
                 names = [f"{ours}{name}" for name in each.names]
                 lacking = [name for name in names if name not in self._settings.tensors]
                 if not lacking:
-                    self[f"{published}{end}"] = self._recipe(each, names)
+                    self[f"{published}{end}"] = self._fitting(each, names)
                     break
                 self.missing[f"{published}{end}"] = lacking[0]
+
+    def _fitting(self, rule: Rule, names: list[str]) -> Recipe:
+        """Raises WrongShapeError if the tensors have too few axes for the rule, or empty ones."""
+        try:
+            return self._recipe(rule, names)
+        except (IndexError, ZeroDivisionError):
+            shape = list(self._settings.tensors[names[0]].shape)
+            raise WrongShapeError(f"{names[0]} can't have the shape {shape}.") from None
 
     def _recipe(self, rule: Rule, names: list[str]) -> Recipe:
         settings = self._settings

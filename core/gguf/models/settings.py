@@ -13,6 +13,7 @@ from core.api.errors import (
     BrokenWeightsError,
     MissingFileError,
     MissingTensorError,
+    WrongShapeError,
 )
 from core.gguf.blocks import GGUFType
 from core.gguf.file import GGUFTensor
@@ -90,6 +91,13 @@ class Settings:
             raise MissingTensorError(f"{self.name} has no tensor {name}.")
         return found
 
+    def rows(self, name: str) -> int:
+        """Rows of the matrix `name`. Raises MissingTensorError, WrongShapeError."""
+        shape = self.tensor(name).shape
+        if len(shape) != 2:
+            raise WrongShapeError(f"{name} in {self.name} should be a matrix, not {list(shape)}.")
+        return shape[0]
+
     def _value(self, key: str, default: Any) -> Any:
         found = self.metadata.get(f"{self.prefix}.{key}", default)
         if found is None:
@@ -117,7 +125,10 @@ class Settings:
     @property
     def head_dim(self) -> int:
         heads = max(1, *self.each("attention.head_count", self.num_layers))
-        size = self.count("attention.key_length", self.count("embedding_length") // heads)
+        return self.head_dim_or(self.count("embedding_length") // heads)
+
+    def head_dim_or(self, usual: int) -> int:
+        size = self.count("attention.key_length", usual)
         if self.count("attention.value_length", size) != size:
             raise self._fault("attention.value_length", "not that of the keys, which is refused")
         return size
@@ -129,8 +140,8 @@ class Settings:
     def layers_with(self, name: str) -> list[int]:
         return [each for each in range(self.num_layers) if f"blk.{each}.{name}" in self.tensors]
 
-    def common(self) -> Config:
-        """The keys that families spell alike."""
+    def common(self, head_dim: int | None = None) -> Config:
+        """The keys that families spell alike; `head_dim` is that of files that don't say it."""
         layers = self.num_layers
         table = self.tensor("token_embd.weight")
         return {
@@ -140,7 +151,7 @@ class Settings:
             "num_hidden_layers": layers,
             "num_attention_heads": max(self.each("attention.head_count", layers)),
             "num_key_value_heads": max(self.kv_heads) or 1,
-            "head_dim": self.head_dim,
+            "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
             "max_position_embeddings": self.count("context_length"),
             "rms_norm_eps": self.number("attention.layer_norm_rms_epsilon", 1e-6),
             "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),

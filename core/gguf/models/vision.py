@@ -58,7 +58,7 @@ def _pixels(clip: Settings) -> Config:
 
 
 def _positions(clip: Settings) -> int:
-    return clip.tensor("v.position_embd.weight").shape[0]
+    return clip.rows("v.position_embd.weight")
 
 
 def _scale(clip: Settings) -> int:
@@ -163,13 +163,12 @@ def _gemma3_processor(clip: Settings) -> Config:
 
 
 def _lfm2(clip: Settings, text: Config) -> Config:
-    first = clip.tensor("mm.1.weight")
     return {
         "model_type": "lfm2_vl",
         "text_config": text,
         "vision_config": _siglip(clip) | {"num_patches": _positions(clip)},
         "downsample_factor": _scale(clip),
-        "projector_hidden_size": first.shape[0],
+        "projector_hidden_size": clip.rows("mm.1.weight"),
         "projector_bias": "mm.1.bias" in clip.tensors,
         "projector_use_layernorm": "mm.input_norm.weight" in clip.tensors,
         "tie_word_embeddings": text["tie_word_embeddings"],
@@ -270,7 +269,7 @@ def _deeper_blocks(clip: Settings) -> list[int]:
 def _in_place(clip: Settings, table: Table) -> Table:
     """The first matrix of an MLP is called ffn_down in older files, as its shape shows."""
     down = clip.tensors.get("v.blk.0.ffn_down.weight")
-    if down is None or down.shape[-1] != clip.count("vision.embedding_length"):
+    if down is None or down.shape[-1:] != (clip.count("vision.embedding_length"),):
         return table
     other = {"ffn_up": "ffn_down", "ffn_down": "ffn_up"}
 
