@@ -28,7 +28,7 @@ from desktop.pictures.draft import Draft
 from desktop.services import Services
 from desktop.store.tables import messages
 from desktop.store.tables.messages import Turn
-from desktop.store.tables.records import ChatPath, Message, Picture
+from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 
 
 class ChatController(ShownChat):
@@ -179,7 +179,7 @@ class ChatController(ShownChat):
         begun = message.id in self._replies.live
         if begun or chat_path is None or chat_path.path[-1].id != message.id:
             return
-        self._generate(chat_path, chat_path)
+        self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, chat_path)
 
     async def _edit(self, message: Message, text: str, shown: tuple[Picture, ...]) -> None:
         await self._replies.stop_chat(message.chat)
@@ -198,11 +198,14 @@ class ChatController(ShownChat):
         await self._drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, turn.chat)
         if chat_path is not None:
-            self._generate(chat_path, chat_path.before_last())
+            # The path may end with another reply by now.
+            shown = chat_path.path[-1].reply
+            begun = Reply(ReplyState.RUNNING, format=shown.format if shown else None)
+            live = LiveReply(turn.reply, turn.chat, reply=begun)
+            self._generate(live, chat_path, chat_path.before_last())
         self.stored.emit()
 
-    def _generate(self, chat_path: ChatPath, prompt: ChatPath) -> None:
-        live = LiveReply.begun(chat_path.path[-1])
+    def _generate(self, live: LiveReply, chat_path: ChatPath, prompt: ChatPath) -> None:
         conversation = conversation_of(prompt, self._blobs.path)
         self._replies.begin(live, conversation, chat_path.key)
         self._show_path(live.chat, chat_path)

@@ -89,12 +89,12 @@ class LongText(QPlainTextEdit):
         text = self._broken(_LINE_END.sub("\n", text))
         self._rests.clear()
         at = _whole_step(text)
-        super().setPlainText(text[:at])
+        end = QTextCursor(self.document())
         if len(text) > at:
-            end = QTextCursor(self.document())
-            end.movePosition(QTextCursor.MoveOperation.End)
+            # Before: slots called for the first piece find the text incomplete, but whole.
             self._rests.append(_Rest(end, text[at:], undone=False))
             pace().go_on(self._take_in)
+        super().setPlainText(text[:at])
 
     def toPlainText(self) -> str:
         text = super().toPlainText()

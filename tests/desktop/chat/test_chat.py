@@ -267,6 +267,25 @@ async def test_regenerate_while_it_grows_stops_it_first(
     assert (row.text, row.place, len(row.message.siblings)) == ("second", 1, 2)
 
 
+async def test_a_reply_begun_stays_one_of_its_own_whatever_is_pressed_meanwhile(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    (await ask(parts, engine, "Hello")).finish("first")
+    await ended(parts)
+    first = parts.transcript.rows[1].id
+    parts.chat.regenerate(first)
+    parts.chat.regenerate(first)
+    parts.chat.choose(first)
+    await until(lambda: len(engine.asked) == 3)
+    assert len(parts.replies.live) == 2
+    for asked in engine.asked[1:]:
+        asked.finish(" again")
+    await until(lambda: not parts.replies.live)
+    assert shown(parts) == ["Hello", "first"]
+    assert len(parts.transcript.rows[1].message.siblings) == 3
+
+
 async def test_edit_sends_again_beside_the_old_message(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:

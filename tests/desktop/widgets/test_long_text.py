@@ -51,6 +51,19 @@ def test_a_text_arrives_in_steps_in_bounded_lines_and_is_always_whole(
     QGuiApplication.clipboard().clear()
 
 
+def test_no_slot_finds_the_first_piece_of_a_text_complete(field: LongText, qtbot: QtBot) -> None:
+    field.setPlainText("before")
+    text, found = TEXTS["words"], list[tuple[bool, bool]]()
+    field.textChanged.connect(
+        lambda: found.append((field.is_complete(), field.toPlainText() == text))
+    )
+    field.setPlainText(text)
+    assert found == [(False, True)]
+    qtbot.waitUntil(field.is_complete)
+    assert found[-1] == (True, True)
+    assert field.toPlainText() == text
+
+
 def test_what_is_put_in_one_after_another_stays_so(field: LongText, qtbot: QtBot) -> None:
     for letter in "abc":
         end = QTextCursor(field.document())
