@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from core.api.model_info import ModelInfo, folder_name
+from core.api.model_info import ModelInfo, published_name
 from desktop.i18n import tr
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets.plain_text import shortened
@@ -80,4 +80,4 @@ def shown_name(path: str) -> str:
     """The name of the model in a folder; '' stands for the demo model."""
     if path in ("", str(DEMO_MODEL)):
         return tr("The demo model")
-    return shortened(folder_name(path), LONGEST_NAME)
+    return shortened(published_name(path), LONGEST_NAME)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.api.model_info import folder_name
+from core.api.model_info import published_name
 from desktop.models.model_choice import first_folder, hub_cache, models_in
 
 
@@ -63,10 +63,13 @@ def test_a_parent_stands_for_all_models_in_it(tmp_path: Path) -> None:
         ("/c/models--gpt2/snapshots/0a1b2c", "gpt2"),
         ("/models/plain", "plain"),
         ("/models/snapshots/plain", "plain"),
+        ("/models/N-Q4_K_M.gguf", "N-Q4_K_M"),
+        ("/c/models--Org--N-GGUF/snapshots/0a1b2c/N-UD-Q8_0-00001-of-00002.GGUF", "N-UD-Q8_0"),
+        ("/models/.gguf", ".gguf"),
     ],
 )
 def test_a_model_is_named_by_org_and_name_and_never_by_a_hash(path: str, name: str) -> None:
-    assert folder_name(path) == name
+    assert published_name(path) == name
 
 
 def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(tmp_path: Path) -> None:
