@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from core.api.params import Frozen, SamplingParams
@@ -9,6 +10,7 @@ from core.api.params import Frozen, SamplingParams
 # The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
 HUB_PREFIX = "models--"
 SNAPSHOTS = "snapshots"
+_GGUF_ENDING = re.compile(r"(?<=.)(-\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
 
 
 class LoadFacts(Frozen):
@@ -94,8 +96,10 @@ def hub_name(folder_name: str) -> str:
     return folder_name.removeprefix(HUB_PREFIX).replace("--", "/", 1)
 
 
-def folder_name(path: str) -> str:
-    folder = Path(path)
-    if folder.parent.name == SNAPSHOTS:
-        return hub_name(folder.parent.parent.name) or folder.name
-    return hub_name(folder.name) or folder.name
+def published_name(path: str) -> str:
+    """The name of the model in a folder or a GGUF file."""
+    place = Path(path)
+    name = _GGUF_ENDING.sub("", place.name)
+    if place.parent.name == SNAPSHOTS:
+        return hub_name(place.parent.parent.name) or name
+    return hub_name(name) or name

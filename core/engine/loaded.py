@@ -16,7 +16,7 @@ import psutil
 import torch
 
 from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
-from core.api.model_info import LoadFacts, ModelInfo, folder_name
+from core.api.model_info import LoadFacts, ModelInfo, published_name
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
@@ -25,6 +25,7 @@ from core.cache.tier import DiskTier
 from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
+from core.gguf.library import ollama_name
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.files import ModelFiles, open_files
@@ -239,8 +240,9 @@ def describe(
     cache: ContextCache,
     root: bytes,
 ) -> ModelInfo:
+    place = Path(os.path.abspath(settings.path))
     return ModelInfo(
-        name=folder_name(os.path.abspath(settings.path)),
+        name=ollama_name(place) or published_name(str(place)),
         path=settings.path,
         family=str(container.config.get("model_type", "")),
         device=model.device.type,

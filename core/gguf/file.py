@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +30,8 @@ from core.gguf.header import (
     damaged,
     parse_header,
 )
+from core.gguf.library import PART_NAME
 
-PART_NAME = re.compile(r"(.+-)(\d{5})(-of-)(\d{5})(\.gguf)", re.IGNORECASE)
 _FLOATS = {6, 12}
 _INTEGERS = NUMBERS.keys() - _FLOATS - {BOOL}
 _SINGLE = {"text": {TEXT}, "flag": {BOOL}, "integer": _INTEGERS}

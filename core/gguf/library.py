@@ -1,6 +1,7 @@
 """GGUF models that other programs have downloaded, and the vision tower that goes with a model.
 
-Only small JSON files of these programs are opened. Folders that can't be read count as empty.
+Only small JSON files of these programs are opened. Folders that can't be read count as empty. The
+window imports this module, so it needs neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from core.api.errors import BrokenConfigError, WaymarkError
-from core.gguf.file import PART_NAME
+from core.api.model_info import published_name
 from core.model_files import read_object, read_small
 
 SUFFIX = ".gguf"
+PART_NAME = re.compile(r"(.+-)(\d{5})(-of-)(\d{5})(\.gguf)", re.IGNORECASE)
 TOWER = "mmproj"
 # Names looked at in the folders of one program.
 MOST_ENTRIES = 20_000
@@ -54,6 +56,30 @@ def found_models(
         *_in_ollama(_ollama_folders(home, environment)),
         *_in_folders("Hugging Face", _hub_folders(home, environment)),
     ]
+    return _each_once(found)
+
+
+def models_below(folder: Path) -> list[FoundModel]:
+    """The models in a folder, or in one below it; it may be the models folder of Ollama."""
+    return _each_once([*_in_folders("", [folder]), *_in_ollama([folder])])
+
+
+def ollama_name(path: Path) -> str:
+    """The name that Ollama has for one of its blobs, '' for other files."""
+    if path.parent.name != "blobs":
+        return ""
+    models = _in_ollama([path.parent.parent])
+    return next((each.name for each in models if each.path.name == path.name), "")
+
+
+def is_model(name: str) -> bool:
+    """True for the name of a GGUF model: no tower, and no later part of a split model."""
+    part = PART_NAME.fullmatch(name)
+    later = part is not None and int(part[2]) != 1
+    return name.lower().endswith(SUFFIX) and not later and not _NO_MODEL.search(name)
+
+
+def _each_once(found: list[FoundModel]) -> list[FoundModel]:
     unique = {os.path.realpath(model.path): model for model in reversed(found)}
     return sorted(unique.values(), key=lambda model: (model.program, model.name.lower()))
 
@@ -122,11 +148,9 @@ def _in_folders(program: str, roots: list[Path]) -> Iterator[FoundModel]:
     towers_in = cache(_towers_in)
     for root in roots:
         for path in _files(root, _DEPTH):
-            part = PART_NAME.fullmatch(path.name)
-            if _NO_MODEL.search(path.name) or (part and int(part[2]) != 1):
+            if not is_model(path.name):
                 continue
-            stem = part[1].rstrip("-") if part else path.stem
-            name = _name(path.relative_to(root).with_name(stem))
+            name = _name(path.relative_to(root).parent / published_name(path.name))
             yield FoundModel(path, name, program, next(iter(_likeliest(path, towers_in)), None))
 
 

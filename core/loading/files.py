@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from core.gguf.file import PART_NAME
-from core.gguf.library import TOWER
+from core.gguf.library import is_model
 from core.gguf.models.model import GGUFModel
 from core.text.files import TextFiles, gguf_text_files, read_text_files
 from core.vision.configs import PublishedSettings, Source
 from core.weights.container import Container
-from core.weights.folder import CONFIG, GGUF, MOST_ENTRIES, ModelFolder
+from core.weights.folder import CONFIG, MOST_ENTRIES, ModelFolder
 from core.weights.gguf_container import GGUFContainer
 
 
@@ -48,15 +47,5 @@ def _only_gguf(folder: Path) -> Path | None:
         entries = sorted(islice(folder.iterdir(), MOST_ENTRIES))
     except OSError:  # opening the folder reports it
         return None
-    models = [
-        each
-        for each in entries
-        if each.suffix.lower() == GGUF and TOWER not in each.name.lower() and not _continues(each)
-    ]
+    models = [each for each in entries if is_model(each.name)]
     return models[0] if len(models) == 1 else None
-
-
-def _continues(path: Path) -> bool:
-    """True for a later part of a split model."""
-    part = PART_NAME.fullmatch(path.name)
-    return part is not None and int(part[2]) > 1

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
-from desktop.widgets.layouts import column
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton
 
 GAP_PX = 8
@@ -25,7 +25,9 @@ FEW_SAMPLES = 3
 
 class EmptyPage(QWidget):
     sample_asked = Signal(object, str)
-    model_asked = Signal()
+    # The user wants to pick a model folder, or a GGUF file.
+    folder_asked = Signal()
+    file_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -101,11 +103,14 @@ class EmptyPage(QWidget):
     def _make_missing(self) -> QWidget:
         self._missing = QWidget()
         self._reason = self._label("", "emptyReason", "warning")
-        text = tr("Choose a folder…")
-        choose = Button(text, name="emptyChoose", spoken=tr("Choose a model"))
-        choose.clicked.connect(self.model_asked)
-        layout = column(self._reason, choose, of=self._missing)
-        layout.setAlignment(choose, Qt.AlignmentFlag.AlignCenter)
+        folder = Button(
+            tr("Choose a folder…"), name="emptyChoose", spoken=tr("Choose a model folder")
+        )
+        folder.clicked.connect(self.folder_asked)
+        file = Button(tr("Choose a GGUF file…"), name="emptyChooseFile")
+        file.setAccessibleName(tr("Choose a GGUF file"))
+        file.clicked.connect(self.file_asked)
+        column(self._reason, row(None, folder, file, None), of=self._missing)
         self._missing.hide()
         return self._missing
 

@@ -15,7 +15,7 @@ from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineClient
 from core.client.life import RESTARTED_WORDS, EngineState
-from desktop.engine.engine_status import EngineStatus, Phase, shown_name
+from desktop.engine.engine_status import EngineStatus, Phase, remember_names, shown_name
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 
@@ -145,6 +145,8 @@ class EngineController(QObject):
         model = self.client.model
         if self.client.state not in ANSWERING:
             return
+        if model:
+            remember_names({model.path: model.name})
         phase = Phase.READY if model else Phase.EMPTY
         self._set(EngineStatus(phase, model, trouble=trouble, cancelled=cancelled))
         if trouble:

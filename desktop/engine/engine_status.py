@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from core.api.model_info import ModelInfo, folder_name
+from core.api.model_info import ModelInfo, published_name
 from desktop.i18n import tr
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets.plain_text import shortened
 
 LONGEST_NAME = 60
+# Ollama names its files by a digest, of which this many digits tell two models apart.
+BLOB_PREFIX = "sha256-"
+DIGEST_DIGITS = 8
+# Names of model files whose path doesn't tell them, learnt from lists of models and from loads.
+_names: dict[str, str] = {}
 
 
 class Phase(enum.Enum):
@@ -76,8 +83,23 @@ def model_name(model: ModelInfo) -> str:
     return tr("The demo model") if model.path == str(DEMO_MODEL) else model.name
 
 
+def remember_names(names: Mapping[str, str]) -> None:
+    """Use these names for files of Ollama; the keys are paths."""
+    _names.update({path: name for path, name in names.items() if _digest(path)})
+
+
 def shown_name(path: str) -> str:
-    """The name of the model in a folder; '' stands for the demo model."""
+    """The name of the model in a folder or a file; '' stands for the demo model."""
     if path in ("", str(DEMO_MODEL)):
         return tr("The demo model")
-    return shortened(folder_name(path), LONGEST_NAME)
+    if path in _names:
+        return shortened(_names[path], LONGEST_NAME)
+    if digest := _digest(path):
+        return tr("Ollama model {digest}").format(digest=digest[:DIGEST_DIGITS])
+    return shortened(published_name(path), LONGEST_NAME)
+
+
+def _digest(path: str) -> str:
+    """The digest in the name of a file of Ollama's, else ''."""
+    name = Path(path).name
+    return name.removeprefix(BLOB_PREFIX) if name.startswith(BLOB_PREFIX) else ""

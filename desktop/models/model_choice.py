@@ -1,7 +1,8 @@
-"""Choose a model: from a folder, or from the menu under its name in the header.
+"""Choose a model: a folder or a GGUF file, also by dropping it, or from the menu under its name.
 
 A folder may be a model, a folder of models, or the Hugging Face cache. Models are found by names
-and the cache's `refs/main`, in a thread since a disk may block.
+and the cache's `refs/main`, in a thread since a disk may block. The menu also offers the models
+that other programs have downloaded.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import NotRegularFileError, SlowFileError
+from core.api.limits import PICTURE_FORMATS
 from core.api.model_info import SNAPSHOTS, hub_name
 from core.client.blobs import open_regular
+from core.gguf.library import SUFFIX, FoundModel, found_models, is_model, models_below
 from desktop import theme
-from desktop.engine.engine_status import EngineStatus, Phase, model_name, shown_name
+from desktop.engine.engine_status import EngineStatus, Phase, model_name, remember_names, shown_name
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
@@ -36,10 +39,14 @@ from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain_text import tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 CONFIG = "config.json"
+WEIGHTS = ".safetensors"
 MOST_ENTRIES = 2_000
+# Entries of the menu; more are found by choosing a folder.
+MOST_OFFERED = 100
 HASH_BYTES = 128
 WIDEST_PX = 160
 # The arrow and the margins.
@@ -47,20 +54,43 @@ FRAME_PX = 46
 COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
-async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
-    """The folder of the model that was picked, '' for none. Raises SlowFileError."""
+async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = False) -> str:
+    """The path of the model that was picked, '' for none. Raises SlowFileError."""
     try:
         start = await answered(
             partial(first_folder, settings.model.path, settings.recent_models, os.environ)
         )
     except SlowFileError:
         start = ""
+    if file:
+        return await dialogs.choose_model_file(parent, tr("Choose a GGUF file"), start)
     folder = await dialogs.choose_folder(parent, tr("Choose a model folder"), start)
     if not folder:
         return ""
-    models = await answered(partial(models_in, Path(folder)))
-    if len(models) == 1:
-        return str(models[0])
+    return await _one_of(await answered(partial(models_in, Path(folder))), parent) or folder
+
+
+async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
+    """The model in dropped files or in a dropped folder, '' if the user picked none of several;
+    None if nothing of it is a model. Raises SlowFileError."""
+    if all(path.name.lower().endswith(SUFFIX) for path in paths):
+        models = [path for path in paths if is_model(path.name)] or list(paths)
+        return await _one_of(models, parent)
+    return await _one_of(await answered(partial(models_in, paths[0])), parent)
+
+
+def may_be_model(paths: Sequence[Path]) -> bool:
+    """False for paths that can't be a model, by their names: several files, or a picture."""
+    pictures = {suffix for each in PICTURE_FORMATS for suffix in each.suffixes}
+    if len(paths) == 1:
+        return paths[0].suffix.lower() not in pictures
+    return bool(paths) and all(path.name.lower().endswith(SUFFIX) for path in paths)
+
+
+async def _one_of(models: Sequence[Path], parent: QWidget) -> str | None:
+    """The model, or the one that the user picks of several, or ''; None for no models."""
+    if len(models) < 2:
+        return str(models[0]) if models else None
     dialog = ModelsDialog(models, parent)
     accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
     return dialog.model() if accepted else ""
@@ -70,10 +100,10 @@ class ModelsDialog(QDialog):
     def __init__(self, models: Sequence[Path], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("modelsDialog")
-        self.setWindowTitle(tr("Choose a model folder"))
+        self.setWindowTitle(tr("Choose a model"))
         self._list = QListWidget()
         self._list.setObjectName("modelsFound")
-        found = tr("This folder contains several models. Choose one.")
+        found = tr("There are several models. Choose one.")
         self._list.setAccessibleName(found)
         for model in models:
             item = QListWidgetItem(shown_name(str(model)))
@@ -99,15 +129,26 @@ class ModelsDialog(QDialog):
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """The models in a chosen folder, sorted: itself if it is one or contains none, the newest
-    snapshot if it is of the hub cache, else the models directly in it."""
+    """The models in a folder, sorted: itself if it is one, the newest snapshot if it is of the hub
+    cache, else the models directly in it and the GGUF files below it."""
     found = _model(folder)
     if found is not None:
         return (found,)
     places = [folder / "hub"] if (folder / "hub").is_dir() else [folder]
     below = (_model(each) for place in places for each in _entries(place))
-    models = sorted({each for each in below if each is not None})
-    return tuple(models) or (folder,)
+    files = models_below(folder)
+    remember_names({str(each.path): each.name for each in files})
+    return tuple(sorted({*(each for each in below if each), *(each.path for each in files)}))
+
+
+async def models_of_programs() -> list[FoundModel]:
+    """The models that other programs have downloaded; none if a disk doesn't answer."""
+    try:
+        models = await answered(found_models)
+    except SlowFileError:
+        return []
+    remember_names({str(each.path): each.name for each in models})
+    return models
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
@@ -136,11 +177,19 @@ def _beside(model: Path) -> Path:
 
 def _model(folder: Path) -> Path | None:
     with contextlib.suppress(OSError):
-        if (folder / CONFIG).is_file():
+        if _has_model(folder):
             return folder
         if (folder / SNAPSHOTS).is_dir():
             return _newest(folder)
     return None
+
+
+def _has_model(folder: Path) -> bool:
+    """True for a config.json; repositories of GGUF files often have one, but no other weights."""
+    if not (folder / CONFIG).is_file():
+        return False
+    endings = {each.suffix.lower() for each in _entries(folder)}
+    return SUFFIX not in endings or WEIGHTS in endings
 
 
 def _newest(folder: Path) -> Path | None:
@@ -148,9 +197,9 @@ def _newest(folder: Path) -> Path | None:
     with contextlib.suppress(OSError, NotRegularFileError, ValueError):
         with open_regular(folder / "refs" / "main") as file:
             named = file.read(HASH_BYTES).decode().strip()
-        if named == Path(named).name and (folder / SNAPSHOTS / named / CONFIG).is_file():
+        if named == Path(named).name and _has_model(folder / SNAPSHOTS / named):
             return folder / SNAPSHOTS / named
-    whole = [each for each in _entries(folder / SNAPSHOTS) if (each / CONFIG).is_file()]
+    whole = [each for each in _entries(folder / SNAPSHOTS) if _has_model(each)]
     return max(whole, key=lambda each: each.stat().st_mtime, default=None)
 
 
@@ -162,6 +211,10 @@ def _entries(folder: Path) -> Iterator[Path]:
 class ModelSwitcher(ToolButton):
     # The user wants to pick a model folder.
     folder_asked = Signal()
+    # The user wants to pick a GGUF file.
+    file_asked = Signal()
+    # The menu opens, and wants the models of other programs.
+    search_asked = Signal()
     # The user wants to see the model settings.
     settings_asked = Signal()
 
@@ -180,6 +233,13 @@ class ModelSwitcher(ToolButton):
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
         self._folder.setObjectName("actionChooseModel")
+        self._file = action(tr("Choose a GGUF file…"), self, self.file_asked.emit)
+        self._file.setObjectName("actionChooseFile")
+        self._offered = QMenu(tr("On this computer"), self)
+        self._offered.setObjectName("modelsOffered")
+        self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._offered.setToolTipsVisible(True)
+        self._say(tr("Looking for models…"))
         self._more = action(tr("Model settings"), self, self.settings_asked.emit)
         self._more.setObjectName("actionModelSettings")
         self.clicked.connect(self._open)
@@ -208,9 +268,34 @@ class ModelSwitcher(ToolButton):
             entry.setChecked(path == self._settings.kept_path)
             self._menu.addAction(entry)
         self._menu.addSeparator()
+        self._menu.addMenu(self._offered)
         self._menu.addAction(self._folder)
+        self._menu.addAction(self._file)
         self._menu.addAction(self._more)
         return self._menu
+
+    def show_offered(self, models: Sequence[FoundModel]) -> None:
+        """Offer the models of other programs, under the program's name."""
+        self._offered.clear()
+        program = ""
+        for model in models[:MOST_OFFERED]:
+            if model.program != program:
+                program = model.program
+                self._say(program)
+            entry = self._entry(str(model.path))
+            entry.setChecked(str(model.path) == self._settings.kept_path)
+            entry.setToolTip(tip(str(model.path)))
+            self._offered.addAction(entry)
+        if not models:
+            self._say(tr("No models of LM Studio, Ollama or Hugging Face"))
+        elif len(models) > MOST_OFFERED:
+            self._say(tr("{count} more").format(count=len(models) - MOST_OFFERED))
+
+    def _say(self, words: str) -> None:
+        """Add an entry to the offered models that only tells something."""
+        said = action(words, self._offered, lambda: None)
+        said.setEnabled(False)
+        self._offered.addAction(said)
 
     def _entry(self, path: str) -> QAction:
         entry = action(shown_name(path), self._menu, lambda: self._load(path))
@@ -225,6 +310,7 @@ class ModelSwitcher(ToolButton):
             self._settings.load()
 
     def _open(self) -> None:
+        self.search_asked.emit()
         self.menu_shown().popup(self.mapToGlobal(QPoint(0, self.height() + 2)))
 
     def _draw(self) -> None:

@@ -1,4 +1,4 @@
-"""The folder of the model, the recent ones, and the button that loads it."""
+"""The chosen model, the recent ones, and the button that loads it."""
 
 from __future__ import annotations
 

@@ -56,6 +56,16 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     return next(iter(await _chosen(dialog)), "")
 
 
+async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
+    # Files of Ollama have no ending.
+    kinds = tr("GGUF models ({patterns});;All files (*)").format(patterns="*.gguf")
+    dialog = QFileDialog(parent, title, start, kinds)
+    dialog.setObjectName("modelFileDialog")
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
+    return next(iter(await _chosen(dialog)), "")
+
+
 async def choose_pictures(parent: QWidget) -> list[str]:
     patterns = " ".join(f"*{suffix}" for each in PICTURE_FORMATS for suffix in each.suffixes)
     kinds = tr("Pictures ({patterns});;All files (*)").format(patterns=patterns)

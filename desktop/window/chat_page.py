@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
@@ -19,8 +19,9 @@ from desktop.chat.find_bar import FindBar
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
 from desktop.i18n import tr
+from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
-from desktop.pictures.given_data import accept_copy, may_take
+from desktop.pictures.given_data import accept_copy, may_take, sort_data
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, in_column, scrolled
@@ -36,6 +37,9 @@ COMMAND_KEYS = (
 
 
 class ChatPage(QWidget):
+    # list[Path]: dropped files, or a folder, that may be a model.
+    model_dropped = Signal(object)
+
     def __init__(self, parts: WindowParts, sample_folder: Path) -> None:
         super().__init__()
         self.setObjectName("chatPage")
@@ -174,7 +178,11 @@ class ChatPage(QWidget):
 
     def dropEvent(self, event: QDropEvent) -> None:
         self.composer.set_active(False)
-        self.composer.take_data(event.mimeData())
+        files = list(sort_data(event.mimeData()).files)
+        if may_be_model(files):
+            self.model_dropped.emit(files)
+        else:
+            self.composer.take_data(event.mimeData())
         accept_copy(event)
 
 

@@ -19,7 +19,7 @@ from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
 from desktop.i18n import tr
-from desktop.models.model_choice import chosen_model
+from desktop.models.model_choice import chosen_model, dropped_model, models_of_programs
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
@@ -132,8 +132,11 @@ class MainWindow(QMainWindow):
         self.side_bar.open_asked.connect(self._open)
         self.side_bar.look_asked.connect(parts.chat.open)
         self.side_bar.trash.delete_asked.connect(parts.deletion.delete_for_good)
-        page.header.model.folder_asked.connect(self._choose_and_load)
-        page.empty.model_asked.connect(self._choose_and_load)
+        for asking in (page.header.model, page.empty):
+            asking.folder_asked.connect(self._choose_and_load)
+            asking.file_asked.connect(lambda: self._choose_and_load(file=True))
+        page.header.model.search_asked.connect(self._look_for_models)
+        page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
@@ -201,15 +204,32 @@ class MainWindow(QMainWindow):
     def _choose_model(self) -> None:
         self._parts.tasks.spawn(self._set_chosen_model(), tr("Choosing a model"))
 
-    def _choose_and_load(self) -> None:
-        self._parts.tasks.spawn(self._load_chosen_model(), tr("Choosing a model"))
+    def _choose_and_load(self, file: bool = False) -> None:
+        self._parts.tasks.spawn(self._load_chosen_model(file), tr("Choosing a model"))
 
-    async def _load_chosen_model(self) -> None:
-        if await self._set_chosen_model():
+    async def _load_chosen_model(self, file: bool) -> None:
+        if await self._set_chosen_model(file):
             self._parts.settings.load()
 
-    async def _set_chosen_model(self) -> bool:
-        path = await chosen_model(self, self._parts.settings.settings)
+    def _load_dropped(self, paths: list[Path]) -> None:
+        self._parts.tasks.spawn(self._take_dropped(paths), tr("Choosing a model"))
+
+    async def _take_dropped(self, paths: list[Path]) -> None:
+        path = await dropped_model(self, paths)
+        if path is None:
+            self.page.composer.add_files(paths)
+        elif path:
+            self._parts.settings.set_model_path(path)
+            self._parts.settings.load()
+
+    def _look_for_models(self) -> None:
+        self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
+
+    async def _offer_models(self) -> None:
+        self.page.header.model.show_offered(await models_of_programs())
+
+    async def _set_chosen_model(self, file: bool = False) -> bool:
+        path = await chosen_model(self, self._parts.settings.settings, file=file)
         if path:
             self._parts.settings.set_model_path(path)
         return bool(path)

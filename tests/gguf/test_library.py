@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from core.gguf.library import FoundModel, find_towers, found_models
+from core.gguf.library import (
+    FoundModel,
+    find_towers,
+    found_models,
+    is_model,
+    models_below,
+    ollama_name,
+)
 from tests.gguf.files import write
 
 BLOBS = {kind: f"sha256:{letter * 64}" for kind, letter in (("model", "a"), ("projector", "b"))}
@@ -69,6 +76,8 @@ def test_ollama(tmp_path: Path) -> None:
     (found,) = found_models(tmp_path, {"OLLAMA_MODELS": str(root)})
     projector = root / "blobs" / BLOBS["projector"].replace(":", "-")
     assert found == FoundModel(path, "seeing:4b", "Ollama", projector)
+    assert models_below(root) == [found]
+    assert (ollama_name(path), ollama_name(projector), ollama_name(root)) == ("seeing:4b", "", "")
     assert find_towers(path) == [projector]
     assert find_towers(projector) == []
 
@@ -84,6 +93,20 @@ def test_the_hugging_face_cache(tmp_path: Path, variable: str) -> None:
         link.symlink_to(blob)
     environment = {variable: str(tmp_path / "x")} if variable else {}
     assert listed(tmp_path, **environment) == [("Hugging Face", "o/N-GGUF/q4/N", None)]
+
+
+def test_models_below_a_folder(tmp_path: Path) -> None:
+    for name in ("One", "mmproj-One", "q8/One-00001-of-00002", "q8/One-00002-of-00002", ".gguf"):
+        make(tmp_path / f"{name.removesuffix('.gguf')}.gguf")
+    found = [(each.name, each.program) for each in models_below(tmp_path)]
+    assert found == [(".gguf", ""), ("One", ""), ("q8/One", "")]
+    assert models_below(tmp_path / "gone") == []
+
+
+def test_names_of_models() -> None:
+    assert is_model("One.GGUF") and is_model("One-00001-of-00002.gguf")
+    for name in ("One", "One-mmproj.gguf", "mtp-One.gguf", "One-00002-of-00002.gguf"):
+        assert not is_model(name)
 
 
 def test_no_program_at_all(tmp_path: Path) -> None:

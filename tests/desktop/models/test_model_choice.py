@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.api.model_info import folder_name
-from desktop.models.model_choice import first_folder, hub_cache, models_in
+from core.api.model_info import published_name
+from desktop.engine.engine_status import remember_names, shown_name
+from desktop.models.model_choice import first_folder, hub_cache, may_be_model, models_in
 
 
 def model(folder: Path) -> Path:
@@ -25,12 +26,12 @@ def cached(cache: Path, name: str, *hashes: str) -> list[Path]:
     return found
 
 
-def test_a_model_is_itself_and_so_is_what_holds_none(tmp_path: Path) -> None:
+def test_a_model_is_itself_and_other_folders_hold_none(tmp_path: Path) -> None:
     found = model(tmp_path / "a")
     assert models_in(found) == (found,)
     (tmp_path / "empty").mkdir()
-    assert models_in(tmp_path / "empty") == (tmp_path / "empty",)
-    assert models_in(tmp_path / "gone") == (tmp_path / "gone",)
+    assert models_in(tmp_path / "empty") == ()
+    assert models_in(tmp_path / "gone") == ()
 
 
 def test_a_folder_of_the_hub_cache_is_its_newest_snapshot(tmp_path: Path) -> None:
@@ -44,6 +45,32 @@ def test_a_folder_of_the_hub_cache_is_its_newest_snapshot(tmp_path: Path) -> Non
     for note in ("../../elsewhere", "", "ccc", "\x00"):
         (folder / "refs" / "main").write_text(note)
         assert models_in(folder) == (new,)
+
+
+def test_gguf_files_are_models_of_their_folder(tmp_path: Path) -> None:
+    folder = model(tmp_path / "Org" / "N-GGUF")
+    for name in ("mmproj-N", "N-Q4_K_M", "N-Q8_0-00001-of-00002", "N-Q8_0-00002-of-00002"):
+        (folder / f"{name}.gguf").touch()
+    found = (folder / "N-Q4_K_M.gguf", folder / "N-Q8_0-00001-of-00002.gguf")
+    assert models_in(folder) == models_in(tmp_path) == found
+    (folder / "model.safetensors").touch()
+    assert models_in(folder) == (folder,)
+
+
+@pytest.mark.parametrize(
+    ("names", "may"),
+    [("N.gguf", True), ("folder", True), ("a.png", False), ("a.gguf b.gguf", True),
+     ("a.gguf b.png", False), ("", False)],
+)  # fmt: skip
+def test_dropped_names_that_may_be_models(names: str, may: bool) -> None:
+    assert may_be_model([Path(name) for name in names.split()]) is may
+
+
+def test_files_of_ollama_have_its_names() -> None:
+    path = f"/o/blobs/sha256-{'a' * 64}"
+    assert shown_name(path) == "Ollama model aaaaaaaa"
+    remember_names({path: "n:4b", "/m/N.gguf": "Org/N"})
+    assert (shown_name(path), shown_name("/m/N.gguf")) == ("n:4b", "N")
 
 
 def test_a_parent_stands_for_all_models_in_it(tmp_path: Path) -> None:
@@ -63,10 +90,13 @@ def test_a_parent_stands_for_all_models_in_it(tmp_path: Path) -> None:
         ("/c/models--gpt2/snapshots/0a1b2c", "gpt2"),
         ("/models/plain", "plain"),
         ("/models/snapshots/plain", "plain"),
+        ("/models/N-Q4_K_M.gguf", "N-Q4_K_M"),
+        ("/c/models--Org--N-GGUF/snapshots/0a1b2c/N-UD-Q8_0-00001-of-00002.GGUF", "N-UD-Q8_0"),
+        ("/models/.gguf", ".gguf"),
     ],
 )
 def test_a_model_is_named_by_org_and_name_and_never_by_a_hash(path: str, name: str) -> None:
-    assert folder_name(path) == name
+    assert published_name(path) == name
 
 
 def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(tmp_path: Path) -> None:

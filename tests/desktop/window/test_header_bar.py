@@ -46,7 +46,9 @@ async def test_the_models_name_opens_a_menu_of_models(
         "a": False,
         # Of a folder that was chosen it is not known yet whether it loads.
         "The demo model": True,
+        "On this computer": False,
         "Choose a folder…": False,
+        "Choose a GGUF file…": False,
         "Model settings": False,
     }
     choose(app, "a")
