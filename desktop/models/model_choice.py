@@ -39,7 +39,6 @@ from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
-from desktop.widgets.plain_text import tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 CONFIG = "config.json"
@@ -238,7 +237,6 @@ class ModelSwitcher(ToolButton):
         self._offered = QMenu(tr("On this computer"), self)
         self._offered.setObjectName("modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._offered.setToolTipsVisible(True)
         self._say(tr("Looking for models…"))
         self._more = action(tr("Model settings"), self, self.settings_asked.emit)
         self._more.setObjectName("actionModelSettings")
@@ -284,7 +282,6 @@ class ModelSwitcher(ToolButton):
                 self._say(program)
             entry = self._entry(str(model.path))
             entry.setChecked(str(model.path) == self._settings.kept_path)
-            entry.setToolTip(tip(str(model.path)))
             self._offered.addAction(entry)
         if not models:
             self._say(tr("No models of LM Studio, Ollama or Hugging Face"))

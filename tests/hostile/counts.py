@@ -15,9 +15,9 @@ def mutants(full: int) -> int:
 
 
 def each_of(full: int) -> pytest.MarkDecorator:
-    """Runs a test with `count` mutants: a fiftieth of `full`, and slowly with `mutants(full)`."""
+    """Runs a test with `count` mutants: a twentieth of `full`, and slowly with `mutants(full)`."""
     every = pytest.param(mutants(full), marks=pytest.mark.slow, id="more")
-    return pytest.mark.parametrize("count", [pytest.param(full // 50, id="few"), every])
+    return pytest.mark.parametrize("count", [pytest.param(full // 20, id="few"), every])
 
 
 def first_quick(batches: Iterable[int]) -> list[object]:
