@@ -124,6 +124,7 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
         ("rotate", (rows.view(1003, 3, 40), *turn)),
         ("swiglu", (rows[:, :60], rows[:, 60:])),
         ("geglu", (rows[:, :60], rows[:, 60:])),
+        ("geglu", (rows[:, :60], rows[:, 60:].contiguous())),
         ("open_gate", (rows.view(1003, 3, 40), rows.view(1003, 3, 40))),
         ("add", (rows, rows)),
     ]
