@@ -54,7 +54,7 @@ def found_models(
     found = [
         *_in_folders("LM Studio", _lm_studio_folders(home)),
         *_in_ollama(_ollama_folders(home, environment)),
-        *_in_folders("Hugging Face", _hub_folders(home, environment)),
+        *_in_folders("Hugging Face", hub_folders(home, environment)),
     ]
     return _each_once(found)
 
@@ -181,7 +181,8 @@ def _ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
     return _existing([*([Path(chosen)] if chosen else []), home / ".ollama" / "models", service])
 
 
-def _hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
+def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
+    """The existing download caches of the Hugging Face libraries, the one in use first."""
     folders = [home / ".cache" / "huggingface" / "hub"]
     for name, inside in (("XDG_CACHE_HOME", "huggingface/hub"), ("HF_HOME", "hub"),
                          ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HUB_CACHE", "")):  # fmt: skip

@@ -40,7 +40,7 @@ def open_files(path: Path, check: Callable[[], None] = lambda: None) -> ModelFil
 
 
 def _only_gguf(folder: Path) -> Path | None:
-    """The GGUF model in a folder that has no other, or several."""
+    """The only GGUF model in a folder without config.json; None for any other path."""
     try:
         if not folder.is_dir() or (folder / CONFIG).exists():
             return None

@@ -10,10 +10,10 @@ import hashlib
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import torch
@@ -78,7 +78,7 @@ class GGUFContainer(Container):
 
         for part in self.model.files:
             _check_header(part)
-        with _Digest(self.model.files) as whole, _Files(count) as files:
+        with closing(_Digest(self.model.files)) as whole, closing(_Files(count)) as files:
             found = whole.start() if digest else None
             for name in sorted(names, key=self._place):
                 recipe = self.model.recipes[name]
@@ -93,7 +93,7 @@ class GGUFContainer(Container):
     def look_up(self, name: str) -> Tensor:
         header = self.tensors[name]
         tensor = allocate(header.shape, DTYPES[header.dtype])
-        with _Files(lambda num_bytes: None) as files:
+        with closing(_Files(lambda num_bytes: None)) as files:
             _RecipeStream(self.model.recipes[name], files).fill(tensor)
         return tensor
 
@@ -113,15 +113,7 @@ class _Files:
         self._advance = advance
         self._open: dict[Path, FileIO] = {}
 
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for file in self._open.values():
             file.close()
 
@@ -200,15 +192,7 @@ class _Digest:
         self._parts, self._stop = parts, threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
 
-    def __enter__(self) -> _Digest:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._stop.set()
         self._thread.shutdown()
 

@@ -167,7 +167,7 @@ class Settings:
         return rope | {"rope_type": scaling, "factor": self.number("rope.scaling.factor", 1.0)}
 
     def divisors(self) -> list[float]:
-        """What the file divides each frequency of RoPE by; empty if by nothing."""
+        """A divisor for each RoPE frequency; empty for a file without `rope_freqs.weight`."""
         tensor = self.tensors.get("rope_freqs.weight")
         if tensor is None:
             return []

@@ -164,7 +164,7 @@ class DataItems(QAbstractItemModel):
             return NOWHERE
         return self.createIndex(row, column, self.item_at(parent).below[row])
 
-    # Without an index Qt's `parent` is that of an object, which nobody asks this one for.
+    # Qt also has a `parent` without an index, that of an object, which isn't used here.
     def parent(self, index: Index = NOWHERE) -> QModelIndex:  # type: ignore[override]
         above = self.item_at(index).above
         return NOWHERE if above is None or above is self.root else self.place_of(above)

@@ -9,7 +9,7 @@ import pytest
 
 from core.api.model_info import published_name
 from desktop.engine.engine_status import remember_names, shown_name
-from desktop.models.model_choice import first_folder, hub_cache, may_be_model, models_in
+from desktop.models.model_choice import first_folder, may_be_model, models_in
 
 
 def model(folder: Path) -> Path:
@@ -99,7 +99,10 @@ def test_a_model_is_named_by_org_and_name_and_never_by_a_hash(path: str, name: s
     assert published_name(path) == name
 
 
-def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(tmp_path: Path) -> None:
+def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     (snapshot,) = cached(tmp_path / "hub", "models--Org--One", "aaa")
     environment = {"HF_HOME": str(tmp_path)}
     assert first_folder(str(snapshot), (), environment) == str(tmp_path / "hub")
@@ -108,4 +111,6 @@ def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(tmp_path: Path)
     assert first_folder("", (str(other),), environment) == str(tmp_path / "mine")
     assert first_folder("/gone/model", (), environment) == str(tmp_path / "hub")
     assert first_folder("", (), {"HF_HUB_CACHE": "/gone"}) == ""
-    assert hub_cache({"XDG_CACHE_HOME": "/x"}) == Path("/x/huggingface/hub")
+    cache = tmp_path / "x" / "huggingface" / "hub"
+    cache.mkdir(parents=True)
+    assert first_folder("", (), {"XDG_CACHE_HOME": str(tmp_path / "x")}) == str(cache)
