@@ -55,12 +55,14 @@ static void take_small(int id, const uint8_t *from, int group, struct codes *to)
 
 /* ------------------------------------------------------------------ blocks of 256 */
 
-/* Bits of bytes [.., 32] as codes: of each run of 32 bytes `shift` by `shift`. */
-static void take_bits(const uint8_t *from, int bits, int to_bit, uint8_t *to) {
-    for (int place = 0; place < BLOCK_INPUTS; place++) {
-        int run = place / 32, each = 8 / bits;
-        int byte = from[run / each * 32 + place % 32] >> run % each * bits & ((1 << bits) - 1);
-        to[place] |= (uint8_t)(byte << to_bit);
+/* Adds some bits of bytes [.., 32] to codes, at bit `to_bit`: of each run of 32 bytes the lowest
+ * `bits` of all are 32 codes, and the next ones the next. */
+INLINE void take_bits(const uint8_t *from, int bits, int to_bit, uint8_t *to) {
+    for (int run = 0; run < BLOCK_INPUTS / 32; run++, to += 32) {
+        const uint8_t *bytes = from + run / (8 / bits) * 32;
+        int shift = run % (8 / bits) * bits;
+        for (int place = 0; place < 32; place++)
+            to[place] |= (uint8_t)((bytes[place] >> shift & ((1 << bits) - 1)) << to_bit);
     }
 }
 
@@ -112,12 +114,12 @@ static void take_q5_k(const uint8_t *from, struct codes *to) {
 }
 
 static void take_q6_k(const uint8_t *from, struct codes *to) {
-    for (int half = 0; half < 2; half++)
-        for (int place = 0; place < 128; place++) {
-            int run = place / 32, low = from[64 * half + place % 64];
-            int high = from[128 + 32 * half + place % 32] >> 2 * run & 3;
-            to->of[128 * half + place] = (uint8_t)((run < 2 ? low & 15 : low >> 4) | high << 4);
-        }
+    /* Of 64 bytes the lower halves are the first 64 codes of a half, the upper ones the others. */
+    for (int run = 0; run < BLOCK_INPUTS / 64; run++)
+        for (int place = 0; place < 64; place++)
+            to->of[64 * run + place] =
+                from[run / 2 * 64 + place] >> run % 2 * 4 & 15;
+    take_bits(from + 128, 2, 4, to->of);
     memcpy(to->scales, from + 192, 16);
     to->numbers[0] = half_at(from + 208);
 }
@@ -157,18 +159,20 @@ static void put_codes(struct shape shape, const struct codes *from, int output, 
         put_words(from->of, BLOCK_INPUTS, output, tile);
         return;
     }
-    for (int pair = 0; pair < GROUPS_OF_BLOCK / 2; pair++)
-        for (int place = 0; place < GROUP_INPUTS; place++) {
-            const uint8_t *first = from->of + 2 * pair * GROUP_INPUTS + place;
+    for (int pair = 0; pair < GROUPS_OF_BLOCK / 2; pair++) {
+        const uint8_t *first = from->of + 2 * pair * GROUP_INPUTS;
+        for (int place = 0; place < GROUP_INPUTS; place++)
             low[pair * GROUP_INPUTS + place] =
-                (uint8_t)((first[0] & 15) | first[GROUP_INPUTS] << 4);
-        }
+                (uint8_t)((first[place] & 15) | first[GROUP_INPUTS + place] << 4);
+    }
     put_words(low, sizeof low, output, tile);
-    int bits = shape.bits - 4, groups = bits ? 8 / bits : 1;
-    for (int place = 0; bits && place < BLOCK_INPUTS; place++) {
-        int group = place / GROUP_INPUTS;
-        high[group / groups * GROUP_INPUTS + place % GROUP_INPUTS] |=
-            (uint8_t)(from->of[place] >> 4 << group % groups * bits);
+    int bits = shape.bits - 4, groups = bits ? 8 / bits : 0;
+    for (int group = 0; group < GROUPS_OF_BLOCK && bits; group++) {
+        const uint8_t *codes = from->of + group * GROUP_INPUTS;
+        uint8_t *to = high + group / groups * GROUP_INPUTS;
+        int shift = group % groups * bits;
+        for (int place = 0; place < GROUP_INPUTS; place++)
+            to[place] |= (uint8_t)(codes[place] >> 4 << shift);
     }
     put_words(high, BLOCK_INPUTS * bits / 8, output, tile + LOW_BYTES);
 }
