@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
-from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFPart, GGUFTensor
 from core.gguf.models.model import GGUFModel
 from core.gguf.models.recipe import Bytes, Recipe, RowReader
@@ -29,6 +28,7 @@ from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
 from core.weights.stream import PIECE_BYTES, fill
 from core.weights.table import FileTable, HeldTable, Table
+from kernels.blocks.types import GGUFType, dequantise
 
 # Numbers that are decoded at once: 4 MiB of floats.
 _MOST_VALUES = 2**20

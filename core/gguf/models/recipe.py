@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 
 from core.api.errors import BrokenWeightsError, WrongShapeError
-from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFTensor
+from kernels.blocks.types import GGUFType, dequantise
 
 Shape = tuple[int, ...]
 Floats = npt.NDArray[np.float32]
