@@ -124,17 +124,27 @@ struct taking {
     struct row_block *to; /* block b of row r is at [b * rows + r] */
 };
 
+INLINE void read_numbers(const struct linear *given, long row, long start, int is_bfloat,
+                         float *to) {
+    const int32_t *places = given->places;
+    long count = smaller(BLOCK_INPUTS, given->inputs - start), first = row * given->given;
+    if (places)
+        for (long each = 0; each < count; each++)
+            to[each] = read_number(given->from, first + places[start + each], is_bfloat);
+    else
+        for (long each = 0; each < count; each++)
+            to[each] = read_number(given->from, first + start + each, is_bfloat);
+}
+
 static void take_block(const struct taking *all, long row, long block) {
     const struct linear *given = all->given;
     const struct shape shape = all->type->shape;
-    const int32_t *places = given->places;
     struct row_block *to = all->to + block * given->rows + row;
     float numbers[BLOCK_INPUTS] = {0};
-    long start = block * BLOCK_INPUTS, count = smaller(BLOCK_INPUTS, given->inputs - start);
-    for (long each = 0; each < count; each++) {
-        long place = places ? places[start + each] : start + each;
-        numbers[each] = read_number(given->from, row * given->given + place, given->is_bfloat);
-    }
+    if (given->is_bfloat)
+        read_numbers(given, row, block * BLOCK_INPUTS, 1, numbers);
+    else
+        read_numbers(given, row, block * BLOCK_INPUTS, 0, numbers);
     struct linear alone = {.from = numbers, .inputs = BLOCK_INPUTS, .given = BLOCK_INPUTS};
     to->scale = quantise_row(&alone, 0, to->integers);
     int bias = shape.largest ? all->type->bias : -LOWEST_BYTE;
