@@ -29,7 +29,7 @@ class _Layout:
         self.num_bytes = -(-(codes + numbers * (1 + offsets)) // 64) * 64
 
 
-_LAYOUTS = {
+LAYOUTS = {
     GGUFType.Q4_0: _Layout(4),
     GGUFType.Q4_1: _Layout(4, offsets=True),
     GGUFType.Q5_0: _Layout(5),
@@ -87,7 +87,7 @@ class NativeBlockFormat(BlockFormat):
         self._library, self._arena = library, arena
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        if self.type not in _LAYOUTS:
+        if self.type not in LAYOUTS:
             return super().prepack(kept, bias)
         blocks = kept[0].contiguous()
         tiles = room(self._shape(blocks.shape[0]), torch.uint8, blocks.device)
@@ -100,11 +100,11 @@ class NativeBlockFormat(BlockFormat):
         )
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        if self.type not in _LAYOUTS:
+        if self.type not in LAYOUTS:
             return super().num_bytes(shape, dtype)
         columns, bytes_of_column = self._shape(shape[0])
         return columns * bytes_of_column
 
     def _shape(self, num_outputs: int) -> tuple[int, int]:
         blocks = -(-self.inputs // _BLOCK)
-        return -(-num_outputs // _COLUMN), blocks * _LAYOUTS[self.type].num_bytes
+        return -(-num_outputs // _COLUMN), blocks * LAYOUTS[self.type].num_bytes
