@@ -101,7 +101,9 @@ def test_columns_bias_and_bfloat16(type: GGUFType) -> None:
     matrix = held.prepack((rows,), bias)
     expected, size = exact(held, rows, given)
     found = matrix(given)
-    assert ((found - (expected + bias)).abs() <= 2**-8 * (expected + bias).abs() + 1e-6 * size).all()
+    assert (
+        (found - (expected + bias)).abs() <= 2**-8 * (expected + bias).abs() + 1e-6 * size
+    ).all()
     assert torch.equal(matrix.step(given[:3]), found[:3])
     assert torch.equal(matrix.first(19)(given), found[:, :19])
     assert matrix(given[:0]).shape == (0, 48)
