@@ -102,7 +102,7 @@ def test_an_unchanged_file_is_digested_once(
     digested: list[bool] = []
     real = gguf_container.GGUFContainer.read
 
-    def read(container: Container, *given: Any, digest: bool) -> str:
+    def read(container: gguf_container.GGUFContainer, *given: Any, digest: bool) -> str:
         digested.append(digest)
         return real(container, *given, digest=digest)
 

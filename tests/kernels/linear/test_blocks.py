@@ -1,4 +1,4 @@
-"""Products with GGUF blocks: the published values, with rows rounded to 8 bits a block at a time."""
+"""Products with GGUF blocks: published values, and rows rounded to 8 bits a block at a time."""
 
 from __future__ import annotations
 
