@@ -83,11 +83,26 @@ def decoded(change: Change) -> Change:
     return plain
 
 
+def mixed(kinds: Mapping[str, GGMLQuantizationType], usual: GGMLQuantizationType) -> Change:
+    """Matrices as random blocks of the first type whose key is in their name, else the usual."""
+
+    def change(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
+        found = (kind for part, kind in kinds.items() if part in name)
+        return blocks(next(found, usual))(name, data)
+
+    return change
+
+
+# Places of the float16 numbers of a block, and about how much a value is over them.
 _SCALES = {
     GGMLQuantizationType.Q4_0: (0,), GGMLQuantizationType.Q8_0: (0,),
-    GGMLQuantizationType.Q4_K: (0, 2), GGMLQuantizationType.Q6_K: (208,),
+    GGMLQuantizationType.IQ4_NL: (0,), GGMLQuantizationType.IQ4_XS: (0,),
+    GGMLQuantizationType.Q3_K: (108,), GGMLQuantizationType.Q4_K: (0, 2),
+    GGMLQuantizationType.Q5_K: (0, 2), GGMLQuantizationType.Q6_K: (208,),
 }  # fmt: skip
 _SIZES = {
     GGMLQuantizationType.Q4_0: 1 / 64, GGMLQuantizationType.Q8_0: 1 / 1024,
-    GGMLQuantizationType.Q4_K: 1 / 4096, GGMLQuantizationType.Q6_K: 1 / 32768,
+    GGMLQuantizationType.IQ4_NL: 1 / 1024, GGMLQuantizationType.IQ4_XS: 1 / 16384,
+    GGMLQuantizationType.Q3_K: 1 / 1024, GGMLQuantizationType.Q4_K: 1 / 4096,
+    GGMLQuantizationType.Q5_K: 1 / 8192, GGMLQuantizationType.Q6_K: 1 / 32768,
 }  # fmt: skip
