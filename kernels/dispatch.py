@@ -6,7 +6,7 @@ Nothing is measured here: choices that depend on speed are arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -14,6 +14,7 @@ import torch
 
 from kernels.common.capability import gpu_kernels_run
 from kernels.common.trace import Capture
+from kernels.linear.blocks import BlockFormat
 from kernels.linear.cpu import PackedFormat, can_pack
 from kernels.linear.int4 import Int4Format, multiplies_int4
 from kernels.linear.int8 import Int8Format, multiplies_integers
@@ -66,14 +67,18 @@ def backend(
     integers: Integers | None = None,
     library: Library | None = None,
     product: Product = "pairs",
+    published: bool = False,
 ) -> Backend:
     """The backend `name`, or `reference` if it has nothing for `dtype` here.
 
     `torch` uses torch alone on a processor. `cpu` adds the compiled kernels of `library`, except in
     float32, which torch reads at memory speed. `gpu` needs Triton, and a GPU or Triton's
     interpreter. `rows`: rows that a packed matrix multiplies at once; `product`: how compiled
-    kernels multiply many bfloat16 rows; `integers`: quantise matrices.
+    kernels multiply many bfloat16 rows; `integers`: quantise matrices; `published`: matrices that
+    are blocks in their file stay so.
     """
+    if published:
+        return _with_blocks(backend(name, dtype, rows, integers, library, product))
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
@@ -99,6 +104,13 @@ def backend(
         weight_format = Int4Format(native)
     title = f"{title}, {integers}" + ("" if native else " in floats")
     return Backend(title, WeightFormats(weight_format, towers, rows_from_file=packs))
+
+
+def _with_blocks(kernels: Backend) -> Backend:
+    formats = replace(
+        kernels.formats, rows_from_file=True, batch_invariant="never", published=BlockFormat
+    )
+    return replace(kernels, name=f"{kernels.name}, blocks in floats", formats=formats)
 
 
 def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
