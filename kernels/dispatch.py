@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 
 from kernels.common.capability import gpu_kernels_run
+from kernels.common.memory import Arena
 from kernels.common.trace import Capture
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.cpu import PackedFormat, can_pack
@@ -24,6 +25,7 @@ from kernels.linear.native import (
     NativeInt8Format,
     Product,
 )
+from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
 from kernels.native.trace import capture_step
@@ -77,7 +79,7 @@ def backend(
     kernels multiply many bfloat16 rows; `integers`: quantise matrices; `published`: matrices that
     are blocks in their file stay so.
     """
-    if published:
+    if published and not (name == "cpu" and library is not None):
         return _with_blocks(backend(name, dtype, rows, integers, library, product))
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
@@ -88,7 +90,7 @@ def backend(
         return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture())
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
-        return _compiled(library, integers, product)
+        return _compiled(library, "published" if published else integers, product)
     if not packs and integers is None:
         return REFERENCE
     plain = PackedFormat(rows) if packs else PlainFormat()
@@ -117,10 +119,13 @@ def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
     return integers is not None or dtype == torch.bfloat16
 
 
-def _compiled(library: Library, integers: Integers | None, product: Product) -> Backend:
+def _compiled(
+    library: Library, integers: Integers | Literal["published"] | None, product: Product
+) -> Backend:
     bfloats = NativeBfloatFormat(library, product)
-    formats: dict[Integers | None, WeightFormat] = {
+    formats: dict[str | None, WeightFormat] = {
         None: bfloats,
+        "published": NativeBfloatFormat(library),  # of matrices that are no blocks
         "int8": NativeInt8Format(library),
         "int4": NativeInt4Format(library),
     }
@@ -136,6 +141,7 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
         rows_from_file=True,
         batch_invariant="always" if everywhere else "steps",
         exact_invariant=invariant,
+        published=partial(NativeBlockFormat, library, Arena()) if integers == "published" else None,
     )
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

@@ -16,8 +16,6 @@ from core.loading.files import open_files
 from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.precision import BFLOAT16, INT8, PUBLISHED, Chosen, choose_precision
-from core.weights import gguf_container
-from core.weights.container import Container
 from core.weights.gguf_container import GGUFContainer
 from core.weights.spec import Use, planned_bytes
 from kernels.blocks.types import GGUFType
@@ -100,13 +98,13 @@ def test_an_unchanged_file_is_digested_once(
     file = rewrite(converted("llama").file, tmp_path / "model.gguf", mixed(SMALL))
     os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
     digested: list[bool] = []
-    real = gguf_container.GGUFContainer.read
+    real = GGUFContainer.read
 
-    def read(container: Container, *given: Any, digest: bool) -> str:
+    def read(container: GGUFContainer, *given: Any, digest: bool) -> str:
         digested.append(digest)
         return real(container, *given, digest=digest)
 
-    monkeypatch.setattr(gguf_container.GGUFContainer, "read", read)
+    monkeypatch.setattr(GGUFContainer, "read", read)
     kernels, store = backend("reference", torch.bfloat16, published=True), store_in(tmp_path)
     done: list[tuple[int, int]] = []
 
