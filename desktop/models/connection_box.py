@@ -45,6 +45,7 @@ class ConnectionBox(QFrame):
         self._limit.setSuffix(tr(" MB a second"))
         self._limit.setSpecialValueText(tr("no limit"))
         self._limit.setValue(network.megabytes_per_second)
+        self._limit.lineEdit().setTextMargins(7, 0, 0, 0)
         self._limit.editingFinished.connect(self.apply)
         self._folder = self._field(
             "networkFolder", tr("Folder for models"), network.models_folder, str(downloads.folder)

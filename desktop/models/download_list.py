@@ -76,7 +76,7 @@ class DownloadList(QWidget):
         self._downloads = downloads
         self._rows: dict[str, DownloadRow] = {}
         self._asked = ""
-        self._layout = column(of=self, spacing=8)
+        self._layout = column(None, of=self, spacing=8)
         self.question = Question(
             over, "deleteDownload", tr("Delete a download"), tr("Keep it"), tr("Delete")
         )
@@ -101,7 +101,8 @@ class DownloadList(QWidget):
         made.load_asked.connect(
             lambda work: self.load_asked.emit(str(self._downloads.shown[work].job.model))
         )
-        self._layout.addWidget(made)
+        # Above the empty room at the end.
+        self._layout.insertWidget(self._layout.count() - 1, made)
         return made
 
     def _turn(self, work: str) -> None:

@@ -24,7 +24,7 @@ from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label
 from desktop.widgets.search_field import SearchField
 
-WIDTH, HEIGHT, ITEM_HEIGHT = 860, 600, 44
+WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
 
 
 class GetModelDialog(QDialog):
@@ -213,8 +213,9 @@ class ModelDetails(QFrame):
     def show_model(self, found: Repository, plans: Sequence[Plan]) -> None:
         self._plans, self._parameters = plans, found.parameters
         self._name.set_words(found.name)
+        count = tr("{count} parameters").format(count=short_count(found.parameters))
         facts = [
-            tr("{count} parameters").format(count=short_count(found.parameters)),
+            count if found.parameters else "",
             tr("licence: {name}").format(name=found.licence or tr("not named")),
             "" if runs(found.family) else tr("a kind of model that Waymark doesn't run"),
             tr("gated: accept its licence on its page and enter an access token under Connection")
@@ -252,4 +253,4 @@ def short_count(parameters: int) -> str:
     """4.0B, 450M"""
     if parameters >= 10**9:
         return f"{parameters / 10**9:.1f}B"
-    return f"{parameters // 10**6}M" if parameters else tr("an unknown number of")
+    return f"{parameters // 10**6}M"

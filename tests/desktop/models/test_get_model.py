@@ -54,6 +54,10 @@ def shown(app: App) -> ShownDownload:
     return download
 
 
+def connects(app: App) -> bool:
+    return app.parts.downloads._client.pid is not None
+
+
 async def test_a_model_is_found_downloaded_and_loaded(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:
@@ -145,20 +149,19 @@ async def test_H9_nothing_connects_while_it_is_forbidden(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:
     app = await open_app()
-    client = app.parts.downloads._client
     ask(app, "tiny")
     await until(lambda: "2 models" in words(app, "modelSearchWords"))
-    assert client.pid is not None
+    assert connects(app)
     press(app, "networkToggle")
     find(app, QCheckBox, "networkAllowed").setChecked(False)
-    await until(lambda: client.pid is None)
+    await until(lambda: not connects(app))
     asked = len(hub.asked)
     ask(app, "tiny")
     await until(lambda: words(app, "modelSearchWords").startswith("The network is forbidden"))
     app.parts.downloads.begin(plan())
     await until(lambda: app.parts.downloads.shown and shown(app).stage is Stage.STOPPED)
     assert "The network is forbidden" in words(app, "downloadWords")
-    assert client.pid is None and len(hub.asked) == asked
+    assert not connects(app) and len(hub.asked) == asked
     assert not SettingsFile(folders.settings_file).load()[0].network.allowed
 
 
@@ -170,7 +173,7 @@ async def test_H9_the_window_connects_to_nothing_by_itself(
     await until(lambda: app.parts.downloads.shown)
     app.window.actions_by_name["actionGetModel"].trigger()
     assert find(app, QListWidget, "modelResults").count() == len(catalogue())
-    assert hub.asked == [] and app.parts.downloads._client.pid is None
+    assert hub.asked == [] and not connects(app)
     app.window.page.empty.get_asked.emit()
     app.window.page.header.model.get_asked.emit()
 
