@@ -66,6 +66,7 @@ BINFMT = Path("/proc/sys/fs/binfmt_misc")
 MAGIC = r"\x7fELF\x02\x01\x01" + r"\x00" * 9 + r"\x02\x00\xb7\x00"
 MASK = r"\xff" * 7 + r"\x00" + r"\xff" * 8 + r"\xfe" + r"\xff" * 3
 INSIDE = Path("/waymark")
+PACKAGES = "usr/local/lib/python3.11/dist-packages"
 QUESTION = "What is in the picture?"
 SHAPES = ("circle", "star", "triangle")
 
@@ -145,7 +146,7 @@ def packages(root: Path) -> None:
     """Install the locked packages for arm64, again if the lock has changed."""
     lock = f"{TORCH}\n{locked()}"
     digest = hashlib.sha256(lock.encode()).hexdigest()
-    folder, part = root / "packages", root / "packages.part"
+    folder, part = root / PACKAGES, root / "packages.part"
     stamp = folder / "digest"
     if stamp.exists() and stamp.read_text() == digest:
         return
@@ -161,6 +162,7 @@ def packages(root: Path) -> None:
     run(*pip, *exactly, *wheels, "--target", part, "-r", wanted)
     with (part / "torch" / "cpu" / "__init__.py").open("a") as file:
         file.write(CAPABILITIES)
+    (part / "waymark.pth").write_text(f"{INSIDE}\n")
     (part / "digest").write_text(digest)
     part.rename(folder)
 
@@ -246,7 +248,6 @@ def inside(root: Path, processor: str, *words: str, shown: bool = False) -> str:
         "PATH": "/usr/bin:/bin",
         "HOME": "/root",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": "/packages:/waymark",
         "PYTHONDONTWRITEBYTECODE": "1",
         "QEMU_CPU": processor,
         "XDG_CACHE_HOME": f"/tmp/{processor}",
