@@ -9,6 +9,7 @@
 
 #define SIZE 192 /* more than one register of anything, and a rest */
 #define ROWS 40
+#define MOST_ROWS 8  /* of a step; a matrix is packed for more */
 #define OUTPUTS 4096 /* so many that threads share them out */
 
 /* As much as the largest kernel needs; untouched pages take no memory. */
@@ -21,11 +22,12 @@ static void *room(void) {
 static int products(long rows, int bfloat) {
     struct linear all = {room(), room(),   room(),  room(), room(), rows, OUTPUTS,
                          SIZE,   SIZE - 1, OUTPUTS, bfloat, 2,      0};
-    int done = waymark_linear_int4(&all) && waymark_linear_int4_many(&all);
+    int few = rows <= MOST_ROWS, done = !few || waymark_linear_int4(&all);
+    done = done && waymark_linear_int4_many(&all);
     all.inputs = all.given;
-    done = done && waymark_linear_int8(&all) && waymark_linear_int8_many(&all);
+    done = done && (!few || waymark_linear_int8(&all)) && waymark_linear_int8_many(&all);
     if (!bfloat || !done) return done;
-    done = waymark_linear_bfloat(&all) && waymark_linear_bfloat_many(&all);
+    done = (!few || waymark_linear_bfloat(&all)) && waymark_linear_bfloat_many(&all);
     all.widened = 1;
     return done && waymark_linear_bfloat_many(&all);
 }
@@ -162,10 +164,10 @@ int main(void) {
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
 #endif
     for (int bfloat = 0; bfloat < 2; bfloat++) {
-        for (long rows = 1; rows <= 8; rows++)
+        for (long rows = 1; rows <= MOST_ROWS; rows++)
             if (!products(rows, bfloat) || !blocks(rows, bfloat)) return 1;
-        if (!quantising(bfloat) || !experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) ||
-            !attention(bfloat))
+        if (!products(ROWS, bfloat) || !quantising(bfloat) || !experts(bfloat) || !rows(bfloat) ||
+            !delta_nets(bfloat) || !attention(bfloat))
             return 1;
     }
     return 0;
