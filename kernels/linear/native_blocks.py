@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, get_num_threads
 
 from kernels.blocks.types import GGUFType
-from kernels.common.memory import Arena, room
+from kernels.common.memory import Arena
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native import NativeMatrix
 from kernels.linear.reference import Matrix, QuantisedTensors
@@ -90,14 +90,13 @@ class NativeBlockFormat(BlockFormat):
         if self.type not in LAYOUTS:
             return super().prepack(kept, bias)
         blocks = kept[0].contiguous()
-        tiles = room(self._shape(blocks.shape[0]), torch.uint8, blocks.device)
+        shape = self._shape(blocks.shape[0])
+        tiles = self._arena.room(shape[0] * shape[1]).view(shape)
         self._library.tile_blocks(
             address(blocks), address(tiles), blocks.shape[0], self.inputs, self.type.id,
             get_num_threads(),
         )  # fmt: skip
-        return NativeBlockMatrix(
-            self._library, self, blocks.shape[0], self._arena.place(tiles), bias
-        )
+        return NativeBlockMatrix(self._library, self, blocks.shape[0], tiles, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         if self.type not in LAYOUTS:
