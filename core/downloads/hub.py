@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
@@ -37,6 +38,7 @@ MOST_REDIRECTS = 8
 MOST_JSON_BYTES = 32 * 2**20
 LONGEST_WAIT_S = 120.0
 _REDIRECTS = (301, 302, 303, 307, 308)
+_NO_COOKIES = DefaultCookiePolicy(allowed_domains=[])
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FOUND_AT_ONCE = 100
 MOST_FILES = 20_000
@@ -69,7 +71,9 @@ class Hub:
         self._due = 0.0
         timeout = httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s))
         try:
-            self._client = httpx2.AsyncClient(timeout=timeout, proxy=connection.proxy or None)
+            self._client = httpx2.AsyncClient(
+                timeout=timeout, proxy=connection.proxy or None, cookies=CookieJar(_NO_COOKIES)
+            )
         except (ValueError, httpx2.InvalidURL) as error:
             raise HubUnreachableError("The proxy's address is not valid.") from error
 

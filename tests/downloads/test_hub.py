@@ -168,6 +168,18 @@ def test_H9_the_token_goes_to_the_hub_alone(hub: FakeHub, tmp_path: Path) -> Non
     assert "authorization" not in second.headers
 
 
+def test_H9_no_cookie_is_sent_back(hub: FakeHub) -> None:
+    hub.refusals.extend([(503, "Set-Cookie: who=you; Path=/\r\n")] * 2)
+
+    async def twice(client: Hub) -> None:
+        for _ in range(2):
+            with contextlib.suppress(TryAgainError):
+                await look(client, "Org/Small")
+
+    ask(hub.address, twice)
+    assert len(hub.asked) == 2 and "cookie" not in hub.asked[1].headers
+
+
 @pytest.mark.parametrize("location", ["ftp://a/b", "file:///etc/passwd", "http://a:x/", "/again"])
 def test_a_redirect_elsewhere_is_refused(hub: FakeHub, location: str) -> None:
     hub.refusals.extend([(302, f"Location: {location}\r\n")] * 20)
