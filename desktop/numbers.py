@@ -97,13 +97,18 @@ def describe_load(load: LoadFacts) -> str:
     return words
 
 
+def precision_name(precision: str) -> str:
+    return tr("as published") if precision == "published" else precision
+
+
 def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
     """Why a precision was chosen automatically; '' if it was not."""
     if choice is None:
         return ""
     larger, needed = "", choice.needed
     if choice.needed <= choice.free and choice.too_large:
-        larger, needed = choice.too_large[-1].precision, choice.too_large[-1].needed
+        larger = precision_name(choice.too_large[-1].precision)
+        needed = choice.too_large[-1].needed
     alike = needed > choice.free and format_bytes(needed) == format_bytes(choice.free)
     if larger and alike:
         words = tr(
@@ -133,7 +138,7 @@ def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
             "Automatic: {precision}, because it fits: it needs {needed} and {free} were free."
         )
     return words.format(
-        precision=precision,
+        precision=precision_name(precision),
         larger=larger,
         slower=choice.faster_than,
         needed=format_bytes(needed),

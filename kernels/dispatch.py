@@ -6,14 +6,16 @@ Nothing is measured here: choices that depend on speed are arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import torch
 
 from kernels.common.capability import gpu_kernels_run
+from kernels.common.memory import Arena
 from kernels.common.trace import Capture
+from kernels.linear.blocks import BlockFormat
 from kernels.linear.cpu import PackedFormat, can_pack
 from kernels.linear.int4 import Int4Format, multiplies_int4
 from kernels.linear.int8 import Int8Format, multiplies_integers
@@ -23,6 +25,7 @@ from kernels.linear.native import (
     NativeInt8Format,
     Product,
 )
+from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
 from kernels.native.trace import capture_step
@@ -66,14 +69,18 @@ def backend(
     integers: Integers | None = None,
     library: Library | None = None,
     product: Product = "pairs",
+    published: bool = False,
 ) -> Backend:
     """The backend `name`, or `reference` if it has nothing for `dtype` here.
 
     `torch` uses torch alone on a processor. `cpu` adds the compiled kernels of `library`, except in
     float32, which torch reads at memory speed. `gpu` needs Triton, and a GPU or Triton's
     interpreter. `rows`: rows that a packed matrix multiplies at once; `product`: how compiled
-    kernels multiply many bfloat16 rows; `integers`: quantise matrices.
+    kernels multiply many bfloat16 rows; `integers`: quantise matrices; `published`: matrices that
+    are blocks in their file stay so.
     """
+    if published and not (name == "cpu" and library is not None):
+        return _with_blocks(backend(name, dtype, rows, integers, library, product))
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
@@ -83,7 +90,7 @@ def backend(
         return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture())
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
-        return _compiled(library, integers, product)
+        return _compiled(library, "published" if published else integers, product)
     if not packs and integers is None:
         return REFERENCE
     plain = PackedFormat(rows) if packs else PlainFormat()
@@ -101,14 +108,24 @@ def backend(
     return Backend(title, WeightFormats(weight_format, towers, rows_from_file=packs))
 
 
+def _with_blocks(kernels: Backend) -> Backend:
+    formats = replace(
+        kernels.formats, rows_from_file=True, batch_invariant="never", published=BlockFormat
+    )
+    return replace(kernels, name=f"{kernels.name}, blocks in floats", formats=formats)
+
+
 def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
     return integers is not None or dtype == torch.bfloat16
 
 
-def _compiled(library: Library, integers: Integers | None, product: Product) -> Backend:
+def _compiled(
+    library: Library, integers: Integers | Literal["published"] | None, product: Product
+) -> Backend:
     bfloats = NativeBfloatFormat(library, product)
-    formats: dict[Integers | None, WeightFormat] = {
+    formats: dict[str | None, WeightFormat] = {
         None: bfloats,
+        "published": NativeBfloatFormat(library),  # of matrices that are no blocks
         "int8": NativeInt8Format(library),
         "int4": NativeInt4Format(library),
     }
@@ -124,6 +141,7 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
         rows_from_file=True,
         batch_invariant="always" if everywhere else "steps",
         exact_invariant=invariant,
+        published=partial(NativeBlockFormat, library, Arena()) if integers == "published" else None,
     )
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

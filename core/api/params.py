@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["auto", "float32", "bfloat16", "int8", "int4"]
+Precision = Literal["auto", "published", "float32", "bfloat16", "int8", "int4"]
 
 StopString = Annotated[str, Field(min_length=1, max_length=1024)]
 

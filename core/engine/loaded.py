@@ -91,8 +91,8 @@ def load(
     recall, shapes = partial(recalled, blobs), plan.shapes(dtype)
     kernels = validated(chosen.kernels, shapes, device, dtype, recall, check)
     store = QuantisedStore.open(settings, blobs)
-    # Floats would be a plain copy of the weights.
-    kept = store if precision.integers is not None else None
+    # Floats would be a plain copy of the weights; of blocks only the digest is kept.
+    kept = store if precision.integers is not None or precision.published else None
     read = read_model(plan.held(dtype, kernels), device, progress, check, store=kept)
     model = read.model
     processor = open_processor(files, settings, device, model, text)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from core.api.errors import BrokenWeightsError, MissingFileError, NotRegularFileError, shown
 from core.client.blobs import open_regular
-from core.gguf.blocks import GGUFType
 from core.gguf.header import (
     BOOL,
     MOST_HEADER_BYTES,
@@ -31,6 +30,7 @@ from core.gguf.header import (
     parse_header,
 )
 from core.gguf.library import PART_NAME
+from kernels.blocks.types import GGUFType
 
 _FLOATS = {6, 12}
 _INTEGERS = NUMBERS.keys() - _FLOATS - {BOOL}

@@ -23,7 +23,7 @@ from core.api.errors import (
     UnsupportedQuantisationError,
     shown,
 )
-from core.gguf.blocks import OTHER_TYPES, TYPES, GGUFType
+from kernels.blocks.types import OTHER_TYPES, TYPES, GGUFType
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

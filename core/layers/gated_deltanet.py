@@ -117,18 +117,18 @@ def _projections(
         parts = list(zip(names, widths, strict=True))
         return JoinedLinear(weights, parts, width, input_norm=input_norm)
     parts = [("in_proj_qkvz", sum(widths[:2])), ("in_proj_ba", sum(widths[2:]))]
-    reordered = widths, partial(_by_kind, shape)
+    values = shape.widths[2] // shape.key_heads
+    of_rows = [shape.key_dim, shape.key_dim, values, values]
+    of_gates = [heads // shape.key_heads] * 2
+    reordered = widths, [partial(_by_kind, shape.key_heads, each) for each in (of_rows, of_gates)]
     return JoinedLinear(weights, parts, width, input_norm=input_norm, reordered=reordered)
 
 
-def _by_kind(shape: DeltaShape) -> Tensor:
-    """The published row of each output: rows by key head become queries, keys, values, gate."""
-    values = shape.widths[2] // shape.key_heads
-    of_rows = sum(shape.widths) + shape.widths[2]
-    rows = torch.arange(of_rows).view(shape.key_heads, -1)
-    rows_by_kind = rows.split([shape.key_dim, shape.key_dim, values, values], dim=1)
-    gates = torch.arange(of_rows, of_rows + 2 * shape.value_heads).view(shape.key_heads, -1)
-    return torch.cat([each.flatten() for each in (*rows_by_kind, *gates.chunk(2, dim=1))])
+def _by_kind(key_heads: int, widths: list[int]) -> Tensor:
+    """The published row of each output: rows of each key head in turn, of kinds of these widths,
+    become those of each kind."""
+    rows = torch.arange(key_heads * sum(widths)).view(key_heads, -1)
+    return torch.cat([each.flatten() for each in rows.split(widths, dim=1)])
 
 
 def _spec(shape: DeltaShape, dtype: torch.dtype) -> RecurrentSpec:

@@ -34,7 +34,7 @@ class JoinedLinear:
 
     `parts` are published scopes in `weights` with their numbers of outputs; `input_norm` is the
     norm before them, if nothing else reads its result. `reordered` has other widths to split the
-    outputs by, and the order to put them in first, as in `Weights.matrix`.
+    outputs by, and the orders to put those of each part in first, as in `Weights.matrix`.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class JoinedLinear:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
-        reordered: tuple[list[int], Callable[[], Tensor]] | None = None,
+        reordered: tuple[list[int], Sequence[Callable[[], Tensor]]] | None = None,
     ) -> None:
-        published = [num_outputs for _, num_outputs in parts], None
-        self._widths, order = reordered or published
+        published = [num_outputs for _, num_outputs in parts], ()
+        self._widths, orders = reordered or published
         self.matrix = weights.matrix(
-            parts, num_inputs, bias=bias, input_norm=input_norm, order=order
+            parts, num_inputs, bias=bias, input_norm=input_norm, orders=orders
         )
 
     def __call__(self, inputs: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:

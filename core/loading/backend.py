@@ -49,6 +49,8 @@ def choose_backend(
     library: Callable[[], Library | None] = compiled,
     notes: DiskStore | None = None,
     multiply: Callable[[Library], Product] = best_product,
+    *,
+    published: bool = False,
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
@@ -62,12 +64,14 @@ def choose_backend(
         name = _gpu_or_plain(device)
     if name == "cpu" and uses_library(dtype, integers) and (found := library()) is not None:
         product = _product(settings, found, multiply, notes)
-        return backend(name, dtype, integers=integers, library=found, product=product)
+        return backend(
+            name, dtype, integers=integers, library=found, product=product, published=published
+        )
     rows = DEFAULT_ROWS
     if name in {"cpu", "torch"} and settings.measure_kernels and can_pack(dtype):
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
         rows = remembered(notes, key, CHOICES, lambda: measure(dtype, integers))
-    return backend(name, dtype, rows, integers)
+    return backend(name, dtype, rows, integers, published=published)
 
 
 def _product(

@@ -1,6 +1,6 @@
-"""The two ways to load a model: from its weights files, or with matrices quantised earlier.
+"""The ways to load a model: from its weights files, or with matrices quantised earlier.
 
-Both give the same model and the same digest.
+All give the same model and the same digest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
 from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedDamagedError, QuantisedLayout
-from core.loading.quantised_store import QuantisedStore
+from core.loading.quantised_store import QuantisedStore, remember_digest
 from core.loading.reading import TensorReader
 from core.models.decoder import Decoder
 from core.weights.memory import HEADROOM_BYTES, available_bytes, release_to_system
@@ -52,7 +52,8 @@ def read_model(
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
-    With a `store`, quantised matrices are kept for the next load. Calls `progress(done, total)`, in
+    With a `store`, quantised matrices are kept for the next load, or of other formats the digest
+    of the files. Calls `progress(done, total)`, in
     bytes read and then packed, and `check`, which may raise RequestCancelled, at least every 4 MiB
     read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
     MissingFileError; a load that fails or is cancelled leaves nothing behind.
@@ -65,6 +66,8 @@ def read_model(
             f"{_gigabytes(free)} is free."
         )
     loading = _Loading(plan, device, progress, check)
+    if store is not None and not plan.formats.usual.quantises:
+        return loading.as_published(store)
     loaded = loading.from_disk(store) if store is not None else None
     return loaded or loading.from_weights(store)
 
@@ -94,6 +97,19 @@ class _Loading:
             store.finish(writer, self._files, digest, self._meaning)
         model, seconds = self._build(reader)
         return ReadModel(model, digest, self._plan.config, seconds)
+
+    def as_published(self, store: QuantisedStore) -> ReadModel:
+        """Read the weights, without a digest if that of the unchanged files is noted."""
+        known = store.known_digest(self._files)
+        facts = store.settled_facts(self._files)
+        reader = TensorReader(self._plan, self._device, digest=known is None)
+        digest = self._read(reader)
+        if known is None and facts and facts == self._files.facts():
+            remember_digest(store.blobs, facts, digest)
+        elif known is not None and known != store.known_digest(self._files):
+            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
+        model, seconds = self._build(reader)
+        return ReadModel(model, known or digest, self._plan.config, seconds)
 
     def from_disk(self, store: QuantisedStore) -> ReadModel | None:
         """Build from matrices that an earlier load kept; None if that can't be done."""

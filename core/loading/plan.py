@@ -85,6 +85,11 @@ def check_plain(name: str, spec: TensorSpec, entry: TensorHeader | None) -> None
         )
 
 
+def may_stay_blocks(spec: TensorSpec) -> bool:
+    floats = spec.exact or spec.transposed or Use.TENSOR in spec.use
+    return Use.MATRIX in spec.use and not floats
+
+
 class ModelPlan:
     """The model of a container: its family, what config.json says, and its tensors.
 
@@ -141,6 +146,14 @@ class ModelPlan:
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
+
+    def block_types(self) -> list[str]:
+        """Names of the types of blocks that its matrices can stay, sorted."""
+        if not self.container.has_blocks:
+            return []
+        specs = self._skeleton(torch.bfloat16, False).specs
+        found = (self.container.blocks(name) for name in specs if may_stay_blocks(specs[name]))
+        return sorted({each[0].name for each in found if each is not None})
 
     def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
         return self.held(dtype, kernels).num_bytes
@@ -212,7 +225,8 @@ class HeldPlan:
     """The plan of a model in one type, for one set of kernels.
 
     `tensors` are by published name; `smoothed`, the norms whose large scales migrate, by the
-    family's names. `config` says what was read from config.json, and whether there is an MTP head.
+    family's names. `config` says what was read from config.json, whether there is an MTP head, and
+    the types of blocks that are multiplied as they are.
     """
 
     def __init__(
@@ -222,12 +236,15 @@ class HeldPlan:
         self.formats, self.packed = kernels.formats, skeleton.packed
         self.has_mtp, self.vocab_size = skeleton.has_mtp, skeleton.vocab_size
         self.config = f"{model.config} {MTP_SCOPE}" if skeleton.has_mtp else model.config
+        if self.formats.published is not None:
+            self.config += f" {' '.join(model.block_types())}"
         self.smoothed = smoothed_norms(
             (spec.input_norm, self._takes_scales(name, spec))
             for name, spec in skeleton.specs.items()
         )
         self.tensors: WeightPlan = {
-            name: self._smoothed(spec) for name, spec in skeleton.specs.items()
+            name: self._as_stored(name, self._smoothed(spec))
+            for name, spec in skeleton.specs.items()
         }
 
     @property
@@ -266,6 +283,14 @@ class HeldPlan:
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
         """True if scales may migrate into a matrix: published integers stay as they are."""
         return name not in self.packed and self.formats.usual.quantises
+
+    def _as_stored(self, name: str, spec: TensorSpec) -> TensorSpec:
+        """The same matrix as the blocks of its file, if the kernels multiply by these."""
+        stays = self.formats.published is not None and may_stay_blocks(spec)
+        found = self.model.container.blocks(name) if stays else None
+        if found is None or self.formats.published is None:
+            return spec
+        return replace(spec, blocks=self.formats.published(*found))
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:
         if spec.input_norm is None or spec.input_norm.name not in self.smoothed:

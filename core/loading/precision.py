@@ -31,12 +31,16 @@ class Precision:
     name: str
     dtype: torch.dtype
     integers: Integers | None = None
+    published: bool = False
+    """Blocks of a GGUF file stay as they are."""
 
 
 FLOAT32 = Precision("float32", torch.float32)
 BFLOAT16 = Precision("bfloat16", torch.bfloat16)
 INT8 = Precision("int8", torch.bfloat16, "int8")
 INT4 = Precision("int4", torch.bfloat16, "int4")
+PUBLISHED = Precision("published", torch.bfloat16, published=True)
+# Those of every model; PUBLISHED needs blocks.
 PRECISIONS = {each.name: each for each in (FLOAT32, BFLOAT16, INT8, INT4)}
 _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
@@ -61,26 +65,35 @@ def choose_precision(
     notes: DiskStore | None = None,
 ) -> Chosen:
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
-    the smallest.
+    the smallest. `published` is automatic for a model without blocks.
 
     `faster` gives the faster of the two exact types, None if unknown; `check` is called while
     kernels are compiled, and `notes` keeps measurements. Raises UnsupportedDeviceError, and the
     errors of `plan.num_bytes` and `check`.
     """
     sized = partial(_sized, settings, plan, device, check, notes)
-    if settings.precision != "auto":
+    if settings.precision in PRECISIONS:
         return sized(PRECISIONS[settings.precision])
-    fast = None
-    if device.type == "cpu":
-        measure = partial(faster_type, notes=notes, library=partial(compiled, check))
-        fast = (faster or measure)(settings)
-    first, *others = automatic(fast)
-    chosen, too_large = sized(first), []
+    as_published = sized(PUBLISHED) if plan.block_types() else None
+    if as_published is not None and settings.precision == PUBLISHED.name:
+        return as_published
+    fast, too_large = None, list[TooLarge]()
+    # Without compiled kernels blocks are dequantised at every call.
+    if as_published is not None and as_published.kernels.shares_out:
+        chosen, others = as_published, [INT8, INT4]
+    else:
+        if device.type == "cpu":
+            measure = partial(faster_type, notes=notes, library=partial(compiled, check))
+            fast = (faster or measure)(settings)
+        first, *others = automatic(fast)
+        chosen = sized(first)
     for precision in others:
         if _with_room(chosen) <= free:
             break
-        too_large.append(TooLarge(precision=chosen.precision.name, needed=_with_room(chosen)))
-        chosen = sized(precision)
+        other = sized(precision)
+        if other.num_bytes < chosen.num_bytes:
+            too_large.append(TooLarge(precision=chosen.precision.name, needed=_with_room(chosen)))
+            chosen = other
     why = PrecisionChoice(
         needed=_with_room(chosen),
         free=free,
@@ -100,7 +113,10 @@ def _sized(
 ) -> Chosen:
     integers, library = precision.integers, partial(compiled, check)
     dtype = precision.dtype
-    kernels = choose_backend(settings, device, dtype, integers, library=library, notes=notes)
+    kernels = choose_backend(
+        settings, device, dtype, integers, published=precision.published, library=library,
+        notes=notes,
+    )  # fmt: skip
     return Chosen(precision, kernels, plan.num_bytes(dtype, kernels))
 
 

@@ -110,8 +110,8 @@ class QuantisedStore:
     def begin(self, files: Container, layout: QuantisedLayout) -> QuantisedWriter | None:
         """Start to write the matrices of these files; None if there is no room, or if the files
         could not be recognised later."""
-        now, facts = self._clock(), files.facts()
-        if self.cap == 0 or not _are_settled(facts, now):
+        facts = self.settled_facts(files)
+        if self.cap == 0 or not facts:
             return None
         try:
             if not self.blobs.make_room(_blob("", layout.num_bytes), self.cap):
@@ -154,6 +154,11 @@ class QuantisedStore:
             return digest if known == facts and len(bytes.fromhex(digest)) == 32 else None
         except (ValueError, TypeError):
             return None
+
+    def settled_facts(self, files: Container) -> Facts:
+        """The facts of files; empty if a write from now on might leave them as they are."""
+        now, facts = self._clock(), files.facts()
+        return facts if _are_settled(facts, now) else []
 
     def _lose(self, name: str, reason: str) -> None:
         log.warning("%s is read from the weights again: %s.", name[:12], reason)

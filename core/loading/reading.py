@@ -22,6 +22,7 @@ from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedFile
 from core.weights.container import TensorStream
 from core.weights.memory import FREED, allocate
+from core.weights.plan import Slices
 from core.weights.published.packed import PackedLayer
 from core.weights.published.quantised import Quantised
 from core.weights.safetensors_file import DTYPES
@@ -35,8 +36,9 @@ from kernels.linear.reference import QuantisedTensors, WeightFormats
 class TensorReader:
     """The planned tensors on `device`: `read` reads them, then it is the model's `Source`.
 
-    With a file of `kept` matrices these come from there, other unused tensors are not read, and
-    nothing is digested. `keep` is called with each slice of a matrix that may be quantised.
+    With a file of `kept` matrices these come from there. Without `digest` unused tensors are not
+    read, and nothing is digested. `keep` is called with each slice of a matrix that may be
+    quantised.
     """
 
     def __init__(
@@ -45,11 +47,14 @@ class TensorReader:
         device: torch.device,
         kept: QuantisedFile | None = None,
         keep: Callable[[str, QuantisedTensors], None] | None = None,
+        *,
+        digest: bool = True,
     ) -> None:
         self._container, self._published = plan.model.container, plan.model.published
         self._device, self._formats = device, plan.formats
-        self._kept, self._keep = kept, keep
+        self._kept, self._keep, self._digest = kept, keep, digest and kept is None
         self._kept_names = frozenset(kept.layout.matrices if kept is not None else ())
+        self._planned = plan.tensors
         self._specs: dict[str, TensorSpec] = {}
         for name, spec in plan.tensors.items():
             use = spec.use & ~Use.MATRIX if name in self._kept_names else spec.use
@@ -73,19 +78,20 @@ class TensorReader:
     @property
     def num_bytes(self) -> int:
         """Bytes to read and then to pack, for the progress of a load."""
-        if self._kept is None:
+        if self._digest:
             return self._container.num_bytes() + self._packing
         in_file = {name for name in self._plain if self._stays_in_file(self._specs[name])}
-        layout = self._kept.layout
-        kept = layout.num_bytes - layout.data_start
-        return self._container.num_bytes(self._names - in_file) + kept + self._packing
+        read = self._container.num_bytes(self._names - in_file)
+        if self._kept is not None:
+            read += self._kept.layout.num_bytes - self._kept.layout.data_start
+        return read + self._packing
 
     @property
     def _names(self) -> set[str]:
         return self._plain | self._layers.keys() | self._small
 
     def read(self, advance: Callable[[int], None]) -> str:
-        """Read all but `kept` matrices; returns the digest of the weights files, if they are read.
+        """Read all but `kept` matrices; returns the digest of the weights files, or ''.
 
         Calls `advance` for the bytes read here and packed later; it may raise. Raises
         BrokenWeightsError when a file changed since its header was read, or has impossible numbers,
@@ -94,12 +100,12 @@ class TensorReader:
         self._advance = advance
         if self._kept is not None:
             self._kept.advance = advance
-        return self._container.read(self._names, self._take, advance, digest=self._kept is None)
+        return self._container.read(self._names, self._take, advance, digest=self._digest)
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.tensors.pop(self._published(name))
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
+    def matrix(self, name: str, spec: TensorSpec) -> Slices:
         """Raises QuantisedDamagedError for a kept matrix."""
         name = self._published(name)
         if self._kept is not None and name in self._kept_names:
@@ -107,8 +113,9 @@ class TensorReader:
             found = [tuple(part.to(self._device) for part in each) for each in slices]
         else:
             found = self.matrices.pop(name)
+        spec = self._planned[name]
         self._advance(packing_bytes(spec, self._formats))
-        return found
+        return Slices(found, spec.blocks)
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return self.tables.pop(self._published(name))
@@ -133,6 +140,10 @@ class TensorReader:
         if self._stays_in_file(spec):
             return
         for rows in slice_rows(spec, self._formats):
+            if spec.blocks is not None:
+                assert stream.blocks is not None
+                self._add_matrix(stream.name, spec, (stream.blocks(rows).to(self._device),))
+                continue
             # Not in a variable, which would hold it until the next slice is read.
             self._add(stream.name, spec, self._slice(stream, spec, rows))
 
@@ -214,7 +225,7 @@ class TensorReader:
 
 
 def packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
-    weight_format = formats.of(spec.exact)
+    weight_format = spec.format(formats)
     is_packed = Use.MATRIX in spec.use and not weight_format.is_plain
     return weight_format.num_bytes(spec.shape, spec.dtype) if is_packed else 0
 

@@ -27,7 +27,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("script", type=Path)
     parser.add_argument("--model", required=True, help="model folder or GGUF file")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--dtype", choices=get_args(Precision), default="auto")
+    parser.add_argument("--dtype", "--precision", choices=get_args(Precision), default="auto")
     parser.add_argument("--checkpoints", type=int, default=CacheSettings().count)
     parser.add_argument("--interval", type=int, default=CacheSettings().interval)
     parser.add_argument("--host-bytes", type=int, help="budget in host memory")

@@ -13,11 +13,11 @@ from typing import get_args
 import torch
 
 from core.api.errors import WaymarkError
-from core.api.params import Device, ModelSettings
+from core.api.params import Device, ModelSettings, Precision
 from core.engine.loaded import fix_threads, resolve_device
 from core.loading.backend import what_slows
 from core.loading.plan import ModelPlan
-from core.loading.precision import PRECISIONS, choose_precision
+from core.loading.precision import choose_precision
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
 from kernels.common.capability import processor_level
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the self-tests from the command line and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m core.selftest", description=__doc__)
     parser.add_argument("model", type=Path, help="a model folder: its sizes are tested")
-    parser.add_argument("--precision", choices=("auto", *PRECISIONS), default="auto")
+    parser.add_argument("--precision", choices=get_args(Precision), default="auto")
     parser.add_argument("--device", choices=get_args(Device), default="auto")
     options = parser.parse_args(arguments)
     settings = ModelSettings(

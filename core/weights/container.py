@@ -12,6 +12,10 @@ import torch
 from torch import Tensor
 
 from core.weights.table import Table
+from kernels.blocks.types import GGUFType
+
+StoredBlocks = tuple[GGUFType, int, Tensor | None]
+"""Type, inputs and columns, as `kernels.linear.blocks.BlockFormat` has them."""
 
 # For each file of a model: path, size, times of writing and of the last change, header digest.
 Facts = list[list[str | int]]
@@ -30,12 +34,15 @@ class TensorStream:
     """A tensor whose turn it is in `Container.read`; usable until `take` returns.
 
     `fill(target)` reads the next `target.numel()` numbers in row-major order, converted to the type
-    and device of `target`, a contiguous tensor. `table(dtype)` looks up rows where they are stored.
+    and device of `target`, a contiguous tensor. `blocks(rows)` reads as many of the next rows as
+    they are stored, uint8 [rows, row bytes], if there are `Container.blocks`. `table(dtype)` looks
+    up rows where they are stored.
     """
 
     name: str
     fill: Callable[[Tensor], None]
     table: Callable[[torch.dtype], Table]
+    blocks: Callable[[int], Tensor] | None = None
 
 
 class Container(ABC):
@@ -52,6 +59,8 @@ class Container(ABC):
     tensors: Mapping[str, TensorHeader]
     settings_name = "config.json"
     """The file that `config` is from, for messages."""
+    has_blocks = False
+    """True if `blocks` may find some."""
 
     @abstractmethod
     def num_bytes(self, names: Collection[str] | None = None) -> int:
@@ -60,6 +69,13 @@ class Container(ABC):
     def stored_name(self, name: str) -> str:
         """The name of a tensor in the files, for messages."""
         return name
+
+    def blocks(self, name: str) -> StoredBlocks | None:
+        """How a tensor is stored, if its rows are blocks that a matrix can multiply by as they are.
+
+        Raises WrongShapeError if its columns can't be put in order.
+        """
+        return None
 
     @abstractmethod
     def read(

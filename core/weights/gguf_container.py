@@ -20,15 +20,22 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
-from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFPart, GGUFTensor
 from core.gguf.models.model import GGUFModel
-from core.gguf.models.recipe import Bytes, Recipe, RowReader
-from core.weights.container import Container, Facts, TensorHeader, TensorStream, facts_of
+from core.gguf.models.recipe import Bytes, Recipe, RowReader, block_columns
+from core.weights.container import (
+    Container,
+    Facts,
+    StoredBlocks,
+    TensorHeader,
+    TensorStream,
+    facts_of,
+)
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
 from core.weights.stream import PIECE_BYTES, fill
 from core.weights.table import FileTable, HeldTable, Table
+from kernels.blocks.types import GGUFType, dequantise
 
 # Numbers that are decoded at once: 4 MiB of floats.
 _MOST_VALUES = 2**20
@@ -41,6 +48,8 @@ _WAIT_S = 0.1
 
 
 class GGUFContainer(Container):
+    has_blocks = True
+
     def __init__(self, path: Path, model: GGUFModel) -> None:
         self.path, self.config, self.model = path, model.config, model
         self.settings_name = path.name
@@ -59,6 +68,14 @@ class GGUFContainer(Container):
     def stored_name(self, name: str) -> str:
         recipe = self.model.recipes.get(name)
         return recipe.name if recipe is not None else self.model.missing.get(name, name)
+
+    def blocks(self, name: str) -> StoredBlocks | None:
+        recipe = self.model.recipes[name]
+        kind = recipe.block_type
+        if kind is None:
+            return None
+        columns = block_columns(recipe)
+        return kind, recipe.width, None if columns is None else torch.from_numpy(columns)
 
     def read(
         self,
@@ -83,7 +100,8 @@ class GGUFContainer(Container):
             for name in sorted(names, key=self._place):
                 recipe = self.model.recipes[name]
                 stream = _RecipeStream(recipe, files)
-                take(TensorStream(name, stream.fill, partial(files.table, recipe)))
+                table = partial(files.table, recipe)
+                take(TensorStream(name, stream.fill, table, stream.blocks))
             result = whole.wait(found, advance) if found is not None else ""
         if self.facts() != self._opened:
             raise _changed(self.path)
@@ -117,16 +135,14 @@ class _Files:
         for file in self._open.values():
             file.close()
 
-    def read(self, tensor: GGUFTensor, start: int, size: int) -> Bytes:
-        data = np.empty(size, np.uint8)
+    def read(self, tensor: GGUFTensor, start: int, data: Bytes) -> None:
         try:
             file = self._file(tensor.path)
             file.seek(tensor.offset + start)
             fill(file, data.data, tensor.path)
         except OSError as error:
             raise _unreadable(tensor.path, error) from error
-        self._advance(size)
-        return data
+        self._advance(data.size)
 
     def table(self, recipe: Recipe, dtype: torch.dtype) -> Table:
         if not recipe.is_plain:
@@ -161,13 +177,21 @@ class _RecipeStream:
             part = rows[start : start + step]
             part.copy_(self._next(len(part)))
 
+    def blocks(self, count: int) -> Tensor:
+        found = allocate((count, self._reader.row_bytes), torch.uint8)
+        for rows in found.split(max(1, PIECE_BYTES // max(1, found.shape[1]))):
+            self._reader.blocks(rows.numpy(), self._row)
+            self._row += len(rows)
+        return found
+
     def _next(self, count: int) -> Tensor:
         first, self._row = self._row, self._row + count
         stored = _stored(self._recipe)
         if stored is None:
             return torch.from_numpy(self._reader(first, self._row))
         row_bytes = self._recipe.width * stored.itemsize
-        data = self._files.read(self._recipe.parts[0], first * row_bytes, count * row_bytes)
+        data = np.empty(count * row_bytes, np.uint8)
+        self._files.read(self._recipe.parts[0], first * row_bytes, data)
         return torch.from_numpy(data).view(stored).view(count, -1)
 
 

@@ -7,8 +7,8 @@ it takes, then with the tensors that were read. So names, shapes and types are w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -24,10 +24,17 @@ from kernels.linear.reference import (
     PlainMatrix,
     QuantisedTensors,
     StackedMatrix,
-    WeightFormat,
+    StoredFormat,
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
+
+
+class Slices(NamedTuple):
+    """The slices of a matrix, first row first, in a format of their own or the model's."""
+
+    kept: list[QuantisedTensors]
+    format: StoredFormat | None = None
 
 
 class Source(Protocol):
@@ -35,9 +42,7 @@ class Source(Protocol):
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        """The slices of a matrix in its format, first row first."""
-        ...
+    def matrix(self, name: str, spec: TensorSpec) -> Slices: ...
 
     def table(self, name: str, spec: TensorSpec) -> Table: ...
 
@@ -122,37 +127,33 @@ class Weights:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
-        order: Callable[[], Tensor] | None = None,
+        orders: Sequence[Callable[[], Tensor]] = (),
     ) -> Matrix:
         """One matrix of the scopes `parts` (name, outputs), one below the other.
 
-        `input_norm` is the norm whose result the inputs are, if nothing else reads that. With an
-        `order`, called once there is data, output i is that of row order()[i], without bias.
+        `input_norm` is the norm whose result the inputs are, if nothing else reads that. With
+        `orders`, one for each part and called once there is data, output i of a part is that of its
+        row order()[i], without bias.
         """
-        slices: list[QuantisedTensors] = []
-        biases = []
-        for name, num_outputs in parts:
+        groups: list[_Group] = []
+        for index, (name, num_outputs) in enumerate(parts):
             scope = self.scope(name)
-            slices += scope._matrix_slices((num_outputs, num_inputs), input_norm)
+            slices, own = scope._matrix_slices((num_outputs, num_inputs), input_norm)
+            weight_format = self._format if own is None else own
+            if orders and self._formats is not None:
+                slices[:] = [_in_order(slices, orders[index]())]
+            if not groups or groups[-1].format != weight_format:
+                groups.append(_Group(weight_format))
+            groups[-1].num_parts += 1
+            groups[-1].slices += slices
             if bias:
-                biases.append(scope.tensor("bias", (num_outputs,)))
+                groups[-1].biases.append(scope.tensor("bias", (num_outputs,)))
+            del slices
         if self._formats is None:
-            return PlainMatrix(slices[0][0])
-        weight_format = self._formats.of(self._exact)
-        if self._invariant and self._formats.exact_invariant is not None:
-            weight_format = self._formats.exact_invariant
-        if len(slices) > len(parts) and order is None:
-            return _stacked(slices, biases, weight_format)
-        kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
-        if order is not None:  # rows are outputs in every tensor of a format
-            rows = order()
-            kept = tuple(each[rows.to(each.device)] for each in kept)
-        slices.clear()  # frees the slices before the packed matrix is allocated
-        matrix = weight_format.prepack(kept, _joined(biases) if biases else None)
-        freed = _num_bytes(kept)
-        del kept
-        FREED.add(freed)
-        return matrix
+            return PlainMatrix(groups[0].slices[0][0])
+        widths = [group.num_outputs for group in groups]
+        matrices = [group.pack() for group in groups]
+        return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """True if the folder has the matrices (outputs, inputs) of a layer with inputs first, which
@@ -189,10 +190,10 @@ class Weights:
             count,
             transposed=transposed,
         )
-        slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
+        slices, own = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:
             return [PlainMatrix(slices[0][0][:num_outputs])] * count
-        return _unstacked(slices, num_outputs, self._formats.of(self._exact))
+        return _unstacked(slices, num_outputs, own or self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix [outputs, inputs] of a tensor that the file has in another shape."""
@@ -201,7 +202,14 @@ class Weights:
         weight_format = self._formats.exact
         return weight_format.prepack(weight_format.quantise(weight.contiguous()), bias)
 
-    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> list[QuantisedTensors]:
+    @property
+    def _format(self) -> StoredFormat:
+        formats = self._formats or PLAIN
+        if self._invariant and formats.exact_invariant is not None:
+            return formats.exact_invariant
+        return formats.of(self._exact)
+
+    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> Slices:
         spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, input_norm)
         spec = self._note("weight", spec)
         return self._source.matrix(f"{self._prefix}weight", spec)
@@ -243,8 +251,8 @@ class _StandIns:
         # imports 800 modules, sympy among them: 1.6 s and 65 MB.
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        return [(self.tensor(name, spec),)]
+    def matrix(self, name: str, spec: TensorSpec) -> Slices:
+        return Slices([(self.tensor(name, spec),)])
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
@@ -258,8 +266,39 @@ def _num_bytes(kept: QuantisedTensors) -> int:
     return sum(each.nbytes for each in kept)
 
 
+def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
+    """A matrix with its rows, which are outputs in every tensor of a format, in another order."""
+    parts = (_joined(list(each)) for each in zip(*slices, strict=True))
+    return tuple(each[rows.to(each.device)] for each in parts)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Neighbouring parts of a matrix in one format: their slices and biases."""
+
+    format: StoredFormat
+    num_parts: int = 0
+    slices: list[QuantisedTensors] = field(default_factory=list)
+    biases: list[Tensor] = field(default_factory=list)
+
+    @property
+    def num_outputs(self) -> int:
+        return sum(kept[0].shape[0] for kept in self.slices)
+
+    def pack(self) -> Matrix:
+        if len(self.slices) > self.num_parts:
+            return _stacked(self.slices, self.biases, self.format)
+        kept = tuple(_joined(list(each)) for each in zip(*self.slices, strict=True))
+        self.slices.clear()  # frees the slices before the packed matrix is allocated
+        matrix = self.format.prepack(kept, _joined(self.biases) if self.biases else None)
+        freed = _num_bytes(kept)
+        del kept
+        FREED.add(freed)
+        return matrix
+
+
 def _stacked(
-    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: WeightFormat
+    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: StoredFormat
 ) -> Matrix:
     """A matrix too large to be copied at once: each slice is packed and freed before the next."""
     matrices: list[Matrix] = []
@@ -279,7 +318,7 @@ def _stacked(
 
 
 def _unstacked(
-    slices: list[QuantisedTensors], num_outputs: int, weight_format: WeightFormat
+    slices: list[QuantisedTensors], num_outputs: int, weight_format: StoredFormat
 ) -> list[Matrix]:
     """The matrices of `num_outputs` that are one below the other; each slice has whole ones."""
     matrices: list[Matrix] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from core.weights.smoothing import InputNorm
-from kernels.linear.reference import PLAIN, WeightFormats
+from kernels.linear.reference import PLAIN, StoredFormat, WeightFormats
 
 Shape = tuple[int, ...]
 
@@ -44,6 +44,11 @@ class TensorSpec:
     """The number of equal matrices, one below the other; the file has an axis for them."""
     transposed: bool = False
     """The file has inputs before outputs of each matrix of a stack."""
+    blocks: StoredFormat | None = None
+    """The format in which a matrix is in its file and stays; None for a format of the model."""
+
+    def format(self, formats: WeightFormats) -> StoredFormat:
+        return formats.of(self.exact) if self.blocks is None else self.blocks
 
     @property
     def stored_shape(self) -> Shape:
@@ -71,17 +76,17 @@ def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
 def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
         return 0 if spec.use == Use.TABLE and formats.rows_from_file else spec.num_bytes
-    weight_format = formats.of(spec.exact)
+    weight_format = spec.format(formats)
     looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
     return weight_format.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)
 
 
 def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
-    """The most bytes that one slice takes while it is transposed or quantised."""
+    """The most bytes that one slice takes while it is transposed, quantised or packed."""
     sizes = (
         max(slice_rows(spec, formats))
-        * (spec.num_bytes // spec.shape[0])
-        * (spec.transposed + (not formats.of(spec.exact).is_plain))
+        * _row_bytes(spec)
+        * (spec.transposed + (not spec.format(formats).is_plain))
         for spec in plan.values()
         if Use.MATRIX in spec.use
     )
@@ -95,12 +100,20 @@ def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
     memory twice.
     """
     held = Use.TABLE in spec.use and not formats.rows_from_file
-    plain = spec.stack is None and formats.of(spec.exact).is_plain
+    plain = spec.stack is None and spec.format(formats).is_plain
     whole = held or plain or Use.MATRIX not in spec.use
-    if whole or spec.num_bytes <= 2 * SLICE_BYTES:
-        return [spec.shape[0] if spec.shape else 1]
-    num_rows = spec.shape[0]
-    row_bytes = spec.num_bytes // num_rows
+    num_rows = spec.shape[0] if spec.shape else 1
+    if whole or num_rows * _row_bytes(spec) <= 2 * SLICE_BYTES:
+        return [num_rows]
+    row_bytes = _row_bytes(spec)
     multiple = SLICE_ROWS if spec.stack is None else num_rows // spec.stack
     rows = max(1, SLICE_BYTES // row_bytes // multiple) * multiple
     return [min(rows, num_rows - start) for start in range(0, num_rows, rows)]
+
+
+def _row_bytes(spec: TensorSpec) -> int:
+    """Bytes of a row of a matrix until it is packed."""
+    num_bytes = spec.num_bytes
+    if spec.blocks is not None:
+        num_bytes = spec.blocks.num_bytes(spec.shape, spec.dtype)
+    return num_bytes // max(1, spec.shape[0])

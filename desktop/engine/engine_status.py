@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core.api.model_info import ModelInfo, published_name
 from desktop.i18n import tr
+from desktop.numbers import precision_name
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets.plain_text import shortened
 
@@ -61,7 +62,7 @@ class EngineStatus:
             case Phase.LOADING:
                 return tr("Loading the model")
             case Phase.READY if self.model:
-                return f"{self.model.device}, {self.model.precision}"
+                return f"{self.model.device}, {precision_name(self.model.precision)}"
             case Phase.EMPTY | Phase.READY if self.cancelled:
                 return tr("Loading was cancelled")
             case Phase.EMPTY | Phase.READY:

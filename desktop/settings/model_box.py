@@ -14,7 +14,13 @@ from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.i18n import tr
-from desktop.numbers import describe_choice, describe_load, format_bytes, format_count
+from desktop.numbers import (
+    describe_choice,
+    describe_load,
+    format_bytes,
+    format_count,
+    precision_name,
+)
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
@@ -140,7 +146,7 @@ def _facts(model: ModelInfo) -> str:
         parameters=format_count(model.num_parameters),
         reads=tr("reads pictures") if model.vision else tr("reads text only"),
         device=model.device,
-        precision=model.precision,
+        precision=precision_name(model.precision),
         length=format_count(model.context_length),
         own=format_count(model.model_context_length),
         each=format_bytes(model.kv_bytes_per_token),

@@ -142,14 +142,16 @@ MODEL_ROWS = (
         lambda: (
             tr("Precision"),
             tr(
-                "Automatic uses bfloat16 or float32, whichever is faster here, or int8 or int4 if "
-                "memory is short. int8 takes half, int4 a third of the memory of bfloat16, and "
-                "both reply faster; their replies differ."
+                "Automatic uses a GGUF file as published, and other models in bfloat16 or float32, "
+                "whichever is faster here, or int8 or int4 if memory is short. int8 takes half, "
+                "int4 a third of the memory of bfloat16, and both reply faster; their replies "
+                "differ."
             ),
-            tr("quantisation quantization bits dtype float16 bfloat16 float32"),
+            tr("quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M"),
         ),
         lambda: (
             (tr("Automatic"), "auto"),
+            (tr("As published (GGUF files)"), "published"),
             ("float32", "float32"),
             ("bfloat16", "bfloat16"),
             (tr("int8, half the memory"), "int8"),

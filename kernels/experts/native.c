@@ -125,7 +125,9 @@ static void rows_of_expert(const void *given, long part, void *result) {
                          .to_stride = all->outputs,
                          .is_bfloat = all->is_bfloat,
                          .threads = each->threads,
-                         .widened = all->widened};
+                         .widened = all->widened,
+                         .format = all->format,
+                         .places = all->places};
     (void)result;
     if (!each->product(&one)) __atomic_store_n(each->failed, 1, __ATOMIC_RELAXED);
 }
@@ -161,6 +163,10 @@ int waymark_experts_int8_many(struct expert_rows *all) {
 
 int waymark_experts_int4_many(struct expert_rows *all) {
     return expert_by_expert(all, waymark_linear_int4_many);
+}
+
+int waymark_experts_blocks_many(struct expert_rows *all) {
+    return expert_by_expert(all, waymark_linear_blocks_many);
 }
 
 /* ------------------------------------------------------------------ sums */

@@ -27,6 +27,7 @@ _KERNELS = {
     "linear_bfloat": "experts_bfloat",
     "linear_int8": "experts_int8",
     "linear_int4": "experts_int4",
+    "linear_blocks": "experts_blocks",
 }
 
 
@@ -70,6 +71,7 @@ class _Bank:
         self._library, self._matrices = library, matrices
         self._outputs, self.num_inputs = first.shape
         self.compiled, self._widened = first.compiled, first.widened
+        self._kernel, self._format, self._places = first.kernel, first.format, first.places
         self._weights = _table([each.weight for each in matrices])
         scales = [each.scales for each in matrices if each.scales is not None]
         self._scales = _table(scales) if scales else None
@@ -82,7 +84,7 @@ class _Bank:
 
     def takes(self, dtype: torch.dtype) -> bool:
         """True if rows of this type go through the kernels."""
-        return dtype in TYPES and (self._scales is not None or dtype == torch.bfloat16)
+        return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "linear_bfloat")
 
     def of_steps(self, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
         """Row r of the result is row r // share of `inputs` through expert `ids`[r]."""
@@ -99,7 +101,8 @@ class _Bank:
         kernel(
             *map(address, (inputs, self._weights, self._scales, ids, result)),
             ids.numel(), share, self._outputs, self.num_inputs, inputs.shape[1],
-            inputs.dtype == torch.bfloat16, get_num_threads(), self._widened,
+            inputs.dtype == torch.bfloat16, get_num_threads(), self._widened, self._format,
+            address(self._places),
         )  # fmt: skip
         return result
 
@@ -111,7 +114,10 @@ def _table(tensors: Sequence[Tensor]) -> Tensor:
 def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
     """The matrices, if all are the library's, of one kind and size; else None."""
     native = [each for each in matrices if isinstance(each, NativeMatrix) and each.bias is None]
-    kinds = {(each.kernel, each.shape, each.widened, each.compiled) for each in native}
+    kinds = {
+        (each.kernel, each.shape, each.widened, each.compiled, each.format, address(each.places))
+        for each in native
+    }
     whole = 0 < len(native) == len(matrices) <= _MOST_EXPERTS and len(kinds) == 1
     return native if whole and native[0].shape[1] <= _WIDEST else None
 

@@ -30,13 +30,18 @@ _LONGEST_SUM = 2**16
 
 
 class NativeMatrix(Matrix):
-    """Base of the three matrices. `kernel` names the product of a step; `compiled`: many rows use
+    """Base of the matrices. `kernel` names the product of a step; `compiled`: many rows use
     the library, too, `widened` as float32.
     """
 
     # Rows of inputs are filled up with zeros to a multiple of this.
     _filled_up_to = 1
+    # Outputs of each row of `weight`.
+    _outputs_of_row = 1
     compiled, widened = True, False
+    # Those of GGUF blocks: the id of their type, and the order of inputs if it isn't that of rows.
+    format = 0
+    places: Tensor | None = None
 
     def __init__(
         self,
@@ -79,10 +84,10 @@ class NativeMatrix(Matrix):
             result.copy_(self._otherwise(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """Like `Matrix`: weights are stored output by output."""
+        """Like `Matrix`: weights are stored output by output, or some outputs by some."""
         found = copy(self)
         found.shape = min(num_outputs, self.shape[0]), self.shape[1]
-        found.weight = self.weight[:num_outputs]
+        found.weight = self.weight[: -(-num_outputs // self._outputs_of_row)]
         found.scales = None if self.scales is None else self.scales[:num_outputs]
         found.bias = None if self.bias is None else self.bias[:num_outputs]
         return found
@@ -98,7 +103,7 @@ class NativeMatrix(Matrix):
         kernel(
             *map(address, (inputs, self.weight, self.scales, self.bias, result)),
             inputs.shape[0], *self.shape, inputs.shape[1], result.stride(0),
-            is_bfloat(inputs), get_num_threads(), self.widened,
+            is_bfloat(inputs), get_num_threads(), self.widened, self.format, address(self.places),
         )  # fmt: skip
 
     @abstractmethod

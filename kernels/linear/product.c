@@ -26,16 +26,17 @@ static void put_results(const void *given, long part, const void *result) {
 }
 
 /* Of a part with `results` an output, where `rows` rows have weights of their own. */
-static long outputs_of_part(const struct linear *all, long rows, long results, long row_bytes) {
+static long outputs_of_part(const struct linear *all, long rows, long results, long row_bytes,
+                            long at_once) {
     long bytes = row_bytes * all->outputs * rows / (PARTS_OF_THREAD * all->threads);
     bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
     long outputs = bytes / row_bytes, fewest = (rows * all->outputs + POOL_PARTS - 1) / POOL_PARTS;
-    outputs = outputs < fewest ? fewest : outputs;
-    return outputs < 1 ? 1 : smaller(outputs, MOST_RESULTS / results);
+    outputs = pool_parts(outputs < fewest ? fewest : outputs, at_once) * at_once;
+    return smaller(outputs < 1 ? 1 : outputs, MOST_RESULTS / results / at_once * at_once);
 }
 
-void run_product(pool_compute some, struct linear *all, long row_bytes) {
-    all->outputs_of_part = outputs_of_part(all, 1, all->rows, row_bytes);
+void run_product(pool_compute some, struct linear *all, long row_bytes, long at_once) {
+    all->outputs_of_part = outputs_of_part(all, 1, all->rows, row_bytes, at_once);
     long parts = pool_parts(all->outputs, all->outputs_of_part);
     pool_run(some, put_results, all, sizeof *all, parts, all->threads);
 }
@@ -50,7 +51,7 @@ static void put_routed(const void *given, long part, const void *result) {
     put_results_of(each, all->first + part / all->parts_of_row, part % all->parts_of_row, result);
 }
 
-void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes) {
+void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes, long at_once) {
     struct routed some = {.each = inputs_of_experts(all),
                           .weights = all->weights,
                           .scales = all->scales,
@@ -61,7 +62,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes)
         long rows = smaller(all->rows - some.first, MOST_ROUTED);
         for (long row = 0; row < rows; row++)
             some.ids[row] = (uint16_t)((const int32_t *)all->ids)[some.first + row];
-        some.each.outputs_of_part = outputs_of_part(&some.each, rows, 1, row_bytes);
+        some.each.outputs_of_part = outputs_of_part(&some.each, rows, 1, row_bytes, at_once);
         some.parts_of_row = pool_parts(all->outputs, some.each.outputs_of_part);
         pool_run(one, put_routed, &some, sizeof some, rows * some.parts_of_row, all->threads);
     }

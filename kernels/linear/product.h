@@ -78,8 +78,9 @@ INLINE void multiply_rows(const struct linear *all, long part, float *result,
     }
 }
 
-/* `some` computes a part. `row_bytes` is the size of a row of weights. */
-void run_product(pool_compute some, struct linear *all, long row_bytes);
+/* `some` computes a part of a multiple of `at_once` outputs. `row_bytes` is the size of a row of
+ * weights. */
+void run_product(pool_compute some, struct linear *all, long row_bytes, long at_once);
 
 /* ------------------------------------------------------------------ experts */
 
@@ -101,7 +102,9 @@ static inline struct linear inputs_of_experts(const struct expert_rows *all) {
                            .inputs = all->inputs,
                            .given = all->given,
                            .is_bfloat = all->is_bfloat,
-                           .threads = all->threads};
+                           .threads = all->threads,
+                           .format = all->format,
+                           .places = all->places};
 }
 
 /* Computes a part of a row into `result`; may run twice. */
@@ -117,7 +120,7 @@ INLINE void multiply_routed(const struct routed *all, long part, float *result,
 }
 
 /* `one` computes a part; the rows of inputs are ready. */
-void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes);
+void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes, long at_once);
 
 /* Defines waymark_linear_`name` and waymark_experts_`name` of the file's `take_rows` and
  * `one_output`. */
@@ -127,7 +130,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes)
     }                                                                                              \
     int waymark_linear_##name(struct linear *all) {                                                \
         take_rows(all);                                                                            \
-        run_product(multiply_part, all, row_bytes);                                                \
+        run_product(multiply_part, all, row_bytes, 1);                                               \
         return 1;                                                                                  \
     }                                                                                              \
     static void multiply_expert(const void *given, long part, void *result) {                      \
@@ -136,7 +139,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes)
     int waymark_experts_##name(struct expert_rows *all) {                                          \
         struct linear inputs = inputs_of_experts(all);                                             \
         take_rows(&inputs);                                                                        \
-        run_routed(multiply_expert, all, row_bytes);                                               \
+        run_routed(multiply_expert, all, row_bytes, 1);                                              \
         return 1;                                                                                  \
     }
 

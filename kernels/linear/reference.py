@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from kernels.blocks.types import GGUFType
 
 Integers = Literal["int8", "int4"]
 QuantisedTensors = tuple[Tensor, ...]
@@ -40,11 +43,11 @@ class Matrix(Protocol):
         return self
 
 
-class WeightFormat(Protocol):
-    """How weights are stored: quantised tensor by tensor, then packed.
+class StoredFormat(Protocol):
+    """How weights are stored until they are packed.
 
-    Two steps, because maps of the same inputs are packed as one matrix after the floats of each are
-    freed. `is_plain`: the stored and the packed form are the weight itself.
+    `is_plain`: the stored and the packed form are the weight itself. Stored rows of equal formats
+    may be packed as one matrix.
     """
 
     @property
@@ -52,6 +55,22 @@ class WeightFormat(Protocol):
 
     @property
     def quantises(self) -> bool: ...
+
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """The matrix of stored tensors; `kept` is not needed any more."""
+        ...
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        """Bytes of a weight of this shape; `dtype` is its type if plain."""
+        ...
+
+
+class WeightFormat(StoredFormat, Protocol):
+    """A format that floats are brought into: quantised tensor by tensor, then packed.
+
+    Two steps, because maps of the same inputs are packed as one matrix after the floats of each are
+    freed.
+    """
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
         """The stored form of `weight` [outputs, inputs]; rows are independent."""
@@ -66,14 +85,6 @@ class WeightFormat(Protocol):
         `values` int8 [outputs, inputs] in -8 .. 7, `scales` float32 and `zeros` int8 [outputs,
         groups], each group `group` inputs.
         """
-        ...
-
-    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """The matrix of stored tensors; `kept` is not needed any more."""
-        ...
-
-    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """Bytes of a weight of this shape; `dtype` is its type if plain."""
         ...
 
 
@@ -153,6 +164,8 @@ class WeightFormats:
     Vision towers are exact: they never see a single row. `rows_from_file`: embedding tables stay in
     their file, because a packed output head can't serve as one. `exact_invariant`, if not None,
     holds exact matrices that tokens go through, for when `exact` is not batch invariant.
+    `published`, if not None, makes the format of matrices that stay blocks of a GGUF file, from a
+    type, inputs and columns as `BlockFormat` has them; tables must be `rows_from_file` then.
     """
 
     usual: WeightFormat
@@ -160,6 +173,7 @@ class WeightFormats:
     rows_from_file: bool = False
     batch_invariant: BatchInvariant = "never"
     exact_invariant: WeightFormat | None = None
+    published: Callable[[GGUFType, int, Tensor | None], StoredFormat] | None = None
 
     def of(self, exact: bool) -> WeightFormat:
         return self.exact if exact else self.usual

@@ -16,6 +16,8 @@ struct linear {
     long rows, outputs, inputs, given, to_stride;
     int is_bfloat, threads;
     int widened;          /* see linear_bfloat_many */
+    int format;           /* of linear_blocks: the id of a GGUF type */
+    const void *places;   /* of linear_blocks: input i is number `places`[i] of a row, int32 */
     long outputs_of_part; /* its own */
 };
 /* `weight` is bfloat16 and so is all else; no `scales`, and `given` is `inputs`. */
@@ -32,6 +34,18 @@ int waymark_linear_int8_many(struct linear *);
 int waymark_linear_int4(struct linear *);
 /* The same for many rows; of bfloat16 on AMX the weights become bfloat16, else rows integers. */
 int waymark_linear_int4_many(struct linear *);
+/* `weight` are tiles of GGUF blocks (linear/blocks.h), as many rows as for the others. */
+int waymark_linear_blocks(struct linear *);
+int waymark_linear_blocks_many(struct linear *);
+
+/* Blocks `from` [outputs, bytes of `inputs`] of a GGUF file as tiles in `to`, which has `bytes`. */
+struct tile {
+    const void *from;
+    void *to;
+    long outputs, inputs;
+    int format, threads;
+};
+int waymark_tile_blocks(struct tile *);
 
 /* `from` [outputs, inputs] as integers in `values` with their `scales`, as the products above read
  * them; what fills up a last group is zeros. */
@@ -52,16 +66,20 @@ struct expert_rows {
     void *to;
     long rows, share, outputs, inputs, given;
     int is_bfloat, threads;
-    int widened; /* as of linear_bfloat_many */
+    int widened;        /* as of linear_bfloat_many */
+    int format;         /* as of linear_blocks */
+    const void *places; /* as of linear_blocks */
 };
 /* A token's, each weight read once. */
 int waymark_experts_bfloat(struct expert_rows *);
 int waymark_experts_int8(struct expert_rows *);
 int waymark_experts_int4(struct expert_rows *);
+int waymark_experts_blocks(struct expert_rows *);
 /* Those of many tokens: `ids` ascend and `share` is 1. */
 int waymark_experts_bfloat_many(struct expert_rows *);
 int waymark_experts_int8_many(struct expert_rows *);
 int waymark_experts_int4_many(struct expert_rows *);
+int waymark_experts_blocks_many(struct expert_rows *);
 
 /* The `k` largest of rows of `experts` numbers `stride` apart: `ids` [rows, k] int32 in ascending
  * order, of equal numbers the first; and float32 `weights` [rows, k], softmax over all experts, or

@@ -30,6 +30,20 @@ static int products(long rows, int bfloat) {
     return done && waymark_linear_bfloat_many(&all);
 }
 
+/* Tiles of every GGUF type that has a kernel, and products of `rows` rows with them. */
+static int blocks(long rows, int bfloat) {
+    static const int formats[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 39};
+    int done = 1;
+    for (unsigned each = 0; each < sizeof formats / sizeof *formats; each++) {
+        struct tile tile = {room(), room(), SIZE, 256, formats[each], 2};
+        struct linear all = {room(), tile.to, NULL, NULL,   room(), rows, SIZE,
+                             256,    256,     SIZE, bfloat, 2,      0,    formats[each]};
+        done = done && waymark_tile_blocks(&tile) && waymark_linear_blocks(&all) &&
+               waymark_linear_blocks_many(&all);
+    }
+    return done;
+}
+
 static int quantising(int bfloat) {
     struct quantise all = {room(), room(), room(), OUTPUTS, SIZE - 1, bfloat, 2};
     return waymark_quantise_int8(&all) && waymark_quantise_int4(&all);
@@ -45,6 +59,9 @@ static int experts(int bfloat) {
     done = done && waymark_experts_int4_many(&all);
     all.inputs = all.given;
     done = done && waymark_experts_int8(&all) && waymark_experts_int8_many(&all);
+    all.format = 12, all.inputs = all.given = 256;
+    done = done && waymark_experts_blocks(&all) && waymark_experts_blocks_many(&all);
+    all.inputs = all.given = SIZE - 1;
     if (bfloat) done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
     struct route route = {room(),         room(),         room(), room(), ROWS,   SIZE,   8, SIZE,
                           bfloat ? 4 : 1, bfloat ? 2 : 1, 1,      bfloat, bfloat, bfloat, 2};
@@ -146,7 +163,7 @@ int main(void) {
 #endif
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         for (long rows = 1; rows <= 8; rows++)
-            if (!products(rows, bfloat)) return 1;
+            if (!products(rows, bfloat) || !blocks(rows, bfloat)) return 1;
         if (!quantising(bfloat) || !experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) ||
             !attention(bfloat))
             return 1;

@@ -150,6 +150,7 @@ def choice(needed: int, free: int, *larger: int, faster_than: str = "") -> Preci
             "it fits and is faster than float32 on this processor: it needs 1.6 GB and 20.0 GB "
             "were free",
         ),
+        ("published", choice(900, 1_600), "it fits: it needs 900.0 MB and 1.6 GB were free"),
         ("bfloat16", choice(1_600, 1_600), "it fits: it needs 1.6 GB and 1.6 GB were free"),
         (
             "int8",
@@ -177,5 +178,6 @@ def choice(needed: int, free: int, *larger: int, faster_than: str = "") -> Preci
 def test_an_automatic_precision_says_why(
     precision: str, why: PrecisionChoice | None, words: str
 ) -> None:
-    expected = f"Automatic: {precision}, because {words}." if words else ""
+    shown = "as published" if precision == "published" else precision
+    expected = f"Automatic: {shown}, because {words}." if words else ""
     assert numbers.describe_choice(precision, why) == expected

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.gguf.blocks import TYPES
+from kernels.blocks.types import TYPES
 
 _ORDER = "u8 i8 u16 i16 u32 i32 f32 bool text array u64 i64 f64".split()
 KINDS = {name: number for number, name in enumerate(_ORDER)}

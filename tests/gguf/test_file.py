@@ -21,9 +21,9 @@ from core.api.errors import (
     UnsupportedQuantisationError,
     WaymarkError,
 )
-from core.gguf.blocks import TYPES, GGUFType
 from core.gguf.file import GGUFFile
 from core.gguf.header import MOST_HEADER_BYTES
+from kernels.blocks.types import TYPES, GGUFType
 from tests.gguf.files import Tensor, gguf, key, text, write
 
 F32_ROW = Tensor("a.weight", (2, 32))

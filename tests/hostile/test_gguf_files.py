@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from core.api.errors import WaymarkError
-from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFFile
+from kernels.blocks.types import GGUFType, dequantise
 from tests.gguf.files import Tensor, gguf
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.weights.plan import Weights
+from core.weights.plan import Slices, Weights
 from core.weights.spec import TensorSpec
 from core.weights.table import HeldTable, Table
-from kernels.linear.reference import PlainMatrix, QuantisedTensors, WeightFormats
+from kernels.linear.reference import PlainMatrix, WeightFormats
 from kernels.ops import PLAIN_OPS, Ops
 
 
@@ -25,8 +25,8 @@ class Drawn:
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.draw(name, spec)
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        return [(self.draw(name, spec),)]
+    def matrix(self, name: str, spec: TensorSpec) -> Slices:
+        return Slices([(self.draw(name, spec),)])
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.draw(name, spec))
@@ -38,8 +38,8 @@ class Quantising(Drawn):
 
     formats: WeightFormats
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        return [self.formats.of(spec.exact).quantise(self.draw(name, spec))]
+    def matrix(self, name: str, spec: TensorSpec) -> Slices:
+        return Slices([self.formats.of(spec.exact).quantise(self.draw(name, spec))])
 
 
 def drawn(name: str, spec: TensorSpec) -> Tensor:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from core.api.errors import BrokenWeightsError, WrongShapeError
-from core.gguf.blocks import GGUFType, dequantise
 from core.gguf.file import GGUFTensor
+from kernels.blocks.types import GGUFType, dequantise
 
 Shape = tuple[int, ...]
 Floats = npt.NDArray[np.float32]
@@ -24,8 +25,8 @@ Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
 # Number of rows or columns -> the row or column of the file for each published one.
 Order = Callable[[int], Indices]
-# Reads bytes `start` to `start + size` of a tensor.
-ReadBytes = Callable[[GGUFTensor, int, int], Bytes]
+# Fills an array with the bytes of a tensor from `start` on.
+ReadBytes = Callable[[GGUFTensor, int, Bytes], None]
 _NEAR = 4  # neighbours of a rounded logarithm, on each side
 
 
@@ -52,6 +53,15 @@ class Recipe:
         return len(self.parts) == 1 and not changed
 
     @property
+    def block_type(self) -> GGUFType | None:
+        """The type of all blocks, if rows are rows of the file and columns at most moved."""
+        types = {part.type for part in self.parts}
+        if self.values or any(self.scales) or len(types) > 1:
+            return None
+        (found,) = types
+        return found if found.block_values > 1 and not self.width % found.block_values else None
+
+    @property
     def width(self) -> int:
         return self.shape[-1] if self.shape else 1
 
@@ -70,7 +80,7 @@ def plain(part: GGUFTensor) -> Recipe:
 
 
 class RowReader:
-    """Reads the numbers of published rows, float32; a row is decoded after it has been moved.
+    """Reads published rows: as float32, or as blocks whose columns are those of the file.
 
     Raises WrongShapeError if the parts don't fit, and by `values` BrokenWeightsError.
     """
@@ -86,11 +96,8 @@ class RowReader:
         self._starts = np.cumsum([0, *sizes])
         if self._starts[-1] != recipe.num_rows:
             raise WrongShapeError(f"{recipe.name} should have {recipe.num_rows:,} rows of {width}.")
-        try:
-            self._rows = recipe.rows(recipe.num_rows) if recipe.rows is not None else None
-            self._columns = recipe.columns(width) if recipe.columns is not None else None
-        except ValueError as error:
-            raise WrongShapeError(f"{recipe.name} can't be split into heads.") from error
+        self._rows = _order(recipe, recipe.rows, recipe.num_rows)
+        self._columns = _order(recipe, recipe.columns, width)
         scales = recipe.scales or (None,) * len(sizes)
         self._scales = [
             self._by_row(each, size) if each is not None else None
@@ -98,16 +105,27 @@ class RowReader:
         ]
 
     def __call__(self, start: int, stop: int) -> Floats:
-        if self._rows is None:
-            rows = self._neighbours(0, start, stop - start)
-        else:
-            rows = self._moved(self._rows[start:stop])
+        rows = np.empty((stop - start, self._recipe.width), np.float32)
+        self._collect(rows, start, self._numbers)
         if self._columns is not None:
             rows = rows[:, self._columns]
         return self._recipe.values(rows) if self._recipe.values is not None else rows
 
-    def _moved(self, wanted: Indices) -> Floats:
-        rows = np.empty((len(wanted), self._recipe.width), np.float32)
+    @property
+    def row_bytes(self) -> int:
+        return _row_bytes(self._recipe, self._recipe.parts[0].type)
+
+    def blocks(self, rows: Bytes, start: int) -> None:
+        """Fill `rows` [n, row bytes] with the published rows from `start` on."""
+        self._collect(rows, start, self._bytes)
+
+    def _collect(
+        self, rows: npt.NDArray[Any], start: int, read: Callable[[int, int, Any], None]
+    ) -> None:
+        if self._rows is None:
+            read(0, start, rows)
+            return
+        wanted = self._rows[start : start + len(rows)]
         for index in range(len(self._recipe.parts)):
             first, last = self._starts[index], self._starts[index + 1]
             places = np.flatnonzero((wanted >= first) & (wanted < last))
@@ -117,22 +135,45 @@ class RowReader:
             edges = np.flatnonzero(np.diff(numbers) != 1) + 1
             for run, there in zip(np.split(numbers, edges), np.split(in_file, edges), strict=True):
                 if len(run):
-                    rows[places[there]] = self._neighbours(index, int(run[0]), len(run))
-        return rows
+                    neighbours = np.empty((len(run), rows.shape[1]), rows.dtype)
+                    read(index, int(run[0]), neighbours)
+                    rows[places[there]] = neighbours
 
-    def _neighbours(self, index: int, first: int, count: int) -> Floats:
+    def _bytes(self, index: int, first: int, rows: Bytes) -> None:
+        self._read(self._recipe.parts[index], first * rows.shape[1], rows.reshape(-1))
+
+    def _numbers(self, index: int, first: int, rows: Floats) -> None:
         part, scales = self._recipe.parts[index], self._scales[index]
-        row_bytes = self._recipe.width // part.type.block_values * part.type.block_bytes
-        data = self._read(part, first * row_bytes, count * row_bytes)
-        rows = dequantise(part.type, data).reshape(count, -1)
-        return rows if scales is None else rows * scales[first : first + count, None]
+        data = np.empty((len(rows), _row_bytes(self._recipe, part.type)), np.uint8)
+        self._bytes(index, first, data)
+        rows[:] = dequantise(part.type, data)
+        if scales is not None:
+            rows *= scales[first : first + len(rows), None]
 
     def _by_row(self, scale: GGUFTensor, rows: int) -> Floats:
         count = math.prod(scale.shape)
         if scale.type is not GGUFType.F32 or not count or rows % count:
             raise WrongShapeError(f"{scale.name} has no scale for each of {rows:,} rows.")
-        numbers = dequantise(scale.type, self._read(scale, 0, scale.num_bytes))
-        return np.repeat(numbers.reshape(-1), rows // count)
+        data = np.empty(scale.num_bytes, np.uint8)
+        self._read(scale, 0, data)
+        return np.repeat(dequantise(scale.type, data), rows // count)
+
+
+def block_columns(recipe: Recipe) -> Indices | None:
+    """The published column of each column of the file; None if they are the same."""
+    columns = _order(recipe, recipe.columns, recipe.width)
+    return None if columns is None else np.argsort(columns)
+
+
+def _row_bytes(recipe: Recipe, type: GGUFType) -> int:
+    return recipe.width // type.block_values * type.block_bytes
+
+
+def _order(recipe: Recipe, order: Order | None, count: int) -> Indices | None:
+    try:
+        return order(count) if order is not None else None
+    except ValueError as error:
+        raise WrongShapeError(f"{recipe.name} can't be split into heads.") from error
 
 
 # ------------------------------------------------------------------ steps of recipes

@@ -15,9 +15,9 @@ from core.api.errors import (
     MissingTensorError,
     WrongShapeError,
 )
-from core.gguf.blocks import GGUFType
 from core.gguf.file import GGUFTensor
 from core.gguf.header import Metadata
+from kernels.blocks.types import GGUFType
 
 Config = dict[str, Any]
 # No released model comes near these.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.gguf.small_blocks import (
+from kernels.blocks.small import (
     NONLINEAR,
     Codes,
     Floats,

@@ -7,9 +7,9 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from core.gguf.grid_blocks import GRID_BLOCKS
-from core.gguf.k_blocks import K_BLOCKS
-from core.gguf.small_blocks import SMALL_BLOCKS
+from kernels.blocks.grid import GRID_BLOCKS
+from kernels.blocks.k import K_BLOCKS
+from kernels.blocks.small import SMALL_BLOCKS
 
 
 class GGUFType(Enum):

@@ -6,15 +6,15 @@ The tables are in resources/gguf/grids.npz, which packaging/tables/gguf_grids.py
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from core.client.programs import RESOURCES
-from core.gguf.small_blocks import Floats, Layout, Records, record, scale
+from kernels.blocks.small import Floats, Layout, Records, record, scale
 
-GRIDS = RESOURCES / "gguf" / "grids.npz"
+GRIDS = Path(__file__).resolve().parents[2] / "resources" / "gguf" / "grids.npz"
 _SIGN_SHIFTS = np.array([0, 7, 14, 21], np.uint32)
 _DELTA = np.float32(0.125)
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from core.gguf import blocks
-from core.gguf.blocks import GGUFType, dequantise
-from core.gguf.grid_blocks import GRIDS
+from kernels.blocks import types
+from kernels.blocks.grid import GRIDS
+from kernels.blocks.types import GGUFType, dequantise
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROUNDED = {"F64", "I8", "I16", "I32", "I64"}
 COMPARED = [type for type in GGUFType if type.name not in ROUNDED]
 SPECIAL = np.array(
@@ -39,7 +39,7 @@ def random(type: GGUFType, rows: int, count: int = 1, seed: int = 0) -> Bytes:
 
 def with_scales(type: GGUFType) -> Bytes:
     """Random blocks with each pair of special float16 numbers as the scale and the minimum."""
-    found = blocks._LAYOUTS.get(type.name)
+    found = types._LAYOUTS.get(type.name)
     names = [name for name in ("d", "m") if found and name in (found[0].names or ())]
     pairs = [(first, second) for first in HALVES for second in HALVES] if names else []
     data = random(type, max(len(pairs), 1), seed=1)
@@ -94,7 +94,7 @@ def test_no_blocks_and_blocks_of_a_view(type: GGUFType) -> None:
 
 
 def test_sizes() -> None:
-    for name, (layout, _) in blocks._LAYOUTS.items():
+    for name, (layout, _) in types._LAYOUTS.items():
         assert layout.itemsize == GGUFType[name].block_bytes
         size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
         assert size == (GGUFType[name].block_values, GGUFType[name].block_bytes)

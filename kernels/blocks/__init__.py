@@ -1,0 +1,1 @@
+"""Blocks of quantised numbers as GGUF files have them: types, layouts and values."""

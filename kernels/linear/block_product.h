@@ -1,0 +1,158 @@
+/* Rows by tiles of blocks, as many as stay in registers. */
+#ifndef WAYMARK_BLOCK_PRODUCT_H
+#define WAYMARK_BLOCK_PRODUCT_H
+
+#include "linear/blocks.h"
+
+/* Neighbouring columns of tiles. */
+struct tiles_of_block {
+    const char *codes;
+    const struct scales *scales;
+    long stride; /* of codes, from one column to the next */
+    const int8_t *values;
+};
+
+/* Words whose products are added up in 32 bits, or in 16: pairs of 15, 31, 63, or 128, times 127. */
+INLINE int words_of_sum(struct shape shape) {
+    if (HAS_QUADS) return GROUP_WORDS;
+    return shape.largest == 15 ? 8 : shape.largest == 31 ? 4 : shape.largest == 63 ? 2 : 1;
+}
+
+/* Adds the products of signed bytes, in pairs of 16 bits. */
+INLINE word_lanes add_signed(word_lanes total, word_lanes left, word_lanes right) {
+#if REGISTER == 64
+    __m512i size = _mm512_abs_epi8((__m512i)right);
+    __m512i other = _mm512_mask_sub_epi8((__m512i)left, _mm512_movepi8_mask((__m512i)right),
+                                         _mm512_setzero_si512(), (__m512i)left);
+    return (word_lanes)((short_lanes)total + (short_lanes)_mm512_maddubs_epi16(size, other));
+#elif REGISTER == 32
+    __m256i size = _mm256_abs_epi8((__m256i)right);
+    __m256i other = _mm256_sign_epi8((__m256i)left, (__m256i)right);
+    return (word_lanes)((short_lanes)total + (short_lanes)_mm256_maddubs_epi16(size, other));
+#elif defined(__SSSE3__)
+    __m128i size = _mm_abs_epi8((__m128i)right);
+    __m128i other = _mm_sign_epi8((__m128i)left, (__m128i)right);
+    return (word_lanes)((short_lanes)total + (short_lanes)_mm_maddubs_epi16(size, other));
+#else
+    return add_small(total, left, right);
+#endif
+}
+
+/* Sums of a block that are not finished: of groups with integers as scales, or with numbers. */
+union block_sum {
+    word_lanes integers;
+    floats numbers;
+};
+
+/* Adds a group to what there is of its block. */
+INLINE void add_scaled(struct shape shape, int offsets, const struct scales *scales, long at,
+                       const struct row_block *row, int group, word_lanes found,
+                       union block_sum *sum) {
+    word_lanes scale = load_words(scales->of_groups[group] + at);
+    if (shape.integers) {
+        sum->integers += found * scale;
+        return;
+    }
+    sum->numbers += __builtin_convertvector(found, floats) * (floats)scale;
+    if (offsets)
+        sum->numbers += (float)row->sums[group] * (floats)load_words(scales->offsets[group] + at);
+}
+
+INLINE floats whole_block(struct shape shape, int offsets, const struct scales *scales, long at,
+                          const struct row_block *row, union block_sum sum) {
+    if (!shape.integers) return sum.numbers;
+    floats scale = (floats)load_words((const char *)scales->of_block + at);
+    floats found = __builtin_convertvector(sum.integers, floats) * scale;
+    if (!offsets) return found;
+    word_lanes total = {0};
+    for (int pair = 0; pair < groups_of(shape) / 2; pair++)
+        total = add_shorts(total, load_words(scales->offsets[pair] + at),
+                           each_lane(row->sums + 2 * pair));
+    scale = (floats)load_words((const char *)scales->offset_of_block + at);
+    return found - __builtin_convertvector(total, floats) * scale;
+}
+
+/* Adds a block of `rows` rows, which are constant like `shape` and `pieces`, to their totals
+ * [rows, stride]. A piece is a register of outputs. */
+INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces,
+                           struct tiles_of_block tiles, const struct row_block *row, float *totals,
+                           long stride) {
+    union block_sum sums[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {0};
+    const int words = shape.group / 4, some = smaller(words_of_sum(shape), words);
+    for (int group = 0; group < groups_of(shape); group++) {
+        word_lanes found[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
+        const int of_tile = group * shape.group / GROUP_INPUTS;
+        const int before = group * words % GROUP_WORDS; /* words of a smaller group's neighbour */
+#pragma GCC unroll 16
+        for (int each = 0; each < rows; each++)
+#pragma GCC unroll 16
+            for (int piece = 0; piece < pieces; piece++)
+                found[each][piece] = each_lane(row[each].corrections + group);
+#pragma GCC unroll 8
+        for (int first = 0; first < words; first += some) {
+            word_lanes pairs[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
+#pragma GCC unroll 8
+            for (int word = first; word < first + some; word++) {
+                word_lanes codes[COLUMNS_AT_ONCE * PIECES];
+#pragma GCC unroll 16
+                for (int piece = 0; piece < pieces; piece++)
+                    codes[piece] = load_codes(shape, tiles.values,
+                                              tiles.codes + piece / PIECES * tiles.stride +
+                                                  piece % PIECES * REGISTER,
+                                              of_tile, before + word);
+#pragma GCC unroll 16
+                for (int each = 0; each < rows; each++) {
+                    word_lanes left =
+                        each_lane(row[each].integers + group * shape.group + 4 * word);
+#pragma GCC unroll 16
+                    for (int piece = 0; piece < pieces; piece++) {
+                        word_lanes *to = HAS_QUADS ? &found[each][piece] : &pairs[each][piece];
+                        *to = HAS_QUADS        ? add_quads(*to, left, codes[piece])
+                              : shape.largest ? add_small(*to, left, codes[piece])
+                                              : add_signed(*to, left, codes[piece]);
+                        KEEP_IN_REGISTER(*to);
+                    }
+                }
+            }
+#pragma GCC unroll 16
+            for (int each = 0; each < rows && !HAS_QUADS; each++)
+#pragma GCC unroll 16
+                for (int piece = 0; piece < pieces; piece++)
+                    found[each][piece] += sum_of_shorts(pairs[each][piece]);
+        }
+#pragma GCC unroll 16
+        for (int each = 0; each < rows; each++)
+#pragma GCC unroll 16
+            for (int piece = 0; piece < pieces; piece++)
+                add_scaled(shape, offsets, tiles.scales + piece / PIECES,
+                           piece % PIECES * REGISTER, row + each, group, found[each][piece],
+                           &sums[each][piece]);
+    }
+#pragma GCC unroll 16
+    for (int each = 0; each < rows; each++)
+#pragma GCC unroll 16
+        for (int piece = 0; piece < pieces; piece++) {
+            float *to = totals + each * stride + piece * LANES;
+            floats found = whole_block(shape, offsets, tiles.scales + piece / PIECES,
+                                       piece % PIECES * REGISTER, row + each, sums[each][piece]);
+            store_floats(to, load_floats(to) + row[each].scale * found);
+        }
+}
+
+/* All rows of a block. Their totals are `stride` apart. */
+INLINE void multiply_all(struct shape shape, int offsets, int pieces, struct tiles_of_block tiles,
+                         const struct row_block *row, long rows, float *totals, long stride) {
+    const int some = ROWS_AT_ONCE > 4 ? 4 : ROWS_AT_ONCE;
+    while (rows > 0) {
+        int now = rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rows >= some ? some : 1;
+        if (now == 1)
+            multiply_tiles(shape, offsets, 1, pieces, tiles, row, totals, stride);
+        else if (now == some)
+            multiply_tiles(shape, offsets, some, pieces, tiles, row, totals, stride);
+        else
+            multiply_tiles(shape, offsets, ROWS_AT_ONCE, pieces, tiles, row, totals, stride);
+        rows -= now, row += now, totals += now * stride;
+    }
+}
+
+#endif

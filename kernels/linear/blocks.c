@@ -1,0 +1,260 @@
+/* Rows times matrices of GGUF blocks: see blocks.h. */
+#include <stdlib.h>
+
+#include "linear/block_product.h"
+#include "linear/many.h"
+
+/* ------------------------------------------------------------------ products of each shape */
+
+/* Columns whose tiles are unpacked before many rows are multiplied. */
+#define TILES_AT_ONCE COLUMNS_AT_ONCE
+
+INLINE void few_of_column(struct shape shape, const struct block_type *type, const char *tile,
+                          long columns, long blocks, const struct row_block *row, long rows,
+                          long stride, float *totals) {
+    struct scales scales __attribute__((aligned(64)));
+    int8_t values[16];
+    long bytes = tile_bytes(type);
+    (void)columns;
+    moved_values(type, values);
+    memset(totals, 0, rows * COLUMN * sizeof *totals);
+    for (long block = 0; block < blocks; block++, tile += bytes, row += stride) {
+        struct tiles_of_block tiles = {tile, &scales, 0, values};
+        for (long ahead = 0; ahead < bytes; ahead += 64) __builtin_prefetch(tile + AHEAD + ahead);
+        unpack_scales(shape, type, tile, &scales);
+        multiply_all(shape, type->offsets, PIECES, tiles, row, rows, totals, COLUMN);
+    }
+}
+
+INLINE void unpack_codes(struct shape shape, const int8_t *values, const char *tile, char *to) {
+    for (int group = 0; group < GROUPS_OF_BLOCK; group++)
+        for (int word = 0; word < GROUP_WORDS; word++, to += STEP)
+            for (int piece = 0; piece < STEP; piece += REGISTER) {
+                word_lanes found = load_codes(shape, values, tile + piece, group, word);
+                memcpy(to + piece, &found, sizeof found);
+            }
+}
+
+INLINE void many_of_columns(struct shape shape, const struct block_type *type, const char *tile,
+                            long columns, long blocks, const struct row_block *row, long rows,
+                            long stride, float *totals) {
+    char codes[TILES_AT_ONCE][COLUMN * BLOCK_INPUTS] __attribute__((aligned(64)));
+    struct scales scales[TILES_AT_ONCE] __attribute__((aligned(64)));
+    struct shape unpacked = shape;
+    int8_t values[16];
+    long bytes = tile_bytes(type), width = TILES_AT_ONCE * COLUMN;
+    unpacked.bits = 8, unpacked.lookup = 0, unpacked.unpacked = 1;
+    moved_values(type, values);
+    memset(totals, 0, rows * width * sizeof *totals);
+    for (long block = 0; block < blocks; block++, tile += bytes, row += stride) {
+        struct tiles_of_block tiles = {codes[0], scales, sizeof *codes, values};
+        for (int column = 0; column < TILES_AT_ONCE; column++) {
+            const char *from = tile + smaller(column, columns - 1) * blocks * bytes;
+            unpack_codes(shape, values, from, codes[column]);
+            unpack_scales(shape, type, from, scales + column);
+        }
+        multiply_all(unpacked, type->offsets, TILES_AT_ONCE * PIECES, tiles, row, rows, totals,
+                     width);
+    }
+}
+
+#define SHAPE(name, ...)                                                                           \
+    static void few_##name(const struct block_type *type, const char *tile, long columns,          \
+                           long blocks, const struct row_block *row, long rows, long stride,       \
+                           float *totals) {                                                        \
+        few_of_column((struct shape)__VA_ARGS__, type, tile, columns, blocks, row, rows, stride,   \
+                      totals);                                                                     \
+    }                                                                                              \
+    static void many_##name(const struct block_type *type, const char *tile, long columns,         \
+                            long blocks, const struct row_block *row, long rows, long stride,      \
+                            float *totals) {                                                       \
+        many_of_columns((struct shape)__VA_ARGS__, type, tile, columns, blocks, row, rows, stride, \
+                        totals);                                                                   \
+    }
+#define TYPE(name, ...) .shape = __VA_ARGS__, .few = few_##name, .many = many_##name
+
+#define LOW {.bits = 4, .group = 32, .largest = 15}
+#define LOW_INTEGERS {.bits = 4, .group = 32, .integers = 1, .largest = 15}
+#define LOW_SHORT {.bits = 4, .group = 16, .integers = 1, .largest = 15}
+#define FIVE {.bits = 5, .group = 32, .largest = 31}
+#define FIVE_INTEGERS {.bits = 5, .group = 32, .integers = 1, .largest = 31}
+#define SIX {.bits = 6, .group = 16, .integers = 1, .largest = 63}
+#define EIGHT {.bits = 8, .group = 32}
+#define TABLE {.bits = 4, .group = 32, .lookup = 1}
+#define TABLE_INTEGERS {.bits = 4, .group = 32, .integers = 1, .lookup = 1}
+SHAPE(low, LOW)
+SHAPE(low_integers, LOW_INTEGERS)
+SHAPE(low_short, LOW_SHORT)
+SHAPE(five, FIVE)
+SHAPE(five_integers, FIVE_INTEGERS)
+SHAPE(six, SIX)
+SHAPE(eight, EIGHT)
+SHAPE(table, TABLE)
+SHAPE(table_integers, TABLE_INTEGERS)
+
+#define NON_LINEAR {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+#define FLOAT4 {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+static const struct block_type TYPES[] = {
+    [Q4_0] = {TYPE(low, LOW), .bias = 8},
+    [Q4_1] = {TYPE(low, LOW), .offsets = 1},
+    [Q5_0] = {TYPE(five, FIVE), .bias = 16},
+    [Q5_1] = {TYPE(five, FIVE), .offsets = 1},
+    [Q8_0] = {TYPE(eight, EIGHT)},
+    [Q2_K] = {TYPE(low_short, LOW_SHORT), .offsets = 1},
+    [Q3_K] = {TYPE(low_short, LOW_SHORT), .bias = 4},
+    [Q4_K] = {TYPE(low_integers, LOW_INTEGERS), .offsets = 1},
+    [Q5_K] = {TYPE(five_integers, FIVE_INTEGERS), .offsets = 1},
+    [Q6_K] = {TYPE(six, SIX), .bias = 32},
+    [IQ4_NL] = {TYPE(table, TABLE), .values = NON_LINEAR},
+    [IQ4_XS] = {TYPE(table_integers, TABLE_INTEGERS), .values = NON_LINEAR},
+    [MXFP4] = {TYPE(table, TABLE), .bfloat = 1, .values = FLOAT4},
+};
+
+const struct block_type *block_type_of(int id) {
+    int known = id >= 0 && id < (int)(sizeof TYPES / sizeof *TYPES) && TYPES[id].few;
+    return known ? TYPES + id : NULL;
+}
+
+/* ------------------------------------------------------------------ rows */
+
+struct taking {
+    const struct linear *given;
+    const struct block_type *type;
+    struct row_block *to; /* block b of row r is at [b * rows + r] */
+};
+
+INLINE void read_numbers(const struct linear *given, long row, long start, int is_bfloat,
+                         float *to) {
+    const int32_t *places = given->places;
+    long count = smaller(BLOCK_INPUTS, given->inputs - start), first = row * given->given;
+    if (places)
+        for (long each = 0; each < count; each++)
+            to[each] = read_number(given->from, first + places[start + each], is_bfloat);
+    else
+        for (long each = 0; each < count; each++)
+            to[each] = read_number(given->from, first + start + each, is_bfloat);
+}
+
+static void take_block(const struct taking *all, long row, long block) {
+    const struct linear *given = all->given;
+    const struct shape shape = all->type->shape;
+    struct row_block *to = all->to + block * given->rows + row;
+    float numbers[BLOCK_INPUTS] = {0};
+    if (given->is_bfloat)
+        read_numbers(given, row, block * BLOCK_INPUTS, 1, numbers);
+    else
+        read_numbers(given, row, block * BLOCK_INPUTS, 0, numbers);
+    struct linear alone = {.from = numbers, .inputs = BLOCK_INPUTS, .given = BLOCK_INPUTS};
+    to->scale = quantise_row(&alone, 0, to->integers);
+    int bias = shape.largest ? all->type->bias : -LOWEST_BYTE;
+    for (int group = 0; group < groups_of(shape); group++) {
+        int32_t total = 0;
+        for (int each = 0; each < shape.group; each++)
+            total += to->integers[group * shape.group + each];
+        to->sums[group] = (int16_t)total;
+        to->corrections[group] = -bias * total;
+    }
+}
+
+static void take_row(const void *arguments, long row) {
+    const struct taking *all = arguments;
+    for (long block = 0; block < tiles_of_row(all->given->inputs); block++)
+        take_block(all, row, block);
+}
+
+static void take_rows(const struct linear *given, struct row_block *to) {
+    struct taking all = {given, block_type_of(given->format), to};
+    pool_each(take_row, &all, given->rows, given->inputs, given->threads);
+}
+
+/* ------------------------------------------------------------------ a few rows */
+
+/* Static, because a late thread may still read them. Eight rows may each have one block in part. */
+static struct row_block step_rows[MOST_NUMBERS / BLOCK_INPUTS + AT_ONCE];
+
+/* Outputs of a part, of `rows` rows from `row` on: `result` [rows, outputs_of_part]. */
+static void part_of_rows(const struct linear *all, long part, long row, long rows, float *result) {
+    const struct block_type *type = block_type_of(all->format);
+    long end = end_of_outputs(all, part), blocks = tiles_of_row(all->inputs);
+    for (long output = first_output(all, part); output < end; output += COLUMN, result += COLUMN) {
+        float totals[AT_ONCE * COLUMN];
+        const char *tile = (const char *)all->weight + output / COLUMN * blocks * tile_bytes(type);
+        type->few(type, tile, 1, blocks, step_rows + row, rows, all->rows, totals);
+        for (long each = 0; each < rows; each++)
+            memcpy(result + each * all->outputs_of_part, totals + each * COLUMN,
+                   smaller(COLUMN, end - output) * sizeof *totals);
+    }
+}
+
+static void multiply_part(const void *given, long part, void *result) {
+    const struct linear *all = given;
+    part_of_rows(all, part, 0, all->rows, result);
+}
+
+static long row_bytes(int format, long inputs) {
+    return tiles_of_row(inputs) * tile_bytes(block_type_of(format)) / COLUMN;
+}
+
+int waymark_linear_blocks(struct linear *all) {
+    take_rows(all, step_rows);
+    run_product(multiply_part, all, row_bytes(all->format, all->inputs), COLUMN);
+    return 1;
+}
+
+static void multiply_expert(const void *given, long part, void *result) {
+    const struct routed *all = given;
+    long row = part / all->parts_of_row;
+    struct linear own = all->each;
+    own.weight = all->weights[all->ids[row]];
+    part_of_rows(&own, part % all->parts_of_row, (all->first + row) / all->share, 1, result);
+}
+
+int waymark_experts_blocks(struct expert_rows *all) {
+    struct linear inputs = inputs_of_experts(all);
+    take_rows(&inputs, step_rows);
+    run_routed(multiply_expert, all, row_bytes(all->format, all->inputs), COLUMN);
+    return 1;
+}
+
+/* ------------------------------------------------------------------ many rows */
+
+struct many_rows {
+    const struct linear *given;
+    struct row_block *rows;
+    int *failed;
+};
+
+static void columns_of_many(const void *arguments, long part, void *result) {
+    const struct many_rows *all = arguments;
+    const struct linear *given = all->given;
+    const struct block_type *type = block_type_of(given->format);
+    const long width = TILES_AT_ONCE * COLUMN, blocks = tiles_of_row(given->inputs);
+    long end = end_of_outputs(given, part), rows = given->rows;
+    float *totals = aligned_alloc(STEP, rows * width * sizeof *totals);
+    (void)result;
+    if (!totals) __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
+    for (long output = first_output(given, part); totals && output < end; output += width) {
+        const char *tile = (const char *)given->weight + output / COLUMN * blocks * tile_bytes(type);
+        long columns = pool_parts(end - output, COLUMN);
+        type->many(type, tile, columns, blocks, all->rows, rows, rows, totals);
+        for (long row = 0; row < rows; row++)
+            put_row(given, totals + row * width, row, output, smaller(width, end - output));
+    }
+    free(totals);
+}
+
+int waymark_linear_blocks_many(struct linear *given) {
+    int failed = 0;
+    const long width = TILES_AT_ONCE * COLUMN;
+    long blocks = tiles_of_row(given->inputs) * given->rows;
+    struct many_rows all = {given, aligned_alloc(STEP, blocks * sizeof *all.rows), &failed};
+    if (!all.rows) return 0;
+    take_rows(given, all.rows);
+    given->outputs_of_part =
+        width * pool_share(pool_parts(given->outputs, width), 1, given->threads);
+    pool_rows(columns_of_many, &all, pool_parts(given->outputs, given->outputs_of_part),
+              given->threads);
+    free(all.rows);
+    return !failed;
+}

@@ -1,0 +1,109 @@
+"""Matrices of GGUF blocks for the compiled kernels: blocks are moved into tiles (blocks.h)."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import torch
+from torch import Tensor, get_num_threads
+
+from kernels.blocks.types import GGUFType
+from kernels.common.memory import Arena
+from kernels.linear.blocks import BlockFormat
+from kernels.linear.native import NativeMatrix
+from kernels.linear.reference import Matrix, QuantisedTensors
+from kernels.native.library import Library, address
+
+_COLUMN = 16  # outputs of a tile
+_BLOCK = 256  # inputs of a tile
+
+
+class _Layout:
+    """Sizes of a tile, as linear/blocks.h has them."""
+
+    def __init__(
+        self, bits: int, group: int = 32, *, integers: bool = False, offsets: bool = False
+    ) -> None:
+        codes, groups = _COLUMN * _BLOCK * bits // 8, _BLOCK // group
+        numbers = groups * _COLUMN + 2 * _COLUMN if integers else groups * 2 * _COLUMN
+        self.num_bytes = -(-(codes + numbers * (1 + offsets)) // 64) * 64
+
+
+LAYOUTS = {
+    GGUFType.Q4_0: _Layout(4),
+    GGUFType.Q4_1: _Layout(4, offsets=True),
+    GGUFType.Q5_0: _Layout(5),
+    GGUFType.Q5_1: _Layout(5, offsets=True),
+    GGUFType.Q8_0: _Layout(8),
+    GGUFType.Q2_K: _Layout(4, 16, integers=True, offsets=True),
+    GGUFType.Q3_K: _Layout(4, 16, integers=True),
+    GGUFType.Q4_K: _Layout(4, integers=True, offsets=True),
+    GGUFType.Q5_K: _Layout(5, integers=True, offsets=True),
+    GGUFType.Q6_K: _Layout(6, 16, integers=True),
+    GGUFType.IQ4_NL: _Layout(4),
+    GGUFType.IQ4_XS: _Layout(4, integers=True),
+    GGUFType.MXFP4: _Layout(4),
+}
+
+
+class NativeBlockMatrix(NativeMatrix):
+    """`tiles` uint8 [columns of sixteen outputs, bytes]."""
+
+    _outputs_of_row = _COLUMN
+
+    def __init__(
+        self,
+        library: Library,
+        held: NativeBlockFormat,
+        num_outputs: int,
+        tiles: Tensor,
+        bias: Tensor | None,
+    ) -> None:
+        shape = (num_outputs, held.inputs)
+        super().__init__(library, "linear_blocks", shape, tiles, None, bias)
+        self.format = held.type.id
+        self.places = None if held.columns is None else held.columns.to(torch.int32)
+
+    def _otherwise(self, inputs: Tensor) -> Tensor:
+        """Through float32, if the inputs are of another type."""
+        found = inputs.new_empty(inputs.shape[0], self.shape[0], dtype=torch.float32)
+        if inputs.numel() > 0:
+            unbiased = copy(self)
+            unbiased.bias = None
+            unbiased.into(found, inputs.float())
+        return found if self.bias is None else found + self.bias
+
+
+class NativeBlockFormat(BlockFormat):
+    def __init__(
+        self,
+        library: Library,
+        arena: Arena,
+        type: GGUFType,
+        inputs: int,
+        columns: Tensor | None = None,
+    ) -> None:
+        super().__init__(type, inputs, columns)
+        self._library, self._arena = library, arena
+
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        if self.type not in LAYOUTS:
+            return super().prepack(kept, bias)
+        blocks = kept[0].contiguous()
+        shape = self._shape(blocks.shape[0])
+        tiles = self._arena.room(shape[0] * shape[1]).view(shape)
+        self._library.tile_blocks(
+            address(blocks), address(tiles), blocks.shape[0], self.inputs, self.type.id,
+            get_num_threads(),
+        )  # fmt: skip
+        return NativeBlockMatrix(self._library, self, blocks.shape[0], tiles, bias)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        if self.type not in LAYOUTS:
+            return super().num_bytes(shape, dtype)
+        columns, bytes_of_column = self._shape(shape[0])
+        return columns * bytes_of_column
+
+    def _shape(self, num_outputs: int) -> tuple[int, int]:
+        blocks = -(-self.inputs // _BLOCK)
+        return -(-num_outputs // _COLUMN), blocks * LAYOUTS[self.type].num_bytes

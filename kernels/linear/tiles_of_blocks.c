@@ -1,0 +1,231 @@
+/* The blocks of GGUF files as tiles (blocks.h): nothing is rounded, only moved. */
+#include "linear/blocks.h"
+
+/* 256 inputs of a row. */
+struct codes {
+    uint8_t of[BLOCK_INPUTS];
+    int8_t scales[16]; /* integers, one for each group, */
+    uint8_t offsets[16];
+    uint16_t numbers[16]; /* or numbers; of blocks with integers the first is the block's */
+    uint16_t number_offsets[16];
+};
+
+static inline uint16_t half_at(const uint8_t *from) {
+    return (uint16_t)(from[0] | from[1] << 8);
+}
+
+/* ------------------------------------------------------------------ blocks of 32 */
+
+/* Lower halves of bytes are the first sixteen codes. */
+static void take_halves(const uint8_t *from, uint8_t *to) {
+    for (int place = 0; place < 16; place++) {
+        to[place] = from[place] & 15;
+        to[16 + place] = from[place] >> 4;
+    }
+}
+
+static void add_fifth_bits(const uint8_t *from, uint8_t *to) {
+    for (int place = 0; place < 32; place++)
+        to[place] |= (uint8_t)((from[place / 8] >> place % 8 & 1) << 4);
+}
+
+/* Two to the power `exponent` - 128 as bfloat16. */
+static uint16_t power_of_two(uint8_t exponent) {
+    return exponent < 2 ? (uint16_t)(0x20 << exponent) : (uint16_t)((exponent - 1) << 7);
+}
+
+static void take_small(int id, const uint8_t *from, int group, struct codes *to) {
+    uint8_t *codes = to->of + group * GROUP_INPUTS;
+    int with_offset = id == Q4_1 || id == Q5_1, with_bits = id == Q5_0 || id == Q5_1;
+    if (id == MXFP4) {
+        to->numbers[group] = power_of_two(from[0]);
+        take_halves(from + 1, codes);
+        return;
+    }
+    to->numbers[group] = half_at(from);
+    if (with_offset) to->number_offsets[group] = half_at(from + 2);
+    from += with_offset ? 4 : 2;
+    if (id == Q8_0) {
+        memcpy(codes, from, GROUP_INPUTS);
+        return;
+    }
+    take_halves(from + (with_bits ? 4 : 0), codes);
+    if (with_bits) add_fifth_bits(from, codes);
+}
+
+/* ------------------------------------------------------------------ blocks of 256 */
+
+/* Adds some bits of bytes [.., 32] to codes, at bit `to_bit`: of each run of 32 bytes the lowest
+ * `bits` of all are 32 codes, and the next ones the next. */
+INLINE void take_bits(const uint8_t *from, int bits, int to_bit, uint8_t *to) {
+    for (int run = 0; run < BLOCK_INPUTS / 32; run++, to += 32) {
+        const uint8_t *bytes = from + run / (8 / bits) * 32;
+        int shift = run % (8 / bits) * bits;
+        for (int place = 0; place < 32; place++)
+            to[place] |= (uint8_t)((bytes[place] >> shift & ((1 << bits) - 1)) << to_bit);
+    }
+}
+
+/* Eight scales and eight offsets of six bits. */
+static void take_six_bits(const uint8_t *from, struct codes *to) {
+    for (int group = 0; group < 4; group++) {
+        to->scales[group] = from[group] & 63;
+        to->offsets[group] = from[4 + group] & 63;
+        to->scales[4 + group] = (int8_t)((from[8 + group] & 15) | from[group] >> 6 << 4);
+        to->offsets[4 + group] = (uint8_t)(from[8 + group] >> 4 | from[4 + group] >> 6 << 4);
+    }
+}
+
+static void take_q2_k(const uint8_t *from, struct codes *to) {
+    for (int group = 0; group < 16; group++) {
+        to->scales[group] = from[group] & 15;
+        to->offsets[group] = from[group] >> 4;
+    }
+    take_bits(from + 16, 2, 0, to->of);
+    to->numbers[0] = half_at(from + 80);
+    to->number_offsets[0] = half_at(from + 82);
+}
+
+static void take_q3_k(const uint8_t *from, struct codes *to) {
+    const uint8_t *scales = from + 96;
+    for (int group = 0; group < 16; group++) {
+        int low = scales[group % 8] >> group / 8 * 4 & 15;
+        int high = scales[8 + group % 4] >> group / 4 * 2 & 3;
+        to->scales[group] = (int8_t)((low | high << 4) - 32);
+    }
+    take_bits(from + 32, 2, 0, to->of);
+    take_bits(from, 1, 2, to->of);
+    to->numbers[0] = half_at(from + 108);
+}
+
+static void take_q4_k(const uint8_t *from, struct codes *to) {
+    to->numbers[0] = half_at(from);
+    to->number_offsets[0] = half_at(from + 2);
+    take_six_bits(from + 4, to);
+    take_bits(from + 16, 4, 0, to->of);
+}
+
+static void take_q5_k(const uint8_t *from, struct codes *to) {
+    to->numbers[0] = half_at(from);
+    to->number_offsets[0] = half_at(from + 2);
+    take_six_bits(from + 4, to);
+    take_bits(from + 16, 1, 4, to->of);
+    take_bits(from + 48, 4, 0, to->of);
+}
+
+static void take_q6_k(const uint8_t *from, struct codes *to) {
+    /* Of 64 bytes the lower halves are the first 64 codes of a half, the upper ones the others. */
+    for (int run = 0; run < BLOCK_INPUTS / 64; run++)
+        for (int place = 0; place < 64; place++)
+            to->of[64 * run + place] =
+                from[run / 2 * 64 + place] >> run % 2 * 4 & 15;
+    take_bits(from + 128, 2, 4, to->of);
+    memcpy(to->scales, from + 192, 16);
+    to->numbers[0] = half_at(from + 208);
+}
+
+static void take_iq4_xs(const uint8_t *from, struct codes *to) {
+    int high = half_at(from + 2);
+    to->numbers[0] = half_at(from);
+    for (int group = 0; group < GROUPS_OF_BLOCK; group++) {
+        int low = from[4 + group / 2] >> group % 2 * 4 & 15;
+        to->scales[group] = (int8_t)((low | (high >> 2 * group & 3) << 4) - 32);
+        take_halves(from + 8 + 16 * group, to->of + GROUP_INPUTS * group);
+    }
+}
+
+static const struct {
+    int values, bytes; /* of a block */
+    void (*take)(const uint8_t *from, struct codes *to);
+} BLOCKS[] = {
+    [Q4_0] = {32, 18},    [Q4_1] = {32, 20},    [Q5_0] = {32, 22},
+    [Q5_1] = {32, 24},    [Q8_0] = {32, 34},    [IQ4_NL] = {32, 18},
+    [MXFP4] = {32, 17},   [Q2_K] = {256, 84, take_q2_k},
+    [Q3_K] = {256, 110, take_q3_k}, [Q4_K] = {256, 144, take_q4_k},
+    [Q5_K] = {256, 176, take_q5_k}, [Q6_K] = {256, 210, take_q6_k},
+    [IQ4_XS] = {256, 136, take_iq4_xs},
+};
+
+/* ------------------------------------------------------------------ tiles */
+
+static void put_words(const uint8_t *bytes, long count, int output, char *to) {
+    for (long word = 0; word < count / 4; word++)
+        memcpy(to + word * STEP + 4 * output, bytes + 4 * word, 4);
+}
+
+static void put_codes(struct shape shape, const struct codes *from, int output, char *tile) {
+    uint8_t low[BLOCK_INPUTS / 2], high[BLOCK_INPUTS / 4] = {0};
+    if (shape.bits == 8) {
+        put_words(from->of, BLOCK_INPUTS, output, tile);
+        return;
+    }
+    for (int pair = 0; pair < GROUPS_OF_BLOCK / 2; pair++) {
+        const uint8_t *first = from->of + 2 * pair * GROUP_INPUTS;
+        for (int place = 0; place < GROUP_INPUTS; place++)
+            low[pair * GROUP_INPUTS + place] =
+                (uint8_t)((first[place] & 15) | first[GROUP_INPUTS + place] << 4);
+    }
+    put_words(low, sizeof low, output, tile);
+    int bits = shape.bits - 4, groups = bits ? 8 / bits : 0;
+    for (int group = 0; group < GROUPS_OF_BLOCK && bits; group++) {
+        const uint8_t *codes = from->of + group * GROUP_INPUTS;
+        uint8_t *to = high + group / groups * GROUP_INPUTS;
+        int shift = group % groups * bits;
+        for (int place = 0; place < GROUP_INPUTS; place++)
+            to[place] |= (uint8_t)(codes[place] >> 4 << shift);
+    }
+    put_words(high, BLOCK_INPUTS * bits / 8, output, tile + LOW_BYTES);
+}
+
+static void put_scales(const struct block_type *type, const struct codes *from, int output,
+                       char *tile) {
+    const struct shape shape = type->shape;
+    char *scales = tile + scales_at(shape), *offsets = tile + offsets_at(shape);
+    for (int group = 0; group < groups_of(shape); group++) {
+        long place = group * COLUMN + output;
+        if (shape.integers) {
+            scales[place] = from->scales[group];
+            if (type->offsets) offsets[place] = (char)from->offsets[group];
+        } else {
+            memcpy(scales + 2 * place, from->numbers + group, 2);
+            if (type->offsets) memcpy(offsets + 2 * place, from->number_offsets + group, 2);
+        }
+    }
+    if (!shape.integers) return;
+    char *numbers = tile + numbers_at(type) + 2 * output;
+    memcpy(numbers, from->numbers, 2);
+    if (type->offsets) memcpy(numbers + 2 * COLUMN, from->number_offsets, 2);
+}
+
+/* One tile: of sixteen rows or what is left, which the other outputs have as zeros. */
+static void put_tile(const struct tile *all, long column, long block, char *to) {
+    const struct block_type *type = block_type_of(all->format);
+    long values = BLOCKS[all->format].values, bytes = BLOCKS[all->format].bytes;
+    long row_bytes = all->inputs / values * bytes, inputs = all->inputs - block * BLOCK_INPUTS;
+    memset(to, 0, tile_bytes(type));
+    for (int output = 0; output < smaller(COLUMN, all->outputs - column * COLUMN); output++) {
+        struct codes codes = {{0}};
+        const uint8_t *from = (const uint8_t *)all->from + (column * COLUMN + output) * row_bytes +
+                              block * BLOCK_INPUTS / values * bytes;
+        if (BLOCKS[all->format].take)
+            BLOCKS[all->format].take(from, &codes);
+        else
+            for (int group = 0; group < smaller(GROUPS_OF_BLOCK, inputs / values); group++)
+                take_small(all->format, from + group * bytes, group, &codes);
+        put_codes(type->shape, &codes, output, to);
+        put_scales(type, &codes, output, to);
+    }
+}
+
+static void one_column(const void *given, long column) {
+    const struct tile *all = given;
+    long blocks = tiles_of_row(all->inputs), bytes = tile_bytes(block_type_of(all->format));
+    for (long block = 0; block < blocks; block++)
+        put_tile(all, column, block, (char *)all->to + (column * blocks + block) * bytes);
+}
+
+int waymark_tile_blocks(struct tile *all) {
+    pool_each(one_column, all, pool_parts(all->outputs, COLUMN), COLUMN * all->inputs,
+              all->threads);
+    return 1;
+}

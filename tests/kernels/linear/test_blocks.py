@@ -1,0 +1,144 @@
+"""Products with GGUF blocks: published values, and rows rounded to 8 bits a block at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.blocks.types import GGUFType, dequantise
+from kernels.common.memory import Arena
+from kernels.experts.native import NativeExperts, make_bank
+from kernels.experts.reference import LoopedExperts
+from kernels.linear.blocks import BlockFormat
+from kernels.linear.native_blocks import LAYOUTS, NativeBlockFormat
+from kernels.linear.reference import Matrix
+from kernels.native.library import Library
+from tests.kernels.native.here import NEEDS_COMPILER, library
+
+pytestmark = NEEDS_COMPILER
+# Where float16 numbers are in a block of each type.
+NUMBERS = {
+    GGUFType.Q4_1: (0, 2), GGUFType.Q5_1: (0, 2), GGUFType.Q4_K: (0, 2), GGUFType.Q5_K: (0, 2),
+    GGUFType.Q2_K: (80, 82), GGUFType.Q3_K: (108,), GGUFType.Q6_K: (208,),
+}  # fmt: skip
+TYPES = pytest.mark.parametrize("type", LAYOUTS, ids=lambda type: type.name)
+
+
+def blocks(type: GGUFType, outputs: int, inputs: int, *, extreme: bool = False) -> Tensor:
+    """Random blocks [outputs, row bytes] with usual numbers, or with the largest codes and scales
+    that there are."""
+    generator = np.random.default_rng(type.id)
+    shape = (outputs, inputs // type.block_values, type.block_bytes)
+    data = generator.integers(0, 256, shape, np.uint8)
+    if extreme:
+        data[:] = 0xFF if outputs % 2 else 0x00
+    for place in NUMBERS.get(type, (0,)):
+        numbers = (0.01 * generator.standard_normal(shape[:2])).astype(np.float16)
+        data[..., place : place + 2] = numbers[..., None].view(np.uint8)
+    if type is GGUFType.MXFP4:
+        data[..., 0] = generator.integers(116, 124, shape[:2])
+    return torch.from_numpy(data).flatten(1)
+
+
+def exact(held: BlockFormat, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The product in float64 of inputs rounded as the kernels do, and the sum of its sizes."""
+    weight = torch.from_numpy(dequantise(held.type, rows.numpy())).double()
+    given = inputs if held.columns is None else inputs[:, held.columns]
+    missing = -given.shape[1] % 256
+    parts = torch.nn.functional.pad(given.float(), (0, missing)).unflatten(1, (-1, 256))
+    scales = (parts.abs().amax(2, keepdim=True) / 127).clamp_min(1e-30)
+    rounded = ((parts / scales).round().double() * scales).flatten(1)[:, : given.shape[1]]
+    return rounded @ weight.T, rounded.abs() @ weight.abs().T
+
+
+def native(
+    type: GGUFType, inputs: int, columns: Tensor | None = None, of: Library | None = None
+) -> NativeBlockFormat:
+    return NativeBlockFormat(of or library(), Arena(), type, inputs, columns)
+
+
+def assert_published(held: BlockFormat, rows: Tensor, given: Tensor) -> None:
+    """Many rows are right, and each has the bits that it has in a step or beside a few others."""
+    expected, size = exact(held, rows, given)
+    matrix = held.prepack((rows,), None)
+    found = matrix(given)
+    assert ((found - expected).abs() <= 1e-6 * size + 1e-12).all()
+    for count in (1, 2, 3, 4, 5, 8):
+        assert torch.equal(matrix.step(given[:count]), found[:count])
+        assert torch.equal(matrix(given[7 : 7 + count]), found[7 : 7 + count])
+
+
+def extreme_rows() -> Tensor:
+    """Rows [26, 512] of which pairs of products add up to the largest sums that there are."""
+    given = torch.tensor([127.0, -127.0]).repeat_interleave(13)[:, None].expand(26, 512).clone()
+    given[::3, ::2] *= -1
+    return given
+
+
+@TYPES
+@pytest.mark.parametrize(("outputs", "inputs"), [(40, 512), (33, 768), (16, 288), (1, 2304)])
+def test_products_are_those_of_the_published_values(
+    type: GGUFType, outputs: int, inputs: int
+) -> None:
+    inputs -= inputs % type.block_values
+    rows = blocks(type, outputs, inputs)
+    assert_published(native(type, inputs), rows, torch.randn(29, inputs))
+
+
+@TYPES
+@pytest.mark.parametrize("outputs", [16, 17])
+def test_the_largest_sums_are_exact(type: GGUFType, outputs: int) -> None:
+    assert_published(native(type, 512), blocks(type, outputs, 512, extreme=True), extreme_rows())
+
+
+@TYPES
+def test_columns_bias_and_bfloat16(type: GGUFType) -> None:
+    columns, bias = torch.randperm(512), torch.randn(48).bfloat16()
+    held, rows = native(type, 512, columns), blocks(type, 48, 512)
+    given = torch.randn(20, 512).bfloat16()
+    matrix = held.prepack((rows,), bias)
+    expected, size = exact(held, rows, given)
+    found = matrix(given)
+    assert (
+        (found - (expected + bias)).abs() <= 2**-8 * (expected + bias).abs() + 1e-6 * size
+    ).all()
+    assert torch.equal(matrix.step(given[:3]), found[:3])
+    assert torch.equal(matrix.first(19)(given), found[:, :19])
+    assert matrix(given[:0]).shape == (0, 48)
+    assert held.num_bytes((48, 512), torch.bfloat16) + bias.nbytes == matrix.num_bytes
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_bits_depend_on_no_number_of_threads(threads: int) -> None:
+    matrix = native(GGUFType.Q4_K, 512).prepack((blocks(GGUFType.Q4_K, 3000, 512),), None)
+    given = torch.randn(20, 512).bfloat16()
+    expected = matrix(given), matrix.step(given[:4])
+    torch.set_num_threads(threads)
+    found = matrix(given), matrix.step(given[:4])
+    torch.set_num_threads(1)
+    assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("type", [GGUFType.Q4_K, GGUFType.Q6_K, GGUFType.Q8_0])
+def test_experts_are_their_matrices(type: GGUFType) -> None:
+    def matrices(outputs: int, inputs: int) -> list[Matrix]:
+        rows = blocks(type, 6 * outputs, inputs).split(outputs)
+        return [native(type, inputs).prepack((each,), None) for each in rows]
+
+    up, down = matrices(128, 256), matrices(256, 256)
+
+    def activation(inner: Tensor) -> Tensor:
+        return torch.cat((inner, inner), dim=1)
+
+    bank = make_bank(library(), False, up, down, activation)
+    assert isinstance(bank, NativeExperts)
+    hidden = torch.randn(9, 256).bfloat16()
+    ids = torch.stack([torch.randperm(6)[:2].sort().values for _ in range(9)]).int()
+    places, rows = bank(hidden, ids)
+    other_places, expected = LoopedExperts(up, down, activation)(hidden, ids)
+    assert places is not None and other_places is not None
+    assert torch.equal(rows[places], expected[other_places])
+    _, step = bank(hidden[:2], ids[:2], is_step=True)
+    assert torch.equal(step, rows[places][:4])
