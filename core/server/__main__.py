@@ -1,4 +1,4 @@
-"""`python -m core.server --model DIR_OR_GGUF`, see docs/server.md. Exit code 1 if it can't start."""
+"""`python -m core.server --model DIR_OR_GGUF`, see docs/server.md. Exit code 1 if it fails."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 import platformdirs
+from pydantic import ValidationError
 
 from core.api.errors import InvalidRequestError, WaymarkError
 from core.api.params import CacheSettings, ModelSettings, Precision
@@ -23,7 +24,7 @@ from core.server.access import Access
 from core.server.answering import Answering
 from core.server.application import application
 from core.server.listening import bound, serve
-from core.server.pictures import Pictures
+from core.server.requests.pictures import Pictures
 from core.system.private_files import private_folder, write_whole
 
 DEFAULT_PORT = 8484
@@ -76,17 +77,23 @@ def key_of(given: str | None, data: Path) -> str:
     return file.read_text("ascii").strip()
 
 
-async def run(options: argparse.Namespace, data: Path) -> None:
-    """Load the model, then listen until a signal comes."""
-    access = Access(key_of(options.key, data), tuple(options.origin), options.lan)
-    cache = CacheSettings(
-        count=options.checkpoints,
-        interval=options.interval,
-        host_bytes=options.host_bytes,
-        device_bytes=options.device_bytes,
-        disk_bytes=options.disk_bytes,
-    )
-    settings = ModelSettings(
+def settings_of(options: argparse.Namespace, data: Path) -> tuple[ModelSettings, CacheSettings]:
+    """Raises InvalidRequestError, which names the option."""
+    try:
+        return _model_settings(options, data), CacheSettings(
+            count=options.checkpoints,
+            interval=options.interval,
+            host_bytes=options.host_bytes,
+            device_bytes=options.device_bytes,
+            disk_bytes=options.disk_bytes,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidRequestError(f"{first['loc'][0]}: {first['msg']}.") from None
+
+
+def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
+    return ModelSettings(
         path=str(Path(options.model).resolve()),
         device=options.device,
         precision=options.dtype,
@@ -94,6 +101,12 @@ async def run(options: argparse.Namespace, data: Path) -> None:
         cache_folder=str(data / "contexts"),
         measure_kernels=True,
     )
+
+
+async def run(options: argparse.Namespace, data: Path) -> None:
+    """Load the model, then listen until a signal comes."""
+    access = Access(key_of(options.key, data), tuple(options.origin), options.lan)
+    settings, cache = settings_of(options, data)
     pictures = Pictures(data / "pictures")
     with contextlib.closing(bound(options.port, options.lan)) as listening:
         private_folder(data / "logs")

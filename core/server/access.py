@@ -1,8 +1,8 @@
 """Who may talk to the server: checked before a request's body is read.
 
-A web page in the user's browser can send requests to this machine. It can't send the key, its
-requests carry an Origin, and if its name was pointed at this machine (DNS rebinding) the Host header
-has that name.
+A web page in the user's browser can send requests to this machine. It can't send the key, and its
+requests carry an Origin. If its name was pointed at this machine (DNS rebinding), that name is in
+the Host header.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from core.server.refusals import Refusal
+from core.server.requests.refusals import Refusal
 
 _LOCAL = "localhost"
 

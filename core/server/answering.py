@@ -8,16 +8,16 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 
 from core.api.chat import AssistantMessage, ImagePart, UserMessage
-from core.api.commands import Generate, PrefillReply
+from core.api.commands import CountPrompt, Generate, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, WaymarkError
-from core.api.events import Failed, Finished, Generated, Prefilling, Prepared
+from core.api.events import Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
 from core.client.client import EngineClient
 from core.client.requests import EngineError, Request
-from core.server.ask import Ask, Delta, Ended
 from core.server.held import HeldReplies, Placed
-from core.server.refusals import Refusal
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.refusals import Refusal
 from core.server.turns import Turns
 
 _MOST_PREPARING = 16
@@ -27,7 +27,7 @@ Answered = Delta | Ended
 class Answering:
     """Answers requests with the engine's one model."""
 
-    def __init__(self, client: EngineClient, cache: CacheSettings = CacheSettings()) -> None:
+    def __init__(self, client: EngineClient, cache: CacheSettings) -> None:
         self.client = client
         self.turns = Turns()
         self._cache = cache
@@ -63,6 +63,19 @@ class Answering:
                 except EngineError as error:
                     if not (side and error.error.name == NoRoomBesideError.__name__):
                         raise Refusal.of(error.error) from None
+
+    async def count(self, ask: Ask) -> Counted:
+        """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
+        self._check(ask)
+        placed = self._held.place(ask.conversation, ask.client)
+        command = CountPrompt(conversation=placed.conversation, thinking=self._thinking(ask))
+        request = self.client.ask(command)
+        try:
+            return await request.last()
+        except EngineError as error:
+            raise Refusal.of(error.error) from None
+        finally:
+            request.cancel()
 
     def _check(self, ask: Ask) -> None:
         pictures = any(
@@ -114,6 +127,8 @@ class Answering:
 
     def _keep(self, ask: Ask, placed: Placed, reply: AssistantMessage) -> None:
         """Hold a reply, and prefill it while the engine is idle."""
+        if placed.conversation.raw is not None:
+            return
         if reply.ids is None or not reply.ids.data:
             return
         self._held.keep(placed, reply)

@@ -16,14 +16,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from core.server import facts
 from core.server.access import Access
 from core.server.answering import Answering
-from core.server.chat_completions import CHAT_COMPLETIONS
-from core.server.endpoint import AnswerEndpoint, Connection, guarded
-from core.server.parameters import Body
-from core.server.pictures import Pictures
-from core.server.protocol import Protocol, openai_problem, to_json
-from core.server.refusals import Refusal
+from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded
+from core.server.protocols.chat_completions import CHAT_COMPLETIONS
+from core.server.protocols.completions import COMPLETIONS
+from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
+from core.server.protocols.protocol import Count, Protocol, openai_problem, to_json
+from core.server.protocols.responses import RESPONSES
+from core.server.protocols.tokenize import TOKENIZE
+from core.server.requests.parameters import Body
+from core.server.requests.pictures import Pictures
+from core.server.requests.refusals import Refusal
 
-PROTOCOLS: tuple[Protocol, ...] = (CHAT_COMPLETIONS,)
+PROTOCOLS: tuple[Protocol, ...] = (CHAT_COMPLETIONS, COMPLETIONS, MESSAGES, RESPONSES)
+COUNTS: tuple[Count, ...] = (TOKENIZE, COUNT_TOKENS)
+_PROBLEMS = [
+    *((each.path, each.problem) for each in PROTOCOLS),
+    *((each.path, each.problem) for each in COUNTS),
+]
 
 
 def application(answering: Answering, pictures: Pictures, access: Access) -> ASGIApp:
@@ -35,6 +44,10 @@ def application(answering: Answering, pictures: Pictures, access: Access) -> ASG
     routes = [
         Route(each.path, AnswerEndpoint(each, answering, pictures), methods=["POST"])
         for each in PROTOCOLS
+    ]
+    routes += [
+        Route(each.path, CountEndpoint(each, answering, pictures), methods=["POST"])
+        for each in COUNTS
     ]
     routes += [
         fact("/health", lambda _: facts.health(answering)),
@@ -63,7 +76,7 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        named = (each.problem for each in PROTOCOLS if each.path == scope["path"])
+        named = (problem for path, problem in _PROBLEMS if path == scope["path"])
 
         async def work(_request: Request, _connection: Connection) -> None:
             self._access.check(Headers(scope=scope))

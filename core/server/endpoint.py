@@ -15,12 +15,12 @@ from core.api.errors import InternalError, WaymarkError
 from core.api.json_text import parse_json
 from core.client.traces import place_of, print_trace
 from core.server.answering import Answered, Answering
-from core.server.ask import Delta, Ended
-from core.server.content import Reader
-from core.server.parameters import Body
-from core.server.pictures import Pictures
-from core.server.protocol import Call, Protocol, to_json
-from core.server.refusals import Refusal
+from core.server.protocols.protocol import Call, Count, Problem, Protocol, to_json
+from core.server.requests.ask import Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body
+from core.server.requests.pictures import Pictures
+from core.server.requests.refusals import Refusal
 
 MOST_BODY_BYTES = 64 * 2**20
 BODY_S = 60.0
@@ -29,8 +29,6 @@ SEND_S = 60.0
 # Until then an error still gets its own status. Some clients and proxies give up on a silent
 # connection after a minute; a long prompt may take several.
 SILENCE_S = 10.0
-
-Problem = Callable[[Refusal], Body]
 
 
 async def read_body(request: Request) -> Body:
@@ -183,6 +181,29 @@ class AnswerEndpoint:
                 raise
             await connection.write(writer.broken(refusal))
         await connection.write(b"", more=False)
+
+
+class CountEndpoint:
+    """The ASGI application of an endpoint that counts."""
+
+    def __init__(self, count: Count, answering: Answering, pictures: Pictures) -> None:
+        self._count, self._answering, self._pictures = count, answering, pictures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await guarded(scope, receive, send, self._count.problem, self._answer)
+
+    async def _answer(self, request: Request, connection: Connection) -> None:
+        body = await read_body(request)
+        reader = Reader(self._pictures)
+        with self._pictures.releasing(reader.images):
+            read = partial(self._count.read, body, reader, client_of(request))
+            ask = await asyncio.to_thread(read)
+
+            async def work() -> None:
+                counted = await self._answering.count(ask)
+                await connection.whole(self._count.tell(counted, self._answering.model))
+
+            await until_gone(request, work())
 
 
 async def with_silences(

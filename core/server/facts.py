@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.api.model_info import ModelInfo
 from core.server.answering import Answering
-from core.server.parameters import Body
-from core.server.refusals import Refusal
+from core.server.requests.parameters import Body
+from core.server.requests.refusals import Refusal
 
 
 def health(answering: Answering) -> Body:

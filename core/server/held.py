@@ -70,6 +70,10 @@ class HeldReplies:
         self._latest: deque[tuple[str, str, str]] = deque(maxlen=_MOST_QUOTED)
 
     def place(self, conversation: Conversation, client: str) -> Placed:
+        if conversation.raw is not None:
+            key = _digest(b"raw" + client.encode("utf-8", "surrogatepass"))
+            own = self._branches.setdefault(key, Branch.new())
+            return Placed(conversation, own, client, side=False)
         messages, branch = list[Message](), None
         for message, keys in _keyed(conversation.messages):
             found = None

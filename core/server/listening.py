@@ -59,6 +59,8 @@ def bound(port: int, lan: bool) -> socket.socket:
         return socket.create_server((EVERYWHERE if lan else LOOPBACK, port))
     except OSError as error:
         raise InvalidRequestError(f"Port {port} can't be used: {error.strerror}.") from None
+    except OverflowError:
+        raise InvalidRequestError(f"Port {port} can't be used: the highest is 65535.") from None
 
 
 async def serve(app: ASGIApp, listening: socket.socket) -> None:

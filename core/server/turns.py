@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from core.server.refusals import Refusal
+from core.server.requests.refusals import Refusal
 
 MOST_WAITING = 64
 MOST_OF_ONE = 32

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import anthropic
 import openai
 import pytest
 
 from core.api.chat import AssistantMessage, ReplyIds
-from core.api.commands import Answered, Generate, PrefillReply
-from core.api.events import Answer, Failed, Finished, Generated, Prefilling, Prepared
+from core.api.commands import Answered, CountPrompt, Generate, PrefillReply
+from core.api.events import Answer, Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.stats import CacheBytes, RequestStats
@@ -28,7 +29,7 @@ from core.server.access import Access
 from core.server.answering import Answering
 from core.server.application import application
 from core.server.listening import bound, serve
-from core.server.pictures import Pictures
+from core.server.requests.pictures import Pictures
 
 KEY = "a key for the tests"
 LIMIT_S = 60.0
@@ -56,6 +57,10 @@ class Served:
             timeout=LIMIT_S,
             default_headers={"User-Agent": name},
         )
+        return self.clients.enter_context(client)
+
+    def anthropic(self) -> anthropic.Anthropic:
+        client = anthropic.Anthropic(base_url=self.url, api_key=KEY, max_retries=0, timeout=LIMIT_S)
         return self.clients.enter_context(client)
 
     def raw(self, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
@@ -172,6 +177,7 @@ class ScriptedEngine:
     def __init__(self, *answers: str | Failed | None, then: str | None = "Yes.") -> None:
         self.model = MODEL
         self.commands: list[Generate] = []
+        self.counted: list[CountPrompt] = []
         self.cancelled: list[int] = []
         self.endless = "and so on"
         self._answers = itertools.chain(answers, itertools.repeat(then))
@@ -188,6 +194,10 @@ class ScriptedEngine:
         request = Request(command.model_copy(update={"request": number}), self.cancelled.append)
         if isinstance(command, PrefillReply):
             request.put(Prepared(request=number, tokens=0, encoded=0, bytes=CacheBytes()))
+            return request
+        if isinstance(command, CountPrompt):
+            self.counted.append(command)
+            request.put(Counted(request=number, tokens=3, ids=(5, 6, 7)))
             return request
         assert isinstance(command, Generate)
         self.commands.append(command)

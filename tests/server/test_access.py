@@ -101,6 +101,14 @@ def test_a_key_that_protects_nothing_is_refused(
     assert "at least 8" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("option", "name"), [("--checkpoints", "count"), ("--port", "Port")])
+def test_an_option_that_can_not_be_used_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
+) -> None:
+    assert main(["--model", "nowhere", "--data", str(tmp_path), option, "99999"]) == 1
+    assert name in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with bound(0, lan=False) as taken:
         port = str(taken.getsockname()[1])

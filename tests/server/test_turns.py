@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from core.server.refusals import Refusal
+from core.server.requests.refusals import Refusal
 from core.server.turns import Turns
 
 

@@ -10,6 +10,8 @@ from core.api.params import SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 
+_MODELS_OWN = SamplingParams()
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -18,7 +20,7 @@ class Ask:
 
     conversation: Conversation
     client: str
-    sampling: SamplingParams = SamplingParams()
+    sampling: SamplingParams = _MODELS_OWN
     thinking: bool | None = None
     format: ReplyFormat | None = None
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from core.api.events import Counted
 from core.api.model_info import ModelInfo
-from core.server.ask import Ask, Delta, Ended
-from core.server.content import Reader
-from core.server.parameters import Body
-from core.server.refusals import Refusal
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body
+from core.server.requests.refusals import Refusal
 
 
 class Writer(ABC):
@@ -51,13 +52,26 @@ class Call:
     stream: bool
 
 
+Problem = Callable[[Refusal], Body]
+
+
 @dataclass(frozen=True, slots=True)
 class Protocol:
     """An endpoint that answers. `read` raises Refusal; `problem` is the body of an error."""
 
     path: str
     read: Callable[[Body, Reader, str, ModelInfo], Call]
-    problem: Callable[[Refusal], Body]
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """An endpoint that counts a prompt's tokens; `tell` is the body of its answer."""
+
+    path: str
+    read: Callable[[Body, Reader, str], Ask]
+    tell: Callable[[Counted, ModelInfo], Body]
+    problem: Problem
 
 
 def to_json(value: Any) -> bytes:
@@ -68,6 +82,24 @@ def event(data: Any, name: str = "") -> bytes:
     """A server-sent event."""
     head = f"event: {name}\n".encode() if name else b""
     return b"".join((head, b"data: ", to_json(data), b"\n\n"))
+
+
+def refuse_unsupported(body: Body) -> None:
+    """Raises Refusal for OpenAI's fields whose absence from an answer a client can't handle."""
+    if body.get("n") not in (None, 1):
+        raise Refusal("Only one reply is sampled for a request.", "n")
+    # In legacy completions 0 is a number of alternatives, beside the sampled token.
+    if (logprobs := body.get("logprobs")) is not None and logprobs is not False:
+        raise Refusal("Probabilities of tokens are not reported.", "logprobs")
+
+
+def wants_usage(body: Body) -> bool:
+    options = body.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
+
+
+def finish_reason(ended: Ended) -> str:
+    return "stop" if ended.complete else "length"
 
 
 DONE = b"data: [DONE]\n\n"

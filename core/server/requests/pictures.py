@@ -14,7 +14,7 @@ from pathlib import Path
 from core.api.chat import ImagePart
 from core.api.limits import PICTURE_FORMATS
 from core.client.blobs import BlobStore
-from core.server.refusals import Refusal
+from core.server.requests.refusals import Refusal
 
 MOST_BYTES = 2**30
 _DATA = "data:"

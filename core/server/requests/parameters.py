@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from core.api.params import SamplingParams
 from core.api.reply_format import ReplyFormat
-from core.server.refusals import Refusal
+from core.server.requests.refusals import Refusal
 
 Body = dict[str, Any]
 

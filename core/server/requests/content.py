@@ -18,8 +18,8 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.server.pictures import Pictures
-from core.server.refusals import Refusal
+from core.server.requests.pictures import Pictures
+from core.server.requests.refusals import Refusal
 
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
 # Parts without anything that a prompt needs.
@@ -47,12 +47,14 @@ class Reader:
         self._pictures = pictures
         self.images: list[ImagePart] = []
 
-    def conversation(self, messages: object, system: object = None) -> Conversation:
-        """`messages` of a request, and its `system` text where the protocol has it apart. Raises
-        Refusal."""
+    def conversation(
+        self, messages: object, system: object = None, name: str = "messages"
+    ) -> Conversation:
+        """The messages in the field `name`, and the `system` text where the protocol has it apart.
+        Raises Refusal."""
         if not isinstance(messages, list) or not messages:
-            raise Refusal("A list of at least one message is needed.", "messages")
-        said = [self.message(each, f"messages.{index}") for index, each in enumerate(messages)]
+            raise Refusal("A list of at least one message is needed.", name)
+        said = [self.message(each, f"{name}.{index}") for index, each in enumerate(messages)]
         if system:
             said.insert(0, Said("system", self.parts(system, "system", Said("system"))))
         return folded(said)

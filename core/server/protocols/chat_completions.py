@@ -5,19 +5,22 @@ from __future__ import annotations
 import secrets
 
 from core.api.model_info import ModelInfo
-from core.server.ask import Ask, Delta, Ended
-from core.server.content import Reader
-from core.server.parameters import Body, format_of, refuse_tools, sampling_of, thinking_of
-from core.server.protocol import (
+from core.server.protocols.protocol import (
     DONE,
     Call,
     Protocol,
     Writer,
     event,
+    finish_reason,
     openai_problem,
     openai_usage,
+    refuse_unsupported,
+    wants_usage,
 )
-from core.server.refusals import Refusal
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body, format_of, refuse_tools, sampling_of, thinking_of
+from core.server.requests.refusals import Refusal
 
 
 def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
@@ -31,23 +34,6 @@ def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
         format_of(body.get("response_format"), "response_format"),
     )
     return Call(ask, ChatWriter(model, wants_usage(body)), bool(body.get("stream")))
-
-
-def refuse_unsupported(body: Body) -> None:
-    """Raises Refusal for fields whose absence from the answer a client could not handle."""
-    if body.get("n") not in (None, 1):
-        raise Refusal("Only one reply is sampled for a request.", "n")
-    if body.get("logprobs"):
-        raise Refusal("Probabilities of tokens are not reported.", "logprobs")
-
-
-def wants_usage(body: Body) -> bool:
-    options = body.get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))
-
-
-def finish_reason(ended: Ended) -> str:
-    return "stop" if ended.complete else "length"
 
 
 class ChatWriter(Writer):
