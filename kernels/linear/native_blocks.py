@@ -9,7 +9,7 @@ from torch import Tensor, get_num_threads
 
 from kernels.blocks.grid import grid_codes
 from kernels.blocks.types import GGUFType
-from kernels.common.memory import Arena, room
+from kernels.common.memory import Arena
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native import NativeMatrix
 from kernels.linear.reference import Matrix, QuantisedTensors
@@ -99,15 +99,14 @@ class NativeBlockFormat(BlockFormat):
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         blocks, grid = kept[0].contiguous(), grid_codes(self.type.name)
-        tiles = room(self._shape(blocks.shape[0]), torch.uint8, blocks.device)
+        shape = self._shape(blocks.shape[0])
+        tiles = self._arena.room(shape[0] * shape[1]).view(shape)
         self._library.tile_blocks(
             address(blocks), None if grid is None else grid.ctypes.data, address(tiles),
             blocks.shape[0], self.inputs, self.type.id,
             get_num_threads(),
         )  # fmt: skip
-        return NativeBlockMatrix(
-            self._library, self, blocks.shape[0], self._arena.place(tiles), bias
-        )
+        return NativeBlockMatrix(self._library, self, blocks.shape[0], tiles, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         columns, bytes_of_column = self._shape(shape[0])

@@ -111,7 +111,11 @@ INLINE word_lanes add_quads(word_lanes total, word_lanes left, word_lanes right)
 }
 
 INLINE word_lanes add_shorts(word_lanes total, word_lanes left, word_lanes right) {
-#if REGISTER == 64
+#if REGISTER == 64 && HAS_QUADS
+    return (word_lanes)_mm512_dpwssd_epi32((__m512i)total, (__m512i)left, (__m512i)right);
+#elif REGISTER == 32 && HAS_QUADS
+    return (word_lanes)_mm256_dpwssd_avx_epi32((__m256i)total, (__m256i)left, (__m256i)right);
+#elif REGISTER == 64
     return total + (word_lanes)_mm512_madd_epi16((__m512i)left, (__m512i)right);
 #elif REGISTER == 32
     return total + (word_lanes)_mm256_madd_epi16((__m256i)left, (__m256i)right);
