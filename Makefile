@@ -36,7 +36,7 @@ INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
 
-.PHONY: help lock run test test-slow test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format strings clean
+.PHONY: help lock run test test-slow test-gpu test-arm64 test-long test-hostile bench bench-cache native installer test-installer check house format strings clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -56,6 +56,9 @@ test-slow: $(STAMPS)/test $(STAMPS)/qt-test ## run the slow tests: interpreter s
 
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and compare them with their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
+
+test-arm64: $(STAMPS)/test ## test kernels and a conversation on emulated arm64 processors (root, qemu-user-static, mmdebstrap, arch-test)
+	$(BIN)/python packaging/native/try_arm64.py --workers $(WORKERS) $(ARGS)
 
 test-long: $(STAMPS)/test $(STAMPS)/qt-test ## run 2,000 moves in random trees, ten times the random worlds, 200 turns, and drafts of 400 tokens
 	QT_QPA_PLATFORM=offscreen HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)

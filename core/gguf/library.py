@@ -93,10 +93,10 @@ def find_towers(path: Path) -> list[Path]:
     if path.parent.name == "blobs":
         models = _in_ollama([path.parent.parent])
         return [each.tower for each in models if each.path.name == path.name and each.tower][:1]
-    return _likeliest(path, _towers_in)
+    return towers_for(path, _towers_in)
 
 
-def _likeliest(path: Path, towers_in: Callable[[Path], list[Path]]) -> list[Path]:
+def towers_for(path: Path, towers_in: Callable[[Path], list[Path]]) -> list[Path]:
     folders = [path.parent]
     if any(_PRECISION.fullmatch(word) for word in _words(path.parent.name)):
         folders.append(path.parent.parent)  # repositories have a folder for each precision
@@ -151,7 +151,7 @@ def _in_folders(program: str, roots: list[Path]) -> Iterator[FoundModel]:
             if not is_model(path.name):
                 continue
             name = _name(path.relative_to(root).parent / published_name(path.name))
-            yield FoundModel(path, name, program, next(iter(_likeliest(path, towers_in)), None))
+            yield FoundModel(path, name, program, next(iter(towers_for(path, towers_in)), None))
 
 
 def _name(path: Path) -> str:

@@ -28,6 +28,8 @@ class EmptyPage(QWidget):
     # The user wants to pick a model folder, or a GGUF file.
     folder_asked = Signal()
     file_asked = Signal()
+    # The user wants to download a model.
+    get_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -110,7 +112,10 @@ class EmptyPage(QWidget):
         file = Button(tr("Choose a GGUF file…"), name="emptyChooseFile")
         file.setAccessibleName(tr("Choose a GGUF file"))
         file.clicked.connect(self.file_asked)
-        column(self._reason, row(None, folder, file, None), of=self._missing)
+        get = Button(tr("Get a model…"), name="emptyGet", style="primary")
+        get.setAccessibleName(tr("Get a model"))
+        get.clicked.connect(self.get_asked)
+        column(self._reason, row(None, get, folder, file, None), of=self._missing)
         self._missing.hide()
         return self._missing
 

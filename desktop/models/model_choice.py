@@ -131,14 +131,21 @@ def models_in(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted({*(each for each in below if each), *(each.path for each in files)}))
 
 
-async def models_of_programs() -> list[FoundModel]:
-    """The models that other programs have downloaded; none if a disk doesn't answer."""
+async def offered_models(downloaded: Path) -> list[FoundModel]:
+    """The models in our folder and those of other programs; none if a disk doesn't answer."""
     try:
-        models = await answered(found_models)
+        models = await answered(lambda: [*_downloaded(downloaded), *found_models()])
     except SlowFileError:
         return []
     remember_names({str(each.path): each.name for each in models})
     return models
+
+
+def _downloaded(folder: Path) -> Iterator[FoundModel]:
+    """The models in `Org/Name` folders."""
+    for organisation in _entries(folder):
+        for path in (each for place in _entries(organisation) for each in models_in(place)):
+            yield FoundModel(path, path.name, "Waymark", None)
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:

@@ -28,6 +28,8 @@ class ModelSwitcher(ToolButton):
     folder_asked = Signal()
     # The user wants to pick a GGUF file.
     file_asked = Signal()
+    # The user wants to download a model.
+    get_asked = Signal()
     # The menu opens, and wants the models of other programs.
     search_asked = Signal()
     # The user wants to see the model settings.
@@ -50,6 +52,8 @@ class ModelSwitcher(ToolButton):
         self._folder.setObjectName("actionChooseModel")
         self._file = action(tr("Choose a GGUF file…"), self, self.file_asked.emit)
         self._file.setObjectName("actionChooseFile")
+        self._get = action(tr("Get a model…"), self, self.get_asked.emit)
+        self._get.setObjectName("actionDownloadModel")
         self._offered = QMenu(tr("On this computer"), self)
         self._offered.setObjectName("modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
@@ -83,6 +87,7 @@ class ModelSwitcher(ToolButton):
             self._menu.addAction(entry)
         self._menu.addSeparator()
         self._menu.addMenu(self._offered)
+        self._menu.addAction(self._get)
         self._menu.addAction(self._folder)
         self._menu.addAction(self._file)
         self._menu.addAction(self._more)

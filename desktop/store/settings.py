@@ -49,6 +49,18 @@ class WindowSettings(Settings):
     folded: tuple[str, ...] = ()
 
 
+class NetworkSettings(Settings):
+    """For downloads of models, the only connections that the app makes. An empty `hub` is Hugging
+    Face, an empty `proxy` the system's, an empty folder the one next to the chats; 0 is no limit.
+    """
+
+    allowed: bool = True
+    hub: str = ""
+    proxy: str = ""
+    models_folder: str = ""
+    megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
+
+
 TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
 
 
@@ -63,6 +75,7 @@ class AppSettings(Settings):
     cache: Annotated[CacheSettings, Field(validate_default=True)] = CacheSettings()
     ahead: AheadSettings = AheadSettings()
     window: WindowSettings = WindowSettings()
+    network: NetworkSettings = NetworkSettings()
 
     @field_validator("cache")
     @classmethod

@@ -19,7 +19,8 @@ from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
 from desktop.i18n import tr
-from desktop.models.model_choice import chosen_model, dropped_model, models_of_programs
+from desktop.models.get_model import GetModelDialog
+from desktop.models.model_choice import chosen_model, dropped_model, offered_models
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
@@ -48,6 +49,8 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
         self._leaving = False
+        # Made when it is asked for first.
+        self._get_model: GetModelDialog | None = None
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
@@ -100,6 +103,7 @@ class MainWindow(QMainWindow):
             "actionQuit": self.close,
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
+            "actionGetModel": self._show_get_model,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -135,6 +139,7 @@ class MainWindow(QMainWindow):
         for asking in (page.header.model, page.empty):
             asking.folder_asked.connect(self._choose_and_load)
             asking.file_asked.connect(lambda: self._choose_and_load(file=True))
+            asking.get_asked.connect(self._show_get_model)
         page.header.model.search_asked.connect(self._look_for_models)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
@@ -219,20 +224,32 @@ class MainWindow(QMainWindow):
         if path is None:
             self.page.composer.add_files(paths)
         elif path:
-            self._parts.settings.set_model_path(path)
-            self._parts.settings.load()
+            self._load_path(path)
 
     def _look_for_models(self) -> None:
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
-        self.page.header.model.show_offered(await models_of_programs())
+        self.page.header.model.show_offered(await offered_models(self._parts.downloads.folder))
 
     async def _set_chosen_model(self, file: bool = False) -> bool:
         path = await chosen_model(self, self._parts.settings.settings, file=file)
         if path:
             self._parts.settings.set_model_path(path)
         return bool(path)
+
+    def _show_get_model(self) -> None:
+        if self._get_model is None:
+            self._get_model = GetModelDialog(self._parts.downloads, self._parts.tasks, self)
+            self._get_model.load_asked.connect(self._load_path)
+        self._get_model.show()
+        self._get_model.raise_()
+        self._get_model.activateWindow()
+        self._get_model.search.setFocus()
+
+    def _load_path(self, path: str) -> None:
+        self._parts.settings.set_model_path(path)
+        self._parts.settings.load()
 
     def _open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self, address), tr("Opening a link"))

@@ -49,7 +49,10 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionStop", tr("Stop"), "Esc"),
             Entry("actionRegenerate", tr("Another reply"), "Ctrl+R"),
         ),
-        tr("&Engine"): (Entry("actionRestart", tr("Restart the engine")),),
+        tr("&Engine"): (
+            Entry("actionGetModel", tr("Get a model…")),
+            Entry("actionRestart", tr("Restart the engine"), separated=True),
+        ),
         tr("&View"): (
             Entry("actionChats", tr("Chats"), "Ctrl+B"),
             Entry("actionSearchChats", tr("Search chats"), "Ctrl+Shift+F"),

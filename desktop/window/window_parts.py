@@ -23,6 +23,7 @@ from desktop.context.limit import LimitController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.i18n import tr
+from desktop.models.downloads import DownloadsController
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
@@ -85,6 +86,7 @@ class WindowParts(QObject):
         self.deletion = Deletion(services, self.chats, self.chat, self.pictures, folders)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
+        self.downloads = DownloadsController(self.tasks, self.settings, folders)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
@@ -97,6 +99,7 @@ class WindowParts(QObject):
     def begin(self) -> None:
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
+        self.downloads.find_unfinished()
 
     async def close(self) -> None:
         """Store everything, carry out deletions, end the engine. Idempotent."""
@@ -109,6 +112,7 @@ class WindowParts(QObject):
             ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),
             ("ending threads", self._threads.shutdown, STEP_LIMIT_S),

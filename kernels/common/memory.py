@@ -73,11 +73,15 @@ class Arena:
         if tensor.nbytes == 0 or (tensor.nbytes > _CHUNK and tensor.is_contiguous()):
             enlarge(tensor)
             return tensor
-        if self._used + tensor.nbytes > self._chunk.nbytes:
-            self._chunk, self._used = _chunk(max(_CHUNK, tensor.nbytes)), 0
-        octets = self._chunk[self._used : self._used + tensor.nbytes]
-        self._used += -(-tensor.nbytes // _ALIGNED_TO) * _ALIGNED_TO
-        return octets.view(tensor.dtype).view(tensor.shape).copy_(tensor)
+        return self.room(tensor.nbytes).view(tensor.dtype).view(tensor.shape).copy_(tensor)
+
+    def room(self, num_bytes: int) -> Tensor:
+        """Uninitialised bytes in the arena."""
+        if self._used + num_bytes > self._chunk.nbytes:
+            self._chunk, self._used = _chunk(max(_CHUNK, num_bytes)), 0
+        octets = self._chunk[self._used : self._used + num_bytes]
+        self._used += -(-num_bytes // _ALIGNED_TO) * _ALIGNED_TO
+        return octets
 
 
 def _chunk(num_bytes: int) -> Tensor:

@@ -47,8 +47,15 @@ static void pack_groups(const struct many *all, long output, long start, long wo
 INLINE void multiply_group(int rows, int columns, const char *left, const char *right,
                            long right_stride, char *to) {
     word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
+    int word = 0;
+#if HAS_EIGHTS
+    if (rows % 2 == 0) {
+        add_eights(rows, left, ROW_BYTES, right, STEP, GROUP_WORDS, totals);
+        word = GROUP_WORDS;
+    }
+#endif
 #pragma GCC unroll 8
-    for (int word = 0; word < GROUP_WORDS; word++) {
+    for (; word < GROUP_WORDS; word++) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
         for (int piece = 0; piece < columns * PIECES; piece++)

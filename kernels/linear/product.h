@@ -146,18 +146,18 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes,
 /* ------------------------------------------------------------------ exact sums of 8-bit products
  */
 
-/* The excess of each sum of a row: weights are multiplied as 0 .. 255, except those at the end
- * that fill no register. */
+/* The excess of each sum of a row: weights are multiplied with EXCESS added, except those at the
+ * end that fill no register. */
 static inline int32_t excess_of_row(const int8_t *row, long inputs) {
     int32_t total = 0;
     for (long place = 0; place < inputs / BYTES * BYTES; place++) total += row[place];
-    return 128 * total;
+    return EXCESS * total;
 }
 
 /* The sums of one output with `count` contiguous `rows`; `to` has room for AT_ONCE. */
 INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows,
                            const int32_t *excess, int count, int32_t *to) {
-    const bytes flip = (bytes){0} + (int8_t)-128; /* q + 128, in 0 .. 255 */
+    const bytes flip = (bytes){0} + (int8_t)-EXCESS; /* q ^ 128 is q + 128, in 0 .. 255 */
     sums totals[AT_ONCE] = {{0}};
     long place = 0;
     for (; place + BYTES <= inputs; place += BYTES) {
@@ -165,7 +165,7 @@ INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows
         __builtin_prefetch(weight + place + AHEAD);
         for (int each = 0; each < count; each++) {
             bytes given = load_bytes(rows + each * inputs + place);
-            totals[each] = add_products(totals[each], weights, given);
+            totals[each] = add_int8_products(totals[each], weights, given);
         }
     }
     if (count > 2)

@@ -7,6 +7,8 @@
 
 #if defined(__AVX512VNNI__) || defined(__SSE4_1__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
@@ -29,6 +31,20 @@ static inline bytes load_bytes(const void *from) {
     return found;
 }
 
+#ifdef __aarch64__
+/* Each sum and the four products of its signed bytes; exact, as `second` is never -128. */
+static inline sums add_signed_products(sums total, bytes first, bytes second) {
+    int8x16_t left = (int8x16_t)first, right = (int8x16_t)second;
+#ifdef __ARM_FEATURE_DOTPROD
+    return (sums)vdotq_s32((int32x4_t)total, left, right);
+#else
+    int16x8_t low = vmull_s8(vget_low_s8(left), vget_low_s8(right));
+    int16x8_t high = vmull_high_s8(left, right);
+    return (sums)vpadalq_s16((int32x4_t)total, vpaddq_s16(low, high));
+#endif
+}
+#endif
+
 /* Each sum and the four products of its bytes; exact. `first` lies in 0 .. 15 or 0 .. 255. */
 static inline sums add_products(sums total, bytes first, bytes second) {
 #if BYTES == 64
@@ -48,6 +64,11 @@ static inline sums add_products(sums total, bytes first, bytes second) {
     __m128i odd =
         _mm_madd_epi16(_mm_srli_epi16((__m128i)first, 8), _mm_srai_epi16((__m128i)second, 8));
     return total + (sums)even + (sums)odd;
+#elif defined(__aarch64__)
+    /* (f - 128) s + 128 s */
+    int16x8_t moved = vshlq_n_s16(vpaddlq_s8((int8x16_t)second), 7);
+    total = (sums)vpadalq_s16((int32x4_t)total, moved);
+    return add_signed_products(total, first ^ ((bytes){0} + (int8_t)-128), second);
 #else
     typedef uint8_t unsigned_bytes __attribute__((vector_size(BYTES)));
     typedef int32_t wide __attribute__((vector_size(4 * BYTES)));
@@ -69,8 +90,25 @@ static inline sums add_int4_products(sums total, bytes first, bytes of_first, by
     __m128i pairs = _mm_add_epi16(_mm_maddubs_epi16((__m128i)first, (__m128i)of_first),
                                   _mm_maddubs_epi16((__m128i)second, (__m128i)of_second));
     return total + (sums)_mm_madd_epi16(pairs, _mm_set1_epi16(1));
+#elif defined(__aarch64__)
+    return add_signed_products(add_signed_products(total, first, of_first), second, of_second);
 #else
     return add_products(add_products(total, first, of_first), second, of_second);
+#endif
+}
+
+/* What int8 weights exceed themselves by as `first` of the next function. */
+#ifdef __aarch64__
+#define EXCESS 0
+#else
+#define EXCESS 128
+#endif
+
+static inline sums add_int8_products(sums total, bytes first, bytes second) {
+#ifdef __aarch64__
+    return add_signed_products(total, first, second);
+#else
+    return add_products(total, first, second);
 #endif
 }
 

@@ -1,7 +1,8 @@
 """The processor levels that kernels are compiled for, oldest first.
 
 A level includes those before it on the same architecture, except AVX-VNNI: processors with AVX-512
-have wider instructions instead.
+have wider instructions instead. Levels of arm64: NEON (Raspberry Pi 4), dot products (Raspberry Pi
+5, Apple M1), and products of 8-bit matrices (Apple M2, Snapdragon X).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class NoSuchLevelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """`needs` are names of torch.cpu.get_capabilities()."""
+    """`needs` are names of torch.cpu.get_capabilities(); none on arm64, where torch may not know
+    and the self-test finds a missing instruction."""
 
     name: str
     machine: str
@@ -44,7 +46,9 @@ LEVELS = (
     Level("x86-64-v4-vnni", "x86_64", _VNNI_FLAGS, _VNNI),
     Level("x86-64-v4-bf16", "x86_64", _BF16_FLAGS, _BF16),
     Level("x86-64-amx", "x86_64", _AMX_FLAGS, (*_BF16, "amx_tile", "amx_int8", "amx_bf16")),
+    Level("arm64", "arm64", ("-march=armv8-a",), ()),
     Level("arm64-dot", "arm64", ("-march=armv8.2-a+dotprod",), ()),
+    Level("arm64-i8mm", "arm64", ("-march=armv8.2-a+dotprod+i8mm",), ()),
 )
 
 

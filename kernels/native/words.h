@@ -13,11 +13,8 @@
 
 #include "native/numbers.h"
 
-#ifdef __ARM_FEATURE_DOTPROD
-#include <arm_neon.h>
-#endif
-
 #ifdef __aarch64__
+#include <arm_neon.h>
 #define ARM64 1
 #else
 #define ARM64 0
@@ -60,6 +57,13 @@ enum words {
 #define HAS_PAIRS 1
 #else
 #define HAS_PAIRS 0
+#endif
+
+/* An instruction for two rows by two columns of eight bytes each. */
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define HAS_EIGHTS 1
+#else
+#define HAS_EIGHTS 0
 #endif
 
 /* Both give exact sums: of four products where there is an instruction for it, else of two. */
@@ -111,7 +115,11 @@ INLINE word_lanes add_quads(word_lanes total, word_lanes left, word_lanes right)
 }
 
 INLINE word_lanes add_shorts(word_lanes total, word_lanes left, word_lanes right) {
-#if REGISTER == 64
+#if REGISTER == 64 && HAS_QUADS
+    return (word_lanes)_mm512_dpwssd_epi32((__m512i)total, (__m512i)left, (__m512i)right);
+#elif REGISTER == 32 && HAS_QUADS
+    return (word_lanes)_mm256_dpwssd_avx_epi32((__m256i)total, (__m256i)left, (__m256i)right);
+#elif REGISTER == 64
     return total + (word_lanes)_mm512_madd_epi16((__m512i)left, (__m512i)right);
 #elif REGISTER == 32
     return total + (word_lanes)_mm256_madd_epi16((__m256i)left, (__m256i)right);
@@ -158,6 +166,49 @@ INLINE word_lanes add_word(enum words kind, word_lanes total, word_lanes left, w
     }
 }
 
+#if HAS_EIGHTS
+/* Pairs of rows as squares of two rows and two columns, and back. */
+INLINE void swap_quarters(int rows, word_lanes totals[][PIECES]) {
+#pragma GCC unroll 16
+    for (int row = 0; row < rows; row += 2)
+#pragma GCC unroll 16
+        for (int piece = 0; piece < PIECES; piece++) {
+            int64x2_t upper = (int64x2_t)totals[row][piece];
+            int64x2_t lower = (int64x2_t)totals[row + 1][piece];
+            totals[row][piece] = (word_lanes)vzip1q_s64(upper, lower);
+            totals[row + 1][piece] = (word_lanes)vzip2q_s64(upper, lower);
+        }
+}
+
+/* Adds products of bytes to one column of an even number of rows, an even number of words. */
+INLINE void add_eights(int rows, const char *left, long stride, const char *right, long step,
+                       long words, word_lanes totals[][PIECES]) {
+    swap_quarters(rows, totals);
+    for (long word = 0; word < words; word += 2, left += 8, right += 2 * step) {
+        int8x16_t two_rows[ROWS_AT_ONCE];
+#pragma GCC unroll 16
+        for (int row = 0; row < rows; row += 2) {
+            const int8_t *from = (const int8_t *)left + row * stride;
+            two_rows[row] = vcombine_s8(vld1_s8(from), vld1_s8(from + stride));
+        }
+#pragma GCC unroll 16
+        for (int piece = 0; piece < PIECES; piece++) {
+            int32x4_t even = (int32x4_t)load_words(right + piece * REGISTER);
+            int32x4_t odd = (int32x4_t)load_words(right + step + piece * REGISTER);
+            int8x16_t first = (int8x16_t)vzip1q_s32(even, odd);
+            int8x16_t second = (int8x16_t)vzip2q_s32(even, odd);
+#pragma GCC unroll 16
+            for (int row = 0; row < rows; row += 2) {
+                word_lanes *to = &totals[row][piece], *beside = &totals[row + 1][piece];
+                *to = (word_lanes)vmmlaq_s32((int32x4_t)*to, two_rows[row], first);
+                *beside = (word_lanes)vmmlaq_s32((int32x4_t)*beside, two_rows[row], second);
+            }
+        }
+    }
+    swap_quarters(rows, totals);
+}
+#endif
+
 /* `rows` rows of a left side by `columns` columns of sixteen of a right side: `to` [rows, columns *
  * COLUMN] of 32 bits each, to which it is added if `more`. Strides are bytes, those of `right` from
  * one word of a column of sixteen to the next, and from one column to the next. */
@@ -180,7 +231,16 @@ INLINE void multiply_some(enum words kind, int rows, int columns, const struct p
             totals[row][piece] = all->more
                                      ? load_words(all->to + row * all->to_stride + piece * REGISTER)
                                      : (word_lanes){0};
-    for (long word = 0; word < all->words; word++, left += 4, right += step) {
+    long word = 0;
+#if HAS_EIGHTS
+    if (kind == OF_INT8 && rows % 2 == 0) {
+        word = all->words / 2 * 2;
+        add_eights(rows, left, stride, right, step, word, totals);
+        left += 4 * word;
+        right += word * step;
+    }
+#endif
+    for (; word < all->words; word++, left += 4, right += step) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
         for (int piece = 0; piece < columns * PIECES; piece++)

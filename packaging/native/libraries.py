@@ -126,6 +126,7 @@ def level_flags(level: Level) -> list[str]:
     """The level's flags in this compiler's syntax: a processor's name, then features."""
     march, *more = level.flags
     base = march.removeprefix("-march=").replace("armv8.2-a", "generic+v8_2a")
+    base = base.replace("armv8-a", "generic")
     features = "".join("+" + flag.removeprefix("-m") for flag in more)
     widest = ["-mprefer-vector-width=512"] if level.machine == "x86_64" else []
     return ["-mcpu=" + (base + features).replace("-", "_"), *widest]

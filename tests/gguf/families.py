@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -95,12 +96,41 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "nemotron_h": lambda path: write_nemotron(path, TinyNemotron("M-*M", mamba_dim=16, seed=14)),
     "nemotron_h_moe": lambda path: write_nemotron(path, TinyNemotron("ME*", mamba_dim=16, seed=14)),
 }
-OTHERS: dict[str, Callable[[Path], object]] = {"wide": lambda path: write_folder(path, WIDE)}
+_SIZES: dict[str, Any] = {"hidden": 256, "mlp": 512}
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "wide": lambda path: write_folder(path, WIDE),
+    "wide-moe": lambda path: write_experts(
+        path, TinyExperts("qwen3_5_moe", WIDE, inner=256, shared=256, fused=True)
+    ),
+    "wide-qwen3": lambda path: write_llama(
+        path, TinyLlama("qwen3", **_SIZES, head_dim=64, layers=2, seed=10)
+    ),
+    "wide-llama": lambda path: write_llama(
+        path, TinyLlama(**_SIZES, head_dim=64, layers=2, rope=LLAMA3_ROPE, seed=9)
+    ),
+    "wide-gemma3": lambda path: write_gemma3(
+        path, TinyGemma3(layers="SSSSSFS", window=7, hidden=256, head_dim=64, scalar=64, seed=11)
+    ),
+    "wide-lfm2": lambda path: write_lfm2(
+        path, TinyLfm2(**_SIZES, layers="CFC", adjusted=False, seed=13)
+    ),
+    "wide-falcon-h1": lambda path: write_falcon_h1(
+        path, TinyFalconH1(**_SIZES, layers=2, head_dim=64, mamba_dim=64, seed=12)
+    ),
+    "wide-granite": lambda path: write_granite(
+        path, TinyGranite("MFM", **_SIZES, inner=512, mamba_heads=8, groups=2, seed=13)
+    ),
+    "wide-jamba": lambda path: write_jamba(path, TinyJamba(**_SIZES, layers=4, experts=4, seed=15)),
+    "wide-nemotron": lambda path: write_nemotron(
+        path, TinyNemotron("M-*M", **_SIZES, head_dim=64, mamba_dim=64, seed=14)
+    ),
+}
 HEADED = ("qwen35-mtp",)
 SEEING = ("qwen35", "qwen35-mtp", "qwen35moe", "qwen3vl", "qwen3vlmoe", "gemma3", "lfm2-vl", "wide")
 
 # ------------------------------------------------------------------ folders as releases spell them
 
+_OF_EXPERTS = re.compile("expert|n_group$|topk_group")
 _LETTERS = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
 
 
@@ -114,7 +144,7 @@ def _spelled(config: dict[str, Any]) -> dict[str, Any]:
         kinds = config.pop("layers_block_type")
         pattern = "".join(_LETTERS[older.get(each, each)] for each in kinds)
         if "E" not in pattern:
-            config = {key: each for key, each in config.items() if "expert" not in key}
+            config = {key: each for key, each in config.items() if not _OF_EXPERTS.search(key)}
         config |= {"hybrid_override_pattern": pattern, "num_hidden_layers": len(pattern)}
         config.pop("layer_types", None)
     return config

@@ -66,8 +66,8 @@ def blocks(kind: GGMLQuantizationType, seed: int = 0) -> Change:
             return as_float32(name, data)
         shape = (*data.shape[:-1], data.shape[-1] // size)
         made = generator.integers(0, 256, (*shape, num_bytes), dtype=np.uint8)
-        for place in _SCALES[kind]:  # float16 numbers that keep what passes about as large
-            scales = generator.uniform(0.5, 1.0, shape).astype(np.float16) * _SIZES[kind]
+        for place, factor in _SCALES[kind].items():
+            scales = generator.uniform(0.5, 1.0, shape).astype(np.float16) * factor
             made[..., place : place + 2] = scales.astype(np.float16)[..., None].view(np.uint8)
         return made.reshape(*data.shape[:-1], -1), kind
 
@@ -83,11 +83,25 @@ def decoded(change: Change) -> Change:
     return plain
 
 
+def mixed(kinds: Mapping[str, GGMLQuantizationType], usual: GGMLQuantizationType) -> Change:
+    """Matrices as random blocks of the first type whose key is in their name, else the usual."""
+
+    def change(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
+        found = (kind for part, kind in kinds.items() if part in name)
+        return blocks(next(found, usual))(name, data)
+
+    return change
+
+
+# Places of the float16 numbers of a block and their sizes: what passes keeps about its own, and
+# minima are about as large as values.
 _SCALES = {
-    GGMLQuantizationType.Q4_0: (0,), GGMLQuantizationType.Q8_0: (0,),
-    GGMLQuantizationType.Q4_K: (0, 2), GGMLQuantizationType.Q6_K: (208,),
-}  # fmt: skip
-_SIZES = {
-    GGMLQuantizationType.Q4_0: 1 / 64, GGMLQuantizationType.Q8_0: 1 / 1024,
-    GGMLQuantizationType.Q4_K: 1 / 4096, GGMLQuantizationType.Q6_K: 1 / 32768,
-}  # fmt: skip
+    GGMLQuantizationType.Q4_0: {0: 1 / 64},
+    GGMLQuantizationType.Q8_0: {0: 1 / 1024},
+    GGMLQuantizationType.IQ4_NL: {0: 1 / 1024},
+    GGMLQuantizationType.IQ4_XS: {0: 1 / 16384},
+    GGMLQuantizationType.Q3_K: {108: 1 / 512},
+    GGMLQuantizationType.Q4_K: {0: 1 / 4096, 2: 7.5 / 4096},
+    GGMLQuantizationType.Q5_K: {0: 1 / 8192, 2: 15.5 / 8192},
+    GGMLQuantizationType.Q6_K: {208: 1 / 16384},
+}

@@ -33,14 +33,14 @@ PUBLISHED = {
 }
 _FETCH_S = 240.0
 # Asked for on import: tests have empty user folders, and these files are fetched once for all runs.
-_LLAMA = usual_folder()
+LLAMA = usual_folder()
 _TOKENIZERS = platformdirs.user_cache_path("waymark", appauthor=False) / "tokenizers"
 
 
 @cache
 def llama_models() -> Path:
     """The folder of llama.cpp's vocabularies and templates."""
-    build = Build(_LLAMA, None, print)
+    build = Build(LLAMA, None, print)
 
     def fetch(_: Path) -> None:
         build.home.mkdir(parents=True, exist_ok=True)

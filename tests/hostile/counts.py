@@ -20,7 +20,7 @@ def each_of(full: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("count", [pytest.param(full // 20, id="few"), every])
 
 
-def first_quick(batches: Iterable[int]) -> list[object]:
-    """Parameters of which all but the first are slow."""
-    first, *rest = batches
-    return [first, *(pytest.param(each, marks=pytest.mark.slow) for each in rest)]
+def first_quick(given: Iterable[object]) -> list[object]:
+    """Parameters, or tuples of them, of which all but the first are slow."""
+    first, *rest = ((each if isinstance(each, tuple) else (each,)) for each in given)
+    return [pytest.param(*first), *(pytest.param(*each, marks=pytest.mark.slow) for each in rest)]

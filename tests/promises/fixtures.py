@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType
 
 from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from core.loading.backend import VARIABLE
-from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.gguf.families import Converter, convert
+from tests.gguf.rewriting import Data, mixed, rewrite
+from tests.gguf.vocabularies import llama_models
+from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
@@ -112,6 +116,42 @@ PURE: dict[str, Callable[[Path], object]] = {
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }
+# GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
+BLOCKS: dict[str, tuple[dict[str, str], str]] = {
+    "Q4_K": ({}, "Q4_K"),
+    "Q6_K": ({}, "Q6_K"),
+    "Q8_0": ({}, "Q8_0"),
+    # As dynamic mixes are published.
+    "UD": (
+        {"attn_qkv": "Q5_K", "attn_gate": "IQ4_XS", "ffn_down": "Q6_K", "ffn_gate": "IQ4_NL",
+         "ffn_up": "Q3_K", "attn_output": "Q8_0", "token_embd": "Q6_K"},
+        "Q4_K",
+    ),
+}  # fmt: skip
+PUBLISHED = [(name, "published") for name in BLOCKS]
+
+
+def write_blocks(folder: Path, name: str) -> Path:
+    """A hybrid's file, with its vision tower next to it. It never ends a reply: the rows of control
+    tokens are zeros."""
+    converter = Converter(llama_models().parent)
+    try:
+        source = convert(converter, "wide", folder / "made").file
+    finally:
+        converter.close()
+    kinds, usual = BLOCKS[name]
+    types = {part: GGMLQuantizationType[kind] for part, kind in kinds.items()}
+    drawn = mixed(types, GGMLQuantizationType[usual])
+
+    def change(tensor: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
+        made, kind = drawn(tensor, data)
+        if tensor == "token_embd.weight":
+            made[min(map(token_id, SPECIAL)) :] = 0
+        return made, kind
+
+    tower = f"mmproj-{source.name}"
+    source.with_name(tower).rename(folder / tower)
+    return rewrite(source, folder / source.name, change)
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -125,11 +165,14 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS, RECURRENT, HEADED, TILED or PURE."""
+    """The folder of one of MODELS, RECURRENT, HEADED, TILED or PURE, or a file of BLOCKS."""
 
     @cache
     def make(name: str) -> Path:
         folder = tmp_path_factory.mktemp("models") / name
+        if name in BLOCKS:
+            folder.mkdir()
+            return write_blocks(folder, name)
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
@@ -155,8 +198,10 @@ def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
 
 @pytest.fixture
 def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
-    """An engine that has read nothing: with the hybrid model, unless a test names others."""
-    return Machine(loaded_of(getattr(request, "param", "hybrid")))
+    """An engine that has read nothing: with the hybrid model, unless a test names another, perhaps
+    with its precision."""
+    given = getattr(request, "param", "hybrid")
+    return Machine(loaded_of(*((given,) if isinstance(given, str) else given)))
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.loading.precision import PRECISIONS
-from tests.promises.fixtures import LoadedOf, PictureOf
+from tests.hostile.counts import first_quick
+from tests.promises.fixtures import PUBLISHED, LoadedOf, PictureOf
 from tests.promises.machine import (
     Answer,
     Machine,
@@ -29,7 +30,12 @@ SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("lfm2_vl", "int4")],
+    [
+        *(("hybrid", each) for each in PRECISIONS),
+        ("qwen3_vl", "int8"),
+        ("lfm2_vl", "int4"),
+        *first_quick(PUBLISHED),
+    ],
 )
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, name: str, precision: str
@@ -68,6 +74,7 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
     assert len(cold.stats.checkpoints) >= len(cold.fed) > 4
 
 
+@pytest.mark.parametrize("machine", ["hybrid", *PUBLISHED], indirect=True, ids=str)
 def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: PictureOf) -> None:
     chat = chat_with_pictures(picture)
     hot = SamplingParams(temperature=1.5, top_p=0.95, top_k=50, seed=11, max_tokens=20)

@@ -1,4 +1,4 @@
-"""llama.cpp's `llama-bench` for a processor level, built once from the source package of
+"""llama.cpp's programs for a processor level, built once from the source package of
 llama-cpp-python, with build tools from the package index in an environment of their own."""
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock
 
 from tests.bench.levels import LEVELS, Level
 
 PACKAGE = "llama_cpp_python-0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 TOOLS = ("cmake==3.31.10", "ninja==1.13.0")
-PROGRAMS = ("llama-bench", "llama-quantize")
+PROGRAMS = ("llama-bench", "llama-quantize", "llama-results")
 NATIVE = "native"  # where no level has a name
 LONGEST_S = 3600.0  # all of it; two cores compile it in some minutes
 _LEFT_OUT = ("CURL", "OPENSSL", "BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_SERVER", "BUILD_APP")
@@ -55,10 +56,13 @@ class Build:
 
     def build(self, jobs: int) -> None:
         """Build what isn't there yet. Raises BuildError."""
-        if all(self.program(name).exists() for name in PROGRAMS):
-            return
-        self._say(f"building llama.cpp for {self.level} in {self.home}: minutes, once")
         self.home.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.home / "lock"):
+            if not all(self.program(name).exists() for name in PROGRAMS):
+                self._say(f"building llama.cpp for {self.level} in {self.home}: minutes, once")
+                self._build(jobs)
+
+    def _build(self, jobs: int) -> None:
         if not self.source.exists():
             self._fetch()
         tools, made = self._tools(), self.home / "build"

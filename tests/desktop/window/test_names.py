@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from core.api.reply_format import ReplyFormat
 from core.api.stats import HeldCheckpoint, Miss, RequestStats
+from core.downloads import jobs
 from desktop.app import App
 from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown import markdown_body
@@ -42,6 +43,7 @@ from tests.desktop.hands import (
     thumbnails,
     type_in,
 )
+from tests.desktop.models.test_get_model import plan
 
 UI_PAGE = Path(__file__).parents[3] / "docs" / "ui.md"
 CONTROLS = (
@@ -154,6 +156,10 @@ async def test_names_and_the_keyboard(
     monkeypatch.setattr(markdown_body, "PAGE", 900)
     app = await open_app()
     app.window.side_panel.show_page(1)
+    jobs.create(app.parts.downloads.folder, plan())
+    app.parts.downloads.find_unfinished()
+    await until(lambda: app.parts.downloads.shown)
+    app.window.actions_by_name["actionGetModel"].trigger()
     await filled(app, engine, tmp_path)
     assert nameless(app.window) == []
     names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}

@@ -17,7 +17,7 @@ from kernels.attention import reference
 from kernels.common.trace import NotCapturableError
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
-from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with
 from tests.kernels.poison import poisoned_memory
 
@@ -170,6 +170,7 @@ def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None
     assert_unit_set_as_before(ATTEND, tmp_path)
 
 
+@COMPILES
 @pytest.mark.slow
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
     """A part that can't begin leaves rows that nobody wrote."""

@@ -13,7 +13,7 @@ from kernels.common.scans import DeltaInputs
 from kernels.gated_delta.reference import recurrent_gated_delta_step
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
-from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 from tests.kernels.native.tiles import ended_with
 from tests.kernels.poison import poisoned_memory
 
@@ -87,6 +87,7 @@ def test_what_there_is_no_room_for_is_torchs(heads: tuple[int, int, int, int]) -
         assert torch.equal(mine, other)
 
 
+@COMPILES
 @pytest.mark.slow
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
     source = """

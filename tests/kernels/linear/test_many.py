@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix, WeightFormat
 from tests.kernels.linear.test_cpu import parts
-from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with
 
 pytestmark = NEEDS_COMPILER
@@ -93,6 +93,7 @@ def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None
     assert_unit_set_as_before(MULTIPLY + both, tmp_path)
 
 
+@COMPILES
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
     source = """
         void *aligned_alloc(size_t alignment, size_t size) {

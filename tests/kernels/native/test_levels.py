@@ -1,8 +1,10 @@
-"""The same sources for older processors: other instructions, results as right."""
+"""The same sources for other processors of this architecture: other instructions, results as right.
+
+Levels of arm64 are tried as they are shipped, by `make test-arm64`.
+"""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,10 +48,7 @@ from tests.kernels.linear.test_native import assert_integers_exact, held, rounde
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.kernels.poison import poisoned_memory
 
-pytestmark = [
-    NEEDS_COMPILER,
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86"),
-]
+pytestmark = NEEDS_COMPILER
 # AMX is played, so that what is made for it is tried where there is none.
 AMX = ("-march=native", "-include", str(Path(__file__).parent / "emulated_amx.h"))
 LEVELS = {
@@ -59,7 +58,7 @@ LEVELS = {
 }
 PRODUCTS: tuple[Product, ...] = ("pairs", "floats")
 # And what comes along for each level.
-SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine == "x86_64"]
+SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine == levels.machine()]
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
@@ -80,7 +79,8 @@ SHAPES = (
 
 QUICK = "x86-64-v3"
 COMPILED = [
-    name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEVELS
+    name if name == QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name in (LEVELS if levels.machine() == "x86_64" else ())
 ]
 
 

@@ -60,14 +60,16 @@ def test_each_level_is_built_for_each_system_that_has_it() -> None:
     x86 = {level.name for level in LEVELS if level.machine == "x86_64"}
     assert names["linux-x86_64"] == x86
     assert names["windows-x86_64"] == x86 - {"x86-64-amx"}
-    assert names["linux-arm64"] == names["darwin-arm64"] == {"arm64-dot"}
+    arm64 = {level.name for level in LEVELS if level.machine == "arm64"}
+    assert names["linux-arm64"] == names["darwin-arm64"] == arm64
     assert {name for system in module.TARGETS for name in ["-".join(system)]} == set(TARGETS)
 
 
 def test_a_level_is_the_compilers_in_its_words() -> None:
     words = {level.name: script().level_flags(level)[0] for level in LEVELS}
     assert words["x86-64-v3-vnni"] == "-mcpu=x86_64_v3+avxvnni"
-    assert words["arm64-dot"] == "-mcpu=generic+v8_2a+dotprod"
+    assert words["arm64"] == "-mcpu=generic"
+    assert words["arm64-i8mm"] == "-mcpu=generic+v8_2a+dotprod+i8mm"
     assert words["x86-64-amx"].endswith("+avx512vnni+avx512bf16+amx_tile+amx_int8+amx_bf16")
 
 

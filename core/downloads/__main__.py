@@ -1,0 +1,200 @@
+"""`python -m core.downloads`: commands on standard input, events on standard output.
+
+The only process of ours that opens connections. It runs while the window searches or downloads,
+and ends when its input closes; what has arrived by then is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import BaseModel
+
+from core.api.errors import InternalError, ProtocolError, WaymarkError
+from core.client.codec import decode, encode, read_frame
+from core.client.programs import die_with_parent, forbid_core_dumps, say_running
+from core.client.traces import print_trace, report_uncaught
+from core.downloads.download import Download
+from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
+from core.downloads.jobs import read
+from core.downloads.messages import (
+    COMMANDS,
+    Completed,
+    Configure,
+    Connection,
+    DownloadCommand,
+    Fetch,
+    Found,
+    Look,
+    Pause,
+    Paused,
+    Refused,
+    Repository,
+    Search,
+    Stopped,
+)
+from core.downloads.transfer import PATIENT, Patience
+
+# A search is repeated once at most: the user waits for it.
+QUICK_ATTEMPTS = 2
+ENDING_S = 2.0
+
+
+class Service:
+    """Nothing is requested before the first `Configure`, or after one that can't be used."""
+
+    def __init__(self, emit: Callable[[BaseModel], None], patience: Patience = PATIENT) -> None:
+        self._emit, self._patience = emit, patience
+        self._connected: Hub | None = None
+        self._trouble: WaymarkError = InternalError("No connection is configured.")
+        self._fetching: dict[str, asyncio.Task[None]] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def take(self, command: DownloadCommand) -> None:
+        match command:
+            case Configure():
+                await self._configure(command.connection)
+            case Search():
+                self._ask(command.request, lambda: search(self._hub(), command.text))
+            case Look():
+                self._ask(command.request, lambda: self._look(command.repository))
+            case Fetch() if command.work not in self._fetching:
+                task = asyncio.ensure_future(self._fetch(command.work))
+                self._fetching[command.work] = task
+            case Pause() if command.work in self._fetching:
+                self._fetching[command.work].cancel()
+            case _:
+                pass
+
+    async def close(self) -> None:
+        """Stop everything, keeping what has arrived."""
+        tasks = [*self._fetching.values(), *self._asking]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._connected is not None:
+            await self._connected.close()
+
+    def _hub(self) -> Hub:
+        if self._connected is None:
+            raise self._trouble
+        return self._connected
+
+    async def _configure(self, connection: Connection) -> None:
+        before, self._connected = self._connected, None
+        try:
+            self._connected = Hub(connection, self._patience.stall_s)
+        except WaymarkError as error:
+            self._trouble = error
+        # Transfers notice, and go on with the new connection.
+        if before is not None:
+            await before.close()
+
+    async def _look(self, name: str) -> tuple[Repository, ...]:
+        return (await look(self._hub(), name),)
+
+    def _ask(self, request: int, ask: Callable[[], Awaitable[tuple[Repository, ...]]]) -> None:
+        task = asyncio.ensure_future(self._answer(request, ask))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _answer(
+        self, request: int, ask: Callable[[], Awaitable[tuple[Repository, ...]]]
+    ) -> None:
+        try:
+            found = await self._patiently(ask)
+            self._emit(Found(request=request, repositories=found))
+        except Exception as error:
+            self._emit(Refused(request=request, error=_named(error).info()))
+
+    async def _patiently(
+        self, ask: Callable[[], Awaitable[tuple[Repository, ...]]]
+    ) -> tuple[Repository, ...]:
+        for attempt in range(1, QUICK_ATTEMPTS + 1):
+            try:
+                return await ask()
+            except TryAgainError as failure:
+                if attempt == QUICK_ATTEMPTS:
+                    raise unreachable(failure) from failure
+                await asyncio.sleep(self._patience.pause_s(attempt))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _fetch(self, work: str) -> None:
+        try:
+            download = Download(read(Path(work)), self._hub, self._emit, self._patience)
+            path = await download.run()
+            ending: BaseModel = Completed(work=work, path=str(path))
+        except asyncio.CancelledError:
+            ending = Paused(work=work)
+        except Exception as error:
+            ending = Stopped(work=work, error=_named(error).info())
+        del self._fetching[work]
+        self._emit(ending)
+
+
+def _named(error: Exception) -> WaymarkError:
+    if isinstance(error, WaymarkError):
+        return error
+    print_trace(error)
+    return InternalError(f"An unexpected error occurred ({type(error).__name__}).")
+
+
+async def serve(commands: BinaryIO, service: Service) -> None:
+    """Carry out commands until the input ends."""
+    loop, waiting = asyncio.get_running_loop(), asyncio.Queue[DownloadCommand | None]()
+
+    def listen() -> None:
+        try:
+            while (body := read_frame(commands)) is not None:
+                loop.call_soon_threadsafe(waiting.put_nowait, decode(COMMANDS, body))
+        except (OSError, ProtocolError) as error:
+            print_trace(error)
+        loop.call_soon_threadsafe(waiting.put_nowait, None)
+
+    threading.Thread(target=listen, name="commands", daemon=True).start()
+    while (command := await waiting.get()) is not None:
+        await service.take(command)
+    await asyncio.wait_for(service.close(), ENDING_S)
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Take the pipes before any library can print into them."""
+    events = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return os.fdopen(os.dup(0), "rb"), events
+
+
+def main() -> None:
+    die_with_parent()
+    forbid_core_dumps()
+    report_uncaught()
+    say_running()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    commands, events = _pipes()
+
+    def emit(event: BaseModel) -> None:
+        events.write(encode(event))
+        events.flush()
+
+    async def run() -> None:
+        await serve(commands, Service(emit))
+
+    try:
+        asyncio.run(run())
+    except (BrokenPipeError, TimeoutError):
+        pass
+    finally:
+        # A thread may wait for a disk that doesn't answer.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The window's commands to the process of downloads, and its events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from core.api.errors import ErrorInfo
+from core.api.params import Frozen
+
+HUB = "https://huggingface.co"
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Sha256 = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+Sha1 = Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")]
+
+
+class Connection(Frozen):
+    """How the hub is reached. Without a `proxy` the system's is used; 0 is no limit of speed."""
+
+    hub: str = HUB
+    proxy: str = ""
+    token: str = ""
+    bytes_per_second: Count = 0
+
+
+class RemoteFile(Frozen):
+    """A file of a repository, with its SHA-256, or the SHA-1 of its Git blob for a small file."""
+
+    path: str
+    size: Count
+    sha256: Sha256 = ""
+    git_blob: Sha1 = ""
+
+
+class Repository(Frozen):
+    """Facts of a repository. `family` is the model_type or the architecture of its GGUF files.
+
+    A search gives neither `commit` nor `files`.
+    """
+
+    name: str
+    family: str
+    parameters: Count = 0
+    downloads: Count = 0
+    gated: bool = False
+    licence: str = ""
+    commit: Sha1 = ""
+    files: tuple[RemoteFile, ...] = ()
+
+
+class Plan(Frozen):
+    """What a download fetches. `opens` is the path of the file to load, "" for the whole folder."""
+
+    repository: str
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    choice: str
+    opens: str
+    files: Annotated[tuple[RemoteFile, ...], Field(min_length=1)]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+class Configure(Frozen):
+    """Use this connection from now on, for downloads in progress at their next request."""
+
+    type: Literal["configure"] = "configure"
+    connection: Connection
+
+
+class Search(Frozen):
+    """Answered by Found, or Refused."""
+
+    type: Literal["search"] = "search"
+    request: int
+    text: str
+
+
+class Look(Frozen):
+    """Get a repository's files. Answered by Found with one repository, or Refused."""
+
+    type: Literal["look"] = "look"
+    request: int
+    repository: str
+
+
+class Fetch(Frozen):
+    """Start or resume the download in the folder `work`. Answered by Progress, then by an end."""
+
+    type: Literal["fetch"] = "fetch"
+    work: str
+
+
+class Pause(Frozen):
+    """Stop a download, keeping what has arrived. Answered by Paused; ignored after its end."""
+
+    type: Literal["pause"] = "pause"
+    work: str
+
+
+class Found(Frozen):
+    type: Literal["found"] = "found"
+    request: int
+    repositories: tuple[Repository, ...]
+
+
+class Refused(Frozen):
+    type: Literal["refused"] = "refused"
+    request: int
+    error: ErrorInfo
+
+
+class Progress(Frozen):
+    """`speed` is that of the last seconds, and falls to 0 when nothing arrives. `waiting` says why
+    nothing is asked for until the next attempt; `checking`: the digests are being compared."""
+
+    type: Literal["progress"] = "progress"
+    work: str
+    done: Count
+    total: Count
+    speed: float = 0.0
+    waiting: str = ""
+    checking: bool = False
+
+
+class Paused(Frozen):
+    type: Literal["paused"] = "paused"
+    work: str
+
+
+class Stopped(Frozen):
+    """A download can't go on; what has arrived is kept."""
+
+    type: Literal["stopped"] = "stopped"
+    work: str
+    error: ErrorInfo
+
+
+class Completed(Frozen):
+    """Every file has its published digest; `path` is the model to load."""
+
+    type: Literal["completed"] = "completed"
+    work: str
+    path: str
+
+
+DownloadCommand = Annotated[Configure | Search | Look | Fetch | Pause, Field(discriminator="type")]
+DownloadEvent = Annotated[
+    Found | Refused | Progress | Paused | Stopped | Completed, Field(discriminator="type")
+]
+COMMANDS: TypeAdapter[DownloadCommand] = TypeAdapter(DownloadCommand)
+EVENTS: TypeAdapter[DownloadEvent] = TypeAdapter(DownloadEvent)

@@ -1,0 +1,119 @@
+"""The downloads at the lower edge of *Get a model*: progress, pause, resume, delete, load."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QProgressBar, QWidget
+
+from desktop import theme
+from desktop.i18n import tr
+from desktop.models.downloads import RUNNING, DownloadsController, ShownDownload, Stage
+from desktop.widgets.layouts import column, row
+from desktop.widgets.notices import Question
+from desktop.widgets.plain import Button, ElidedLabel, Label
+
+STEPS = 1_000
+
+
+class DownloadRow(QFrame):
+    # Pause, or resume.
+    turned = Signal(str)
+    # Delete what has arrived, or take a complete one off the list.
+    left = Signal(str)
+    # Load the model of a complete one.
+    load_asked = Signal(str)
+
+    def __init__(self, work: str) -> None:
+        super().__init__()
+        self.setObjectName("downloadRow")
+        self.setProperty("class", "card")
+        self._work = work
+        self._name = ElidedLabel(name="downloadName", style="label")
+        self._words = Label(name="downloadWords", style="muted small", wraps=True)
+        self._bar = QProgressBar()
+        self._bar.setObjectName("downloadProgress")
+        self._bar.setRange(0, STEPS)
+        self._bar.setTextVisible(False)
+        self._turn = Button(name="downloadTurn")
+        self._turn.clicked.connect(lambda: self.turned.emit(work))
+        self._leave = Button(name="downloadLeave")
+        self._leave.clicked.connect(lambda: self.left.emit(work))
+        self._load = Button(tr("Load"), name="downloadLoad", style="primary")
+        self._load.clicked.connect(lambda: self.load_asked.emit(work))
+        head = row((self._name, 1), self._turn, self._leave, self._load)
+        column(head, self._bar, self._words, of=self, margins=(12, 8, 12, 8), spacing=6)
+
+    def show_download(self, download: ShownDownload) -> None:
+        name, stage = download.name, download.stage
+        runs, complete = stage in RUNNING, stage is Stage.COMPLETE
+        self._name.set_words(name)
+        self._words.setText(download.words())
+        style = "error small" if stage is Stage.STOPPED else "muted small"
+        self._words.setProperty("class", style)
+        theme.restyle(self._words)
+        self._bar.setValue(STEPS * download.done // max(1, download.total))
+        self._bar.setAccessibleName(tr("Download of {name}").format(name=name))
+        self._bar.setVisible(not complete)
+        self._turn.set_words(tr("Pause") if runs else tr("Resume"))
+        spoken = tr("Pause the download of {name}") if runs else tr("Resume the download of {name}")
+        self._turn.setAccessibleName(spoken.format(name=name))
+        self._turn.setVisible(not complete)
+        self._leave.set_words(tr("Hide") if complete else tr("Delete"))
+        spoken = tr("Hide {name}") if complete else tr("Delete the download of {name}")
+        self._leave.setAccessibleName(spoken.format(name=name))
+        self._leave.setEnabled(not runs)
+        self._load.setAccessibleName(tr("Load {name}").format(name=name))
+        self._load.setVisible(complete)
+
+
+class DownloadList(QWidget):
+    # The path of a model to load.
+    load_asked = Signal(str)
+
+    def __init__(self, downloads: DownloadsController, over: QWidget) -> None:
+        """`over` is covered by the question before something is deleted."""
+        super().__init__()
+        self._downloads = downloads
+        self._rows: dict[str, DownloadRow] = {}
+        self._asked = ""
+        self._layout = column(None, of=self, spacing=8)
+        self.question = Question(
+            over, "deleteDownload", tr("Delete a download"), tr("Keep it"), tr("Delete")
+        )
+        self.question.confirmed.connect(lambda: downloads.discard(self._asked))
+        downloads.changed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        shown = self._downloads.shown
+        for work in [work for work in self._rows if work not in shown]:
+            self._rows.pop(work).deleteLater()
+        for work, download in shown.items():
+            if work not in self._rows:
+                self._rows[work] = self._made(work)
+            self._rows[work].show_download(download)
+        self.setVisible(bool(shown))
+
+    def _made(self, work: str) -> DownloadRow:
+        made = DownloadRow(work)
+        made.turned.connect(self._turn)
+        made.left.connect(self._leave)
+        made.load_asked.connect(
+            lambda work: self.load_asked.emit(str(self._downloads.shown[work].job.model))
+        )
+        # Above the empty room at the end.
+        self._layout.insertWidget(self._layout.count() - 1, made)
+        return made
+
+    def _turn(self, work: str) -> None:
+        runs = self._downloads.shown[work].stage in RUNNING
+        (self._downloads.pause if runs else self._downloads.resume)(work)
+
+    def _leave(self, work: str) -> None:
+        download = self._downloads.shown[work]
+        if download.stage is Stage.COMPLETE or not download.done:
+            self._downloads.discard(work)
+            return
+        self._asked = work
+        words = tr("Delete what has arrived of {name}?").format(name=download.name)
+        self.question.ask(words, self._rows[work])

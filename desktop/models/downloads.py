@@ -1,0 +1,271 @@
+"""Downloads of models for the window: which there are, how far they are, and the hub's answers.
+
+The process that connects is started by a search or a download, never by itself, and not at all
+while the network is forbidden.
+"""
+
+from __future__ import annotations
+
+import enum
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.errors import ErrorInfo, WaymarkError
+from core.client.programs import RESOURCES
+from core.downloads import jobs
+from core.downloads.client import DownloadNews, DownloadsClient
+from core.downloads.jobs import Job
+from core.downloads.messages import (
+    HUB,
+    Completed,
+    Connection,
+    Paused,
+    Plan,
+    Progress,
+    Repository,
+    Stopped,
+)
+from desktop.engine.tasks import Tasks, answered
+from desktop.i18n import tr
+from desktop.numbers import format_bytes, format_seconds
+from desktop.settings.settings import SettingsController
+from desktop.store.folders import Folders
+from desktop.store.settings import NetworkSettings
+
+MEGABYTE = 10**6
+
+
+class OfflineError(WaymarkError, title="The network is forbidden"): ...
+
+
+class Stage(enum.Enum):
+    STARTING = enum.auto()
+    RUNNING = enum.auto()
+    PAUSED = enum.auto()
+    STOPPED = enum.auto()
+    COMPLETE = enum.auto()
+
+
+RUNNING = (Stage.STARTING, Stage.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDownload:
+    """`error` is why it stopped; `speed` in bytes a second, 0 if nothing arrives."""
+
+    job: Job
+    stage: Stage
+    done: int
+    speed: float = 0.0
+    waiting: str = ""
+    checking: bool = False
+    error: ErrorInfo | None = None
+
+    @property
+    def total(self) -> int:
+        return self.job.plan.size
+
+    @property
+    def name(self) -> str:
+        return f"{self.job.plan.repository}, {self.job.plan.choice}"
+
+    def words(self) -> str:
+        amount = tr("{done} of {total}").format(
+            done=format_bytes(self.done), total=format_bytes(self.total)
+        )
+        match self.stage:
+            case Stage.COMPLETE:
+                return tr(
+                    "Complete: {total}, every file checked against its published digest."
+                ).format(total=format_bytes(self.total))
+            case Stage.STOPPED if self.error is not None:
+                return tr("Stopped at {amount}. {title}: {message}").format(
+                    amount=amount, title=self.error.title, message=self.error.message
+                )
+            case Stage.STARTING:
+                return tr("{amount}, starting").format(amount=amount)
+            case Stage.RUNNING:
+                return f"{amount}, {self._going()}"
+            case _:
+                return tr("Paused at {amount}").format(amount=amount)
+
+    def _going(self) -> str:
+        if self.waiting:
+            return tr("waiting to try again: {reason}").format(reason=self.waiting)
+        if self.checking:
+            return tr("checking what has arrived")
+        if self.speed < 1:
+            return tr("nothing arrives at the moment")
+        return tr("{speed} a second, {time} left").format(
+            speed=format_bytes(int(self.speed)),
+            time=format_seconds((self.total - self.done) / self.speed),
+        )
+
+
+class DownloadsController(QObject):
+    # The list, or how far a download is.
+    changed = Signal()
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        settings: SettingsController,
+        folders: Folders,
+        client: DownloadsClient | None = None,
+    ) -> None:
+        super().__init__()
+        self._tasks, self._settings = tasks, settings
+        self._usual_folder = folders.data / "models"
+        log = folders.engine_log.with_name("downloads.log")
+        self._client = client or DownloadsClient(self._hear, log)
+        # Kept until the window is closed, and nowhere else.
+        self.token = ""
+        self.shown: dict[str, ShownDownload] = {}
+
+    @property
+    def network(self) -> NetworkSettings:
+        return self._settings.settings.network
+
+    @property
+    def folder(self) -> Path:
+        """The folder of downloaded models."""
+        chosen = self.network.models_folder
+        return Path(chosen) if chosen else self._usual_folder
+
+    def change(self, network: NetworkSettings, token: str) -> None:
+        """Apply other settings at once; forbidding the network ends the process that connects."""
+        self.token = token
+        self._settings.set_network(network)
+        self._tasks.spawn(self._apply(), tr("Changing the connection"))
+
+    async def search(self, text: str) -> tuple[Repository, ...]:
+        """Repositories that Waymark runs. Raises WaymarkError."""
+        await self._connect()
+        return await self._client.search(text)
+
+    async def look(self, repository: str) -> Repository:
+        """A repository with its files. Raises WaymarkError."""
+        await self._connect()
+        return await self._client.look(repository)
+
+    def find_unfinished(self) -> None:
+        """Show the downloads that an earlier start left, paused."""
+        self._tasks.spawn(self._find_unfinished(), tr("Looking for downloads"))
+
+    def begin(self, plan: Plan) -> None:
+        self._tasks.spawn(self._begin(plan), tr("Starting a download"))
+
+    def resume(self, work: str) -> None:
+        self._tasks.spawn(self._resume(work), tr("Resuming a download"))
+
+    def pause(self, work: str) -> None:
+        self._tasks.spawn(self._client.pause(Path(work)), tr("Pausing a download"))
+
+    def discard(self, work: str) -> None:
+        """Delete what has arrived of a download that is not running."""
+        self._tasks.spawn(self._discard(work), tr("Deleting a download"))
+
+    async def close(self) -> None:
+        """Stop downloads, keeping what has arrived."""
+        await self._client.close()
+
+    async def _connect(self) -> None:
+        if not self.network.allowed:
+            raise OfflineError(tr("Allow Waymark to connect first; the switch is in this window."))
+        await self._client.configure(self._connection())
+
+    def _connection(self) -> Connection:
+        network = self.network
+        return Connection(
+            hub=network.hub or HUB,
+            proxy=network.proxy,
+            token=self.token,
+            bytes_per_second=network.megabytes_per_second * MEGABYTE,
+        )
+
+    async def _apply(self) -> None:
+        if self.network.allowed:
+            await self._client.configure(self._connection())
+        else:
+            await self._client.close()
+        await self._find_unfinished()
+
+    async def _find_unfinished(self) -> None:
+        found = await answered(partial(_found, self.folder))
+        for job, done in found:
+            self.shown.setdefault(str(job.work), ShownDownload(job, Stage.PAUSED, done))
+        self.changed.emit()
+
+    async def _begin(self, plan: Plan) -> None:
+        job = await answered(partial(jobs.create, self.folder, plan))
+        work = str(job.work)
+        if work not in self.shown or self.shown[work].stage is Stage.COMPLETE:
+            self.shown[work] = ShownDownload(job, Stage.PAUSED, 0)
+        await self._resume(work)
+
+    async def _resume(self, work: str) -> None:
+        found = self.shown[work]
+        if found.stage in RUNNING:
+            return
+        self._show(replace(found, stage=Stage.STARTING, error=None))
+        try:
+            await self._connect()
+            await self._client.fetch(found.job.work)
+        except WaymarkError as error:
+            self._show(replace(found, stage=Stage.STOPPED, error=error.info()))
+
+    async def _discard(self, work: str) -> None:
+        found = self.shown.pop(work, None)
+        self.changed.emit()
+        if found is not None and found.stage is not Stage.COMPLETE:
+            await answered(partial(jobs.discard, found.job))
+
+    def _show(self, download: ShownDownload) -> None:
+        self.shown[str(download.job.work)] = download
+        self.changed.emit()
+
+    def _hear(self, news: DownloadNews) -> None:
+        found = self.shown.get(news.work)
+        if found is None:
+            return
+        still = replace(found, speed=0.0, waiting="", checking=False, error=None)
+        match news:
+            case Progress():
+                found = replace(
+                    found,
+                    stage=Stage.RUNNING,
+                    done=news.done,
+                    speed=news.speed,
+                    waiting=news.waiting,
+                    checking=news.checking,
+                )
+            case Paused():
+                found = replace(still, stage=Stage.PAUSED)
+            case Stopped():
+                found = replace(still, stage=Stage.STOPPED, error=news.error)
+            case Completed():
+                found = replace(still, stage=Stage.COMPLETE, done=found.total)
+        self._show(found)
+
+
+def _found(folder: Path) -> list[tuple[Job, int]]:
+    return [(job, job.received()) for job in jobs.unfinished(folder)]
+
+
+@cache
+def catalogue() -> tuple[Repository, ...]:
+    """Models to begin with, from published facts."""
+    text = (RESOURCES / "models" / "catalogue.toml").read_text(encoding="utf-8")
+    return tuple(
+        Repository(
+            name=each["repository"],
+            family=each["family"],
+            parameters=each["parameters"],
+            licence=each["licence"],
+        )
+        for each in tomllib.loads(text)["model"]
+    )

@@ -1,0 +1,257 @@
+"""*Get a model*: search the hub or paste a name, see what fits, download it, load it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QComboBox, QDialog, QFrame, QListWidget, QListWidgetItem, QWidget
+
+from core.api.errors import WaymarkError
+from core.downloads.choices import choices, runs, suggested
+from core.downloads.messages import Plan, Repository
+from core.downloads.names import repository_name
+from desktop import theme
+from desktop.engine.tasks import Tasks
+from desktop.i18n import tr
+from desktop.models.connection_box import ConnectionBox
+from desktop.models.download_list import DownloadList
+from desktop.models.downloads import DownloadsController, catalogue
+from desktop.models.fits import describe_fit, memory, needs, room, short_fit
+from desktop.numbers import format_bytes, format_count
+from desktop.widgets import dialogs
+from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.plain import Button, ElidedLabel, Label
+from desktop.widgets.search_field import SearchField
+
+WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
+
+
+class GetModelDialog(QDialog):
+    # The path of a downloaded model.
+    load_asked = Signal(str)
+
+    def __init__(self, downloads: DownloadsController, tasks: Tasks, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("getModelDialog")
+        self.setWindowTitle(tr("Get a model"))
+        self._downloads, self._tasks = downloads, tasks
+        # Answers to older questions are ignored.
+        self._questions = 0
+        self.search = SearchField("modelSearch", tr("Search Hugging Face, or paste Org/Name"))
+        self.search.found.connect(self.ask)
+        find = Button(tr("Search"), name="modelSearchStart")
+        find.clicked.connect(self.ask)
+        self._settings = Button(tr("Connection"), name="networkToggle")
+        self._settings.setCheckable(True)
+        self._said = Label(name="modelSearchWords", style="muted small", wraps=True)
+        self._found = QListWidget()
+        self._found.setObjectName("modelResults")
+        self._found.setAccessibleName(tr("Models"))
+        for chosen in (self._found.itemClicked, self._found.itemActivated):
+            chosen.connect(self._look_at)
+        self._details = ModelDetails()
+        self._details.download_asked.connect(self._begin)
+        self._connection = ConnectionBox(downloads)
+        self._connection.hide()
+        self._connection.folder_asked.connect(self._choose_folder)
+        self._settings.toggled.connect(self._connection.setVisible)
+        self._list = DownloadList(downloads, self)
+        self._list.load_asked.connect(self._load)
+        self._build(find)
+        self._show_catalogue()
+
+    def _build(self, find: Button) -> None:
+        close = Button(tr("Close"), name="getModelClose")
+        close.clicked.connect(self.close)
+        for each in (find, close, self._settings):
+            each.setAutoDefault(False)
+        downloads = scrolled(self._list, "downloadScroll")
+        middle = row((self._found, 3), (self._details, 2), spacing=12)
+        parts = column(
+            row((self.search, 1), find, self._settings),
+            self._connection,
+            self._said,
+            of=self,
+            margins=(16, 14, 16, 14),
+            spacing=10,
+        )
+        parts.addLayout(middle, 3)
+        parts.addWidget(downloads, 2)
+        parts.addLayout(row(None, close))
+        self._downloads.changed.connect(lambda: downloads.setVisible(bool(self._downloads.shown)))
+        downloads.setVisible(bool(self._downloads.shown))
+        self.resize(theme.px(WIDTH), theme.px(HEIGHT))
+
+    def ask(self) -> None:
+        """Search for the words, or open the repository that they name; '' shows the catalogue."""
+        text = self.search.text().strip()
+        if not text:
+            self._show_catalogue()
+        elif name := repository_name(text):
+            self._start(lambda: self._look(name), tr("Opening {name}…").format(name=name))
+        else:
+            self._start(lambda: self._search(text), tr("Searching…"))
+
+    def _start(self, ask: Callable[[], Awaitable[None]], words: str) -> None:
+        self._questions += 1
+        number = self._questions
+        self._say(words)
+
+        async def answer() -> None:
+            try:
+                await ask()
+            except WaymarkError as error:
+                info = error.info()
+                if number == self._questions:
+                    self._say(f"{info.title}. {info.message}", wrong=True)
+
+        self._tasks.spawn(answer(), tr("Asking the model server"))
+
+    async def _search(self, text: str) -> None:
+        number = self._questions
+        found = await self._downloads.search(text)
+        if number != self._questions:
+            return
+        self._show_found(found)
+        words = tr("{count} models that Waymark runs, the most downloaded first.")
+        none = tr("No model that Waymark runs has these words in its name.")
+        self._say(words.format(count=format_count(len(found))) if found else none)
+
+    async def _look(self, name: str) -> None:
+        number = self._questions
+        found = await self._downloads.look(name)
+        if number != self._questions:
+            return
+        plans = choices(found)
+        self._details.show_model(found, plans)
+        self._say("" if plans else tr("Nothing in this repository is in a format Waymark reads."))
+
+    def _look_at(self, item: QListWidgetItem) -> None:
+        name = str(item.data(Qt.ItemDataRole.UserRole))
+        self._start(lambda: self._look(name), tr("Opening {name}…").format(name=name))
+
+    def _show_catalogue(self) -> None:
+        self._questions += 1
+        self._show_found(catalogue())
+        self._say(
+            tr(
+                "Some models to begin with, by what their makers publish; none of them was run to "
+                "make this list. Waymark connects when you search, click a model or download."
+            )
+        )
+
+    def _show_found(self, found: Sequence[Repository]) -> None:
+        available = memory()
+        self._details.hide_model()
+        self._found.clear()
+        for each in found:
+            size = tr("{count} parameters").format(count=short_count(each.parameters))
+            facts = (size if each.parameters else "", short_fit(needs(each.parameters), available))
+            more = ", ".join(fact for fact in (*facts, each.licence) if fact)
+            item = QListWidgetItem(f"{each.name}\n{more}")
+            item.setData(Qt.ItemDataRole.UserRole, each.name)
+            item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
+            self._found.addItem(item)
+
+    def _say(self, words: str, wrong: bool = False) -> None:
+        self._said.setText(words)
+        self._said.setProperty("class", "error small" if wrong else "muted small")
+        theme.restyle(self._said)
+        self._said.setVisible(bool(words))
+
+    def _begin(self, plan: Plan) -> None:
+        self._downloads.begin(plan)
+
+    def _load(self, path: str) -> None:
+        self.load_asked.emit(path)
+        self.close()
+
+    def _choose_folder(self) -> None:
+        self._tasks.spawn(self._set_folder(), tr("Choosing a folder"))
+
+    async def _set_folder(self) -> None:
+        title = tr("Choose a folder for models")
+        folder = await dialogs.choose_folder(self, title, str(self._downloads.folder))
+        if folder:
+            self._connection.set_folder(folder)
+
+
+class ModelDetails(QFrame):
+    """A repository's facts, what can be downloaded of it, and the one that fits preselected."""
+
+    # Plan: the user pressed Download.
+    download_asked = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("modelDetails")
+        self.setProperty("class", "card")
+        self._plans: Sequence[Plan] = ()
+        self._parameters = 0
+        self._name = ElidedLabel(name="modelDetailsName", style="heading")
+        self._facts = Label(name="modelDetailsFacts", style="muted", wraps=True)
+        self._choice = QComboBox()
+        self._choice.setObjectName("modelDetailsChoice")
+        self._choice.setAccessibleName(tr("What to download"))
+        self._choice.currentIndexChanged.connect(self._show_choice)
+        self._fit = Label(name="modelDetailsFit", wraps=True)
+        self._files = Label(name="modelDetailsFiles", style="muted small", wraps=True)
+        self._download = Button(tr("Download"), name="modelDownload", style="primary")
+        self._download.setAutoDefault(False)
+        self._download.clicked.connect(self._on_download)
+        parts = (self._name, self._facts, self._choice, self._fit, self._files, None)
+        column(*parts, row(None, self._download), of=self, margins=(14, 12, 14, 12), spacing=8)
+        self.hide_model()
+
+    def hide_model(self) -> None:
+        self._plans = ()
+        self._name.set_words(tr("Click a model to see its files"))
+        for each in (self._facts, self._choice, self._fit, self._files, self._download):
+            each.hide()
+
+    def show_model(self, found: Repository, plans: Sequence[Plan]) -> None:
+        self._plans, self._parameters = plans, found.parameters
+        self._name.set_words(found.name)
+        count = tr("{count} parameters").format(count=short_count(found.parameters))
+        facts = [
+            count if found.parameters else "",
+            tr("licence: {name}").format(name=found.licence or tr("not named")),
+            "" if runs(found.family) else tr("a kind of model that Waymark doesn't run"),
+            tr("gated: accept its licence on its page and enter an access token under Connection")
+            if found.gated
+            else "",
+        ]
+        self._facts.setText("; ".join(fact for fact in facts if fact) + ".")
+        self._choice.clear()
+        for plan in plans:
+            self._choice.addItem(f"{plan.choice}, {format_bytes(plan.size)}")
+        if plans:
+            self._choice.setCurrentIndex(suggested(plans, found.parameters, room(memory())))
+        self._facts.show()
+        for each in (self._choice, self._fit, self._files, self._download):
+            each.setVisible(bool(plans))
+        self._download.setEnabled(runs(found.family))
+
+    def _show_choice(self, index: int) -> None:
+        if not 0 <= index < len(self._plans):
+            return
+        plan = self._plans[index]
+        gguf = plan.size if plan.opens else 0
+        self._fit.setText(describe_fit(needs(self._parameters, gguf), memory()))
+        names = ", ".join(file.path for file in plan.files[:12])
+        more = len(plan.files) - 12
+        rest = tr(" and {count} more").format(count=format_count(more)) if more > 0 else ""
+        self._files.setText(names + rest)
+
+    def _on_download(self) -> None:
+        index = self._choice.currentIndex()
+        if 0 <= index < len(self._plans):
+            self.download_asked.emit(self._plans[index])
+
+
+def short_count(parameters: int) -> str:
+    """4.0B, 450M"""
+    if parameters >= 10**9:
+        return f"{parameters / 10**9:.1f}B"
+    return f"{parameters // 10**6}M"

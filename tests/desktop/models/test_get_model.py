@@ -1,0 +1,204 @@
+"""*Get a model* in the real window: searched, downloaded, interrupted, loaded, and forbidden."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QListWidget
+
+from core.client.client import EngineClient
+from core.downloads import jobs
+from core.downloads.messages import Plan, RemoteFile
+from desktop.app import App
+from desktop.engine.engine_status import Phase
+from desktop.models.downloads import ShownDownload, Stage, catalogue
+from desktop.models.fits import Fit, Memory, describe_fit, fit_of, needs
+from desktop.store.folders import DEMO_MODEL, Folders
+from desktop.store.settings import AppSettings, NetworkSettings, SettingsFile
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.hands import find, press, words
+from tests.downloads.fake_hub import COMMIT, FakeHub, FakeRepository
+
+FILES = {path.name: path.read_bytes() for path in DEMO_MODEL.iterdir()}
+GB = 10**9
+
+
+@pytest.fixture
+def hub(folders: Folders) -> Iterator[FakeHub]:
+    """A hub that the settings name."""
+    gguf = {"gguf": {"architecture": "llama", "total": 1_000}, "config": {}}
+    with FakeHub({
+        "Org/Tiny-Vision": FakeRepository(dict(FILES), config={"model_type": "qwen3_5"}),
+        "Org/Tiny-GGUF": FakeRepository({"T-Q4_K_M.gguf": bytes(600), "T-BF16.gguf": bytes(2_000)},
+                                        more=gguf),
+    }) as hub:  # fmt: skip
+        network = NetworkSettings(hub=hub.address)
+        SettingsFile(folders.settings_file).save(AppSettings(network=network))
+        yield hub
+
+
+def ask(app: App, text: str) -> None:
+    app.window.actions_by_name["actionGetModel"].trigger()
+    field = find(app, QLineEdit, "modelSearch")
+    field.setText(text)
+    QTest.keyClick(field, Qt.Key.Key_Return)
+
+
+def shown(app: App) -> ShownDownload:
+    (download,) = app.parts.downloads.shown.values()
+    return download
+
+
+def connects(app: App) -> bool:
+    return app.parts.downloads._client.pid is not None
+
+
+async def test_a_model_is_found_downloaded_and_loaded(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    app = await open_app(EngineClient(folders.engine_log))
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    ask(app, "tiny")
+    results = find(app, QListWidget, "modelResults")
+    await until(lambda: results.count() == 2)
+    assert "2 models" in words(app, "modelSearchWords")
+    results.itemClicked.emit(results.item(0))
+    await until(lambda: words(app, "modelDetailsName") == "Org/Tiny-Vision")
+    assert "licence: apache-2.0" in words(app, "modelDetailsFacts")
+    press(app, "modelDownload")
+    await until(lambda: app.parts.downloads.shown and shown(app).stage is Stage.COMPLETE)
+    assert words(app, "downloadWords").startswith("Complete: ")
+    press(app, "downloadLoad")
+    model = folders.data / "models" / "Org" / "Tiny-Vision"
+    await until(lambda: app.parts.settings.kept_path == str(model))
+    assert {path.name for path in model.iterdir()} == FILES.keys()
+    # It is offered like the models of other programs, and its row can be hidden.
+    app.window.page.header.model.search_asked.emit()
+    offered = app.window.page.header.model._offered
+    await until(lambda: "Tiny-Vision" in [each.text() for each in offered.actions()])
+    press(app, "downloadLeave")
+    await until(lambda: not app.parts.downloads.shown)
+    assert model.is_dir()
+
+
+async def test_the_file_that_fits_is_preselected(open_app: OpenApp, hub: FakeHub) -> None:
+    app = await open_app()
+    ask(app, "https://huggingface.co/Org/Tiny-GGUF/tree/main")
+    choice = find(app, QComboBox, "modelDetailsChoice")
+    await until(lambda: choice.count() == 2)
+    assert choice.currentText() == "Q4_K_M, 600 B"
+    assert words(app, "modelDetailsFiles") == "T-Q4_K_M.gguf"
+    choice.setCurrentIndex(1)
+    assert words(app, "modelDetailsFiles") == "T-BF16.gguf"
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("Org/None", "There is no such model."), ("nothing like it", "No model that Waymark runs"),
+])  # fmt: skip
+async def test_what_is_not_there_is_said(
+    open_app: OpenApp, hub: FakeHub, text: str, said: str
+) -> None:
+    app = await open_app()
+    ask(app, text)
+    await until(lambda: words(app, "modelSearchWords").startswith(said))
+    ask(app, "")
+    assert find(app, QListWidget, "modelResults").count() == len(catalogue())
+
+
+async def test_a_download_is_paused_found_again_resumed_and_deleted(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    hub.pace_s = 0.005
+    app = await open_app()
+    ask(app, "Org/Tiny-Vision")
+    await until(lambda: words(app, "modelDetailsFacts"))
+    press(app, "modelDownload")
+    await until(lambda: app.parts.downloads.shown and shown(app).done)
+    assert words(app, "downloadTurn") == "Pause"
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.PAUSED)
+    done = shown(app).done
+    app.leave()
+    await app.gone.wait()
+    asked = len(hub.asked)
+    app = await open_app()
+    await until(lambda: app.parts.downloads.shown)
+    app.window.actions_by_name["actionGetModel"].trigger()
+    assert shown(app).stage is Stage.PAUSED and shown(app).done >= done > 0
+    assert words(app, "downloadWords").startswith("Paused at ")
+    assert len(hub.asked) == asked
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.RUNNING)
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.PAUSED)
+    press(app, "downloadLeave")
+    press(app, "deleteDownloadNo")
+    assert shown(app).job.work.is_dir()
+    press(app, "downloadLeave")
+    press(app, "deleteDownloadYes")
+    await until(lambda: not (folders.data / "models" / jobs.HIDDEN).exists())
+    assert app.parts.downloads.shown == {}
+
+
+async def test_H9_nothing_connects_while_it_is_forbidden(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    app = await open_app()
+    ask(app, "tiny")
+    await until(lambda: "2 models" in words(app, "modelSearchWords"))
+    assert connects(app)
+    press(app, "networkToggle")
+    find(app, QAbstractButton, "networkAllowed").setChecked(False)
+    await until(lambda: not connects(app))
+    asked = len(hub.asked)
+    ask(app, "tiny")
+    await until(lambda: words(app, "modelSearchWords").startswith("The network is forbidden"))
+    app.parts.downloads.begin(plan())
+    await until(lambda: app.parts.downloads.shown and shown(app).stage is Stage.STOPPED)
+    assert "The network is forbidden" in words(app, "downloadWords")
+    assert not connects(app) and len(hub.asked) == asked
+    assert not SettingsFile(folders.settings_file).load()[0].network.allowed
+
+
+async def test_H9_the_window_connects_to_nothing_by_itself(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    jobs.create(folders.data / "models", plan())
+    app = await open_app()
+    await until(lambda: app.parts.downloads.shown)
+    app.window.actions_by_name["actionGetModel"].trigger()
+    assert find(app, QListWidget, "modelResults").count() == len(catalogue())
+    assert hub.asked == [] and not connects(app)
+    app.window.page.empty.get_asked.emit()
+    app.window.page.header.model.get_asked.emit()
+
+
+def plan() -> Plan:
+    file = RemoteFile(path="T-Q4_K_M.gguf", size=600, sha256="a" * 64)
+    return Plan(repository="Org/T", commit=COMMIT, choice="Q4_K_M", opens=file.path, files=(file,))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "gguf", "fit", "said"),
+    [(0, 0, Fit.UNKNOWN, "not published"), (1, 0, Fit.FITS, "Fits in bfloat16"),
+     (6, 0, Fit.FITS, "Fits in int8"), (10, 0, Fit.FITS, "Fits in int4"),
+     (15, 0, Fit.TIGHT, "Tight: even in int4"), (27, 0, Fit.TOO_LARGE, "Doesn't fit"),
+     (6, 5, Fit.FITS, "Fits as published"), (0, 5, Fit.FITS, "Fits as published"),
+     (6, 12, Fit.FITS, "Fits in int8"), (27, 14, Fit.TOO_LARGE, "even as published")],
+)  # fmt: skip
+def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> None:
+    needed, available = needs(parameters * GB, gguf * GB), Memory(9 * GB, 16 * GB)
+    assert fit_of(needed, available) is fit
+    assert said in describe_fit(needed, available)
+
+
+def test_the_words_of_a_download(tmp_path: Path) -> None:
+    running = ShownDownload(jobs.create(tmp_path, plan()), Stage.RUNNING, 300)
+    assert running.words() == "300 B of 600 B, nothing arrives at the moment"
+    shutil.rmtree(tmp_path / jobs.HIDDEN)
+    assert jobs.unfinished(tmp_path) == []

@@ -1,0 +1,337 @@
+"""Downloads against a hub that stalls, breaks off, lies and refuses, and killed at every point."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.api.errors import WaymarkError
+from core.downloads import jobs, parts, transfer
+from core.downloads.choices import choices
+from core.downloads.client import DownloadNews, DownloadsClient
+from core.downloads.download import Download
+from core.downloads.hub import Hub, look
+from core.downloads.jobs import Job
+from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
+from core.downloads.transfer import Patience
+from tests.downloads.fake_hub import FakeHub, FakeRepository, Fault, flipped
+
+NAME = "Org/Tiny-1B"
+QUICK = Patience(attempts=20, first_pause_s=0.001, longest_pause_s=0.002, stall_s=0.3)
+PIECE = 2_000
+FILES = {
+    "config.json": b'{"model_type": "llama"}',
+    "model-00001-of-00002.safetensors": bytes(range(256)) * 40,
+    "model-00002-of-00002.safetensors": b"second" * 1_500,
+    "tokenizer.json": b"{}" * 700,
+    "pytorch_model.bin": b"never fetched",
+    "run.py": b"never fetched",
+}
+WANTED = {name: data for name, data in FILES.items() if not name.endswith((".bin", ".py"))}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    monkeypatch.setattr(transfer, "PIECE_BYTES", PIECE)
+    with FakeHub({NAME: FakeRepository(dict(FILES))}) as hub:
+        yield hub
+
+
+async def planned(hub: FakeHub) -> Plan:
+    client = Hub(Connection(hub=hub.address))
+    try:
+        return choices(await look(client, NAME))[-1]
+    finally:
+        await client.close()
+
+
+async def fetch(job: Job, hub: FakeHub, told: list[Progress] | None = None) -> Path:
+    client = Hub(Connection(hub=hub.address), QUICK.stall_s)
+    tell = (told if told is not None else []).append
+    try:
+        return await Download(job, lambda: client, tell, QUICK).run()
+    finally:
+        await client.close()
+
+
+def created(models: Path, hub: FakeHub) -> Job:
+    return jobs.create(models, asyncio.run(planned(hub)))
+
+
+def shown(models: Path) -> dict[str, bytes]:
+    """All files that anyone would take for complete."""
+    target = models / NAME
+    return {
+        each.relative_to(target).as_posix(): each.read_bytes()
+        for each in target.rglob("*")
+        if each.is_file()
+    }
+
+
+def test_a_model_arrives_and_leaves_nothing_else(hub: FakeHub, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    job = created(tmp_path, hub)
+    assert asyncio.run(fetch(job, hub, told)) == tmp_path / NAME
+    assert shown(tmp_path) == WANTED
+    assert not (tmp_path / jobs.HIDDEN).exists() and jobs.unfinished(tmp_path) == []
+    assert told[0].done == 0 and told[0].total == job.plan.size
+    # Again: everything is found, nothing is requested.
+    asked = len(hub.asked)
+    job = created(tmp_path, hub)
+    asyncio.run(fetch(job, hub))
+    assert [each.path for each in hub.asked[asked:] if "resolve" in each.path] == []
+
+
+PASSING = [
+    Fault("break", 5_000), Fault("stall", 3_000), Fault("wrong", 4_321), Fault("endless"),
+    Fault("whole"), Fault("changed"), Fault("garbage"), Fault("429"), Fault("500"), Fault("403"),
+    Fault("416"), Fault("404"),
+]  # fmt: skip
+LASTING = [Fault("size"), Fault("range"), Fault("encoding")]
+
+
+@pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.kind)
+def test_L1_a_fault_that_passes_costs_an_attempt(
+    hub: FakeHub, tmp_path: Path, fault: Fault
+) -> None:
+    # The second one meets a request for a range.
+    hub.faults.extend([Fault("break", 4_000), fault])
+    asyncio.run(fetch(created(tmp_path, hub), hub))
+    assert shown(tmp_path) == WANTED
+
+
+@pytest.mark.parametrize("fault", LASTING, ids=lambda fault: fault.kind)
+def test_L1_an_answer_that_is_wrong_ends_it_by_name(
+    hub: FakeHub, tmp_path: Path, fault: Fault
+) -> None:
+    hub.faults.extend([Fault("break", 4_000)] * 4 + [fault] * 4)
+    job = created(tmp_path, hub)
+    with pytest.raises(WaymarkError, match=r"server"):
+        asyncio.run(fetch(job, hub))
+    assert shown(tmp_path) == {}
+    hub.faults.clear()
+    asyncio.run(fetch(job, hub))
+    assert shown(tmp_path) == WANTED
+
+
+KINDS = sorted({fault.kind for fault in PASSING + LASTING} | {"none"})
+FAULTS = st.lists(st.builds(Fault, st.sampled_from(KINDS), st.integers(0, 20_000)), max_size=14)
+
+
+def test_L1_what_is_shown_as_complete_is_as_published(
+    hub: FakeHub, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    @settings(max_examples=60)
+    @given(FAULTS)
+    def holds(faults: list[Fault]) -> None:
+        models = tmp_path_factory.mktemp("models")
+        job = created(models, hub)
+        hub.faults.extend(faults)
+        with contextlib.suppress(WaymarkError):
+            asyncio.run(fetch(job, hub))
+            assert shown(models) == WANTED
+        assert shown(models) in ({}, WANTED)
+        hub.faults.clear()
+        if shown(models) == {}:
+            asyncio.run(fetch(job, hub))
+        assert shown(models) == WANTED
+
+    holds()
+
+
+def test_L1_a_server_that_always_lies_is_found_out(hub: FakeHub, tmp_path: Path) -> None:
+    hub.faults.extend([Fault("wrong", 1_234)] * 100)
+    job = created(tmp_path, hub)
+    with pytest.raises(WaymarkError, match="digest"):
+        asyncio.run(fetch(job, hub))
+    assert shown(tmp_path) == {}
+
+
+def test_L1_a_damaged_piece_alone_is_read_again(hub: FakeHub, tmp_path: Path) -> None:
+    hub.faults.extend([Fault("break", 3_000)] * 8 + [Fault("404")] * 200)
+    job = created(tmp_path, hub)
+    with pytest.raises(WaymarkError):
+        asyncio.run(fetch(job, hub))
+    read = job.parts()
+    for part in read:
+        part.read_journal()
+    part = next(each for each in read if len(each.pieces) > 1)
+    second = part.pieces[1]
+    missing = job.plan.size - job.received()
+    part.path.write_bytes(flipped(part.path.read_bytes(), second.start + 5))
+    hub.faults.clear()
+    sent = hub.bytes_sent
+    asyncio.run(fetch(job, hub))
+    assert shown(tmp_path) == WANTED
+    assert hub.bytes_sent - sent == missing + second.end - second.start
+
+
+class _KilledError(BaseException):
+    """Stands for SIGKILL: from here on nothing reaches the disk."""
+
+
+class Death:
+    """Kills the process at the `at`-th step that writes, in the middle of the step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at, self.steps = 10**9, 0
+        for place, name in (
+            (parts, "open_or_create"), (jobs, "write_whole"), (jobs, "rename"), (os, "link"),
+            (os, "fsync"), (Path, "unlink"), (Path, "rmdir"),
+        ):  # fmt: skip
+            monkeypatch.setattr(place, name, self._counted(getattr(place, name)))
+
+    def _counted(self, act: Any) -> Any:
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self.steps += 1
+            if self.steps < self.at:
+                return act(*arguments, **named)
+            path = arguments[0]
+            if self.steps == self.at and str(path).endswith(".journal") and path.exists():
+                with path.open("ab") as journal:
+                    journal.write(b"123 45")
+            raise _KilledError
+
+        return counted
+
+
+@pytest.mark.parametrize("kills", [30, pytest.param(300, marks=pytest.mark.slow)])
+def test_L2_a_kill_at_any_point_resumes(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    plan = asyncio.run(planned(hub))
+    death = Death(monkeypatch)
+
+    def live(models: Path, at: int) -> None:
+        death.at, death.steps = at, 0
+        hub.faults.extend([Fault("break", 1_500)] * 16)
+        with contextlib.suppress(_KilledError, BaseExceptionGroup):
+            asyncio.run(fetch(jobs.create(models, plan), hub))
+        death.at = 10**9
+        hub.faults.clear()
+
+    live(tmp_path / "whole", 10**9)
+    points = death.steps
+    assert points > 60
+    sent = hub.bytes_sent
+    for kill in range(kills):
+        models = tmp_path / str(kill)
+        # A prime, so that any number of them is spread, and as many as there are points hit all.
+        live(models, 1 + kill * 37 % points)
+        if kill % 3 == 2:
+            live(models, 1 + kill % 40)
+        assert set(shown(models).items()) <= set(WANTED.items())
+        complete = "config.json" in shown(models)
+        assert not complete or shown(models) == WANTED
+        live(models, 10**9)
+        assert shown(models) == WANTED
+        assert not (models / jobs.HIDDEN).exists()
+        shutil.rmtree(models)
+    whole = sum(map(len, WANTED.values()))
+    # A kill costs a piece of each file at most, and what was begun of it.
+    assert hub.bytes_sent - sent < kills * (whole + 2 * 4 * 3 * PIECE)
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def test_L2_a_full_disk_stops_it_and_room_lets_it_go_on(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = created(tmp_path, hub)
+    free = [parts.RESERVE_BYTES + 100]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, free[0]))
+    with pytest.raises(WaymarkError, match="GB are free"):
+        asyncio.run(fetch(job, hub))
+    # Other programs write meanwhile.
+    left = iter([2**40] * 4 + [0] * 100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, next(left)))
+    with pytest.raises(WaymarkError, match="full"):
+        asyncio.run(fetch(job, hub))
+    assert job.received() > 0
+    monkeypatch.undo()
+    asyncio.run(fetch(job, hub))
+    assert shown(tmp_path) == WANTED
+
+
+def test_L3_nothing_in_the_way_is_replaced(hub: FakeHub, tmp_path: Path) -> None:
+    job = created(tmp_path / "a", hub)
+    (tmp_path / "a" / NAME).mkdir(parents=True)
+    (tmp_path / "a" / NAME / "config.json").write_bytes(b"somebody's")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "Org").symlink_to(elsewhere)
+    for each in (job, created(tmp_path / "b", hub)):
+        with pytest.raises(WaymarkError, match=r"way|link"):
+            asyncio.run(fetch(each, hub))
+    assert shown(tmp_path / "a") == {"config.json": b"somebody's"}
+    assert list(elsewhere.iterdir()) == []
+    jobs.discard(job)
+    assert jobs.unfinished(tmp_path / "a") == []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(6_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("never came about")
+
+
+async def ended(heard: list[DownloadNews]) -> DownloadNews:
+    await until(lambda: any(not isinstance(each, Progress) for each in heard))
+    return heard[-1]
+
+
+def test_L2_a_process_paused_or_killed_goes_on_with_what_it_has(
+    hub: FakeHub, tmp_path: Path
+) -> None:
+    hub.repositories[NAME].files["model-00001-of-00002.safetensors"] = os.urandom(30 * 2**20)
+    hub.pace_s = 0.002
+    wanted = {name: hub.repositories[NAME].files[name] for name in WANTED}
+
+    async def live() -> None:
+        heard: list[DownloadNews] = []
+        client = DownloadsClient(heard.append, tmp_path / "log")
+        await client.configure(Connection(hub=hub.address))
+        job = jobs.create(tmp_path / "models", choices(await client.look(NAME))[-1])
+
+        def has(num_bytes: int) -> bool:
+            return job.received() >= num_bytes
+
+        for kill in (True, True, False, False):
+            heard.clear()
+            before = job.received()
+            await client.fetch(job.work)
+            await until(partial(has, before + 2**20))
+            if kill:
+                assert client.pid is not None
+                os.kill(client.pid, signal.SIGKILL)
+            else:
+                await client.pause(job.work)
+            assert isinstance(await ended(heard), Stopped if kill else Paused), heard[-1]
+            assert shown(tmp_path / "models") == {}
+        heard.clear()
+        hub.pace_s = 0.0
+        await client.fetch(job.work)
+        assert isinstance(await ended(heard), Completed), heard[-1]
+        await client.close()
+        await client.close()
+
+    asyncio.run(live())
+    assert shown(tmp_path / "models") == wanted
+    # Two kills, of up to 8 MiB and what was on its way; pauses lose nothing that had arrived.
+    assert hub.bytes_sent < sum(map(len, wanted.values())) + 2 * 10 * 2**20 + 2 * 2**20
