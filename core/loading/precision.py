@@ -78,7 +78,7 @@ def choose_precision(
     if as_published is not None and settings.precision == PUBLISHED.name:
         return as_published
     fast, too_large = None, list[TooLarge]()
-    # Without compiled kernels blocks are dequantised at every call.
+    # Elsewhere blocks are dequantised at every call, or a GPU multiplies them, yet unmeasured.
     if as_published is not None and as_published.kernels.shares_out:
         chosen, others = as_published, [INT8, INT4]
     else:

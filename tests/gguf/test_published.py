@@ -12,6 +12,7 @@ from gguf import GGMLQuantizationType
 from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
+from core.loading.backend import VARIABLE, choose_backend
 from core.loading.files import open_files
 from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
@@ -20,6 +21,7 @@ from core.weights.gguf_container import GGUFContainer
 from core.weights.spec import Use, planned_bytes
 from kernels.blocks.types import GGUFType
 from kernels.dispatch import Backend, backend
+from kernels.linear.reference import Matrix
 from tests.gguf.conftest import ConvertedOf
 from tests.gguf.rewriting import Change, Data, blocks, decoded, rewrite
 from tests.loading.keeping import WRITTEN_NS, kept_in, store_in
@@ -79,6 +81,40 @@ def test_G2_blocks_are_multiplied_as_the_numbers_that_they_are(
         stored_as = {part.type for part in container.model.recipes[each].parts}
         are_blocks = not spec.exact and stored_as != {GGUFType.F32}
         assert (spec.blocks is not None) == are_blocks, each
+
+
+@pytest.mark.parametrize("name", [pytest.param("wide", marks=pytest.mark.slow), "qwen35moe"])
+def test_G2_a_gpu_multiplies_the_same_numbers(
+    name: str, converted: ConvertedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within float32 rounding of the same kernels with plain matrices, in few and many rows."""
+    gpu = pytest.importorskip("tests.kernels.gpu", reason="Triton is published for Linux alone")
+    matrices = pytest.importorskip("kernels.linear.gpu_formats")
+    source, rows = converted(name).file, set[int]()
+    stored = rewrite(source, tmp_path / "blocks.gguf", mixed(MODELS[name]))
+    exact = rewrite(source, tmp_path / "plain.gguf", decoded(mixed(MODELS[name])))
+    multiply = matrices.GpuMatrix.__call__
+
+    def counted(matrix: Matrix, given: Tensor) -> Tensor:
+        rows.add(given.shape[0])
+        product: Tensor = multiply(matrix, given)
+        return product
+
+    def found(path: Path, kernels: Backend) -> Tensor:
+        model = load_model(open_files(path).container, CPU, torch.float32, kernels=kernels).model
+        return our_logits(model, [text(20)], [17, 19])
+
+    monkeypatch.setattr(matrices.GpuMatrix, "__call__", counted)
+    monkeypatch.setenv(VARIABLE, "gpu")
+    settings = ModelSettings(path="", precision="published", measure_kernels=False)
+    with gpu.hardware_arithmetic():
+        chosen = choose_precision(settings, ModelPlan(open_files(stored).container), CPU, 2**40)
+        kernels = choose_backend(settings, CPU, torch.float32, published=True)
+        in_blocks = found(stored, kernels)
+        plain = found(exact, choose_backend(settings, CPU, torch.float32))
+    assert chosen.precision == PUBLISHED and chosen.kernels.name == kernels.name
+    assert kernels.name.endswith("matrices reference, blocks") and {1, 17} <= rows
+    assert deviation(in_blocks, plain) < CLOSE
 
 
 def test_G2_a_script_is_answered_as_published_and_again(
