@@ -53,9 +53,11 @@ INLINE void add_scaled(struct shape shape, int offsets, const struct scales *sca
         sum->integers += found * scale;
         return;
     }
-    sum->numbers += __builtin_convertvector(found, floats) * (floats)scale;
+    float of_row = row->scales[group * shape.group / GROUP_INPUTS];
+    sum->numbers += __builtin_convertvector(found, floats) * ((floats)scale * of_row);
     if (offsets)
-        sum->numbers += (float)row->sums[group] * (floats)load_words(scales->offsets[group] + at);
+        sum->numbers += ((float)row->sums[group] * of_row) *
+                        (floats)load_words(scales->offsets[group] + at);
 }
 
 INLINE floats whole_block(struct shape shape, int offsets, const struct scales *scales, long at,
@@ -135,7 +137,8 @@ INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces
             float *to = totals + each * stride + piece * LANES;
             floats found = whole_block(shape, offsets, tiles.scales + piece / PIECES,
                                        piece % PIECES * REGISTER, row + each, sums[each][piece]);
-            store_floats(to, load_floats(to) + row[each].scale * found);
+            if (shape.integers) found *= row[each].scales[0];
+            store_floats(to, load_floats(to) + found);
         }
 }
 

@@ -165,8 +165,10 @@ static void take_block(const struct taking *all, long row, long block) {
         read_numbers(given, row, block * BLOCK_INPUTS, 1, numbers);
     else
         read_numbers(given, row, block * BLOCK_INPUTS, 0, numbers);
-    struct linear alone = {.from = numbers, .inputs = BLOCK_INPUTS, .given = BLOCK_INPUTS};
-    to->scale = quantise_row(&alone, 0, to->integers);
+    long some = scale_inputs(shape);
+    struct linear alone = {.from = numbers, .inputs = some, .given = some};
+    for (long each = 0; each < BLOCK_INPUTS / some; each++)
+        to->scales[each] = quantise_row(&alone, each, to->integers + each * some);
     int bias = shape.largest ? all->type->bias : -LOWEST_BYTE;
     for (int group = 0; group < groups_of(shape); group++) {
         int32_t total = 0;
