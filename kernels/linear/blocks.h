@@ -65,13 +65,19 @@ enum ids {
     NVFP4
 };
 
+struct scales;
+struct tiles_of_block;
 struct block_type;
-/* Some outputs from `tile` on of `rows` rows, whose blocks are `stride` apart. Of a few rows one
- * column: `totals` [rows, COLUMN]; of many TILES_AT_ONCE, of which `columns` are there: `totals`
- * [rows, TILES_AT_ONCE * COLUMN]. */
-typedef void (*column_product)(const struct block_type *type, const char *tile, long columns,
-                               long blocks, const struct row_block *row, long rows, long stride,
-                               float *totals);
+/* A column of sixteen outputs, from `tile` on, of `rows` rows, whose blocks are `stride` apart:
+ * `totals` [rows, COLUMN]. */
+typedef void (*few_rows)(const struct block_type *type, const char *tile, long blocks,
+                         const struct row_block *row, long rows, long stride, float *totals);
+/* One tile as it is multiplied by many rows: its codes as bytes, and its scales. */
+typedef void (*unpack_tile)(const struct block_type *type, const char *tile, char *codes,
+                            struct scales *scales);
+/* Adds a block of rows times TILES_AT_ONCE unpacked tiles to `totals` [rows, .. * COLUMN]. */
+typedef void (*many_rows)(int offsets, struct tiles_of_block tiles, const struct row_block *row,
+                          long rows, float *totals);
 
 struct block_type {
     struct shape shape;
@@ -80,7 +86,9 @@ struct block_type {
     int bfloat;  /* numbers are bfloat16, else float16 */
     int halved;  /* so often is the number of a block with integers, which float16 may not have */
     int8_t values[16];
-    column_product few, many;
+    few_rows few;
+    unpack_tile unpack;
+    many_rows many;
 };
 
 /* The type with this id in GGUF files; NULL if it has no kernel. */
