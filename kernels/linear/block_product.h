@@ -38,6 +38,20 @@ INLINE word_lanes add_signed(word_lanes total, word_lanes left, word_lanes right
 #endif
 }
 
+/* a b + c rounded once, if processors of this level can; written out, since compilers choose
+ * differently for the same expression. */
+INLINE floats multiply_add(floats a, floats b, floats c) {
+#if REGISTER == 64
+    return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif REGISTER == 32
+    return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif ARM64
+    return (floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
 /* Sums of a block that are not finished: of groups with integers as scales, or with numbers. */
 union block_sum {
     word_lanes integers;
@@ -53,9 +67,13 @@ INLINE void add_scaled(struct shape shape, int offsets, const struct scales *sca
         sum->integers += found * scale;
         return;
     }
-    sum->numbers += __builtin_convertvector(found, floats) * (floats)scale;
-    if (offsets)
-        sum->numbers += (float)row->sums[group] * (floats)load_words(scales->offsets[group] + at);
+    float of_row = row->scales[group * shape.group / GROUP_INPUTS];
+    sum->numbers = multiply_add(__builtin_convertvector(found, floats), (floats)scale * of_row,
+                                sum->numbers);
+    if (!offsets) return;
+    floats inputs = (floats){0} + (float)row->sums[group] * of_row;
+    sum->numbers =
+        multiply_add(inputs, (floats)load_words(scales->offsets[group] + at), sum->numbers);
 }
 
 INLINE floats whole_block(struct shape shape, int offsets, const struct scales *scales, long at,
@@ -69,7 +87,7 @@ INLINE floats whole_block(struct shape shape, int offsets, const struct scales *
         total = add_shorts(total, load_words(scales->offsets[pair] + at),
                            each_lane(row->sums + 2 * pair));
     scale = (floats)load_words((const char *)scales->offset_of_block + at);
-    return found - __builtin_convertvector(total, floats) * scale;
+    return multiply_add(__builtin_convertvector(total, floats), -scale, found);
 }
 
 /* Adds a block of `rows` rows, which are constant like `shape` and `pieces`, to their totals
@@ -135,22 +153,25 @@ INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces
             float *to = totals + each * stride + piece * LANES;
             floats found = whole_block(shape, offsets, tiles.scales + piece / PIECES,
                                        piece % PIECES * REGISTER, row + each, sums[each][piece]);
-            store_floats(to, load_floats(to) + row[each].scale * found);
+            floats scale = (floats){0} + row[each].scales[0];
+            store_floats(to, shape.integers ? multiply_add(found, scale, load_floats(to))
+                                            : load_floats(to) + found);
         }
 }
 
-/* All rows of a block. Their totals are `stride` apart. */
-INLINE void multiply_all(struct shape shape, int offsets, int pieces, struct tiles_of_block tiles,
-                         const struct row_block *row, long rows, float *totals, long stride) {
-    const int some = ROWS_AT_ONCE > 4 ? 4 : ROWS_AT_ONCE;
+/* All rows of a block, `most` and four of them at a time. Their totals are `stride` apart. */
+INLINE void multiply_all(struct shape shape, int offsets, int most, int pieces,
+                         struct tiles_of_block tiles, const struct row_block *row, long rows,
+                         float *totals, long stride) {
+    const int some = smaller(4, most);
     while (rows > 0) {
-        int now = rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rows >= some ? some : 1;
+        int now = rows >= most ? most : rows >= some ? some : 1;
         if (now == 1)
             multiply_tiles(shape, offsets, 1, pieces, tiles, row, totals, stride);
         else if (now == some)
             multiply_tiles(shape, offsets, some, pieces, tiles, row, totals, stride);
         else
-            multiply_tiles(shape, offsets, ROWS_AT_ONCE, pieces, tiles, row, totals, stride);
+            multiply_tiles(shape, offsets, most, pieces, tiles, row, totals, stride);
         rows -= now, row += now, totals += now * stride;
     }
 }

@@ -10,68 +10,54 @@
 #define TILES_AT_ONCE COLUMNS_AT_ONCE
 
 INLINE void few_of_column(struct shape shape, const struct block_type *type, const char *tile,
-                          long columns, long blocks, const struct row_block *row, long rows,
-                          long stride, float *totals) {
+                          long blocks, const struct row_block *row, long rows, long stride,
+                          float *totals) {
     struct scales scales __attribute__((aligned(64)));
     int8_t values[16];
     long bytes = tile_bytes(type);
-    (void)columns;
     moved_values(type, values);
     memset(totals, 0, rows * COLUMN * sizeof *totals);
     for (long block = 0; block < blocks; block++, tile += bytes, row += stride) {
         struct tiles_of_block tiles = {tile, &scales, 0, values};
         for (long ahead = 0; ahead < bytes; ahead += 64) __builtin_prefetch(tile + AHEAD + ahead);
         unpack_scales(shape, type, tile, &scales);
-        multiply_all(shape, type->offsets, PIECES, tiles, row, rows, totals, COLUMN);
+        multiply_all(shape, type->offsets, smaller(4, ROWS_AT_ONCE), PIECES, tiles, row, rows,
+                     totals, COLUMN);
     }
 }
 
-INLINE void unpack_codes(struct shape shape, const int8_t *values, const char *tile, char *to) {
+INLINE void unpack(struct shape shape, const struct block_type *type, const char *tile, char *to,
+                   struct scales *scales) {
+    int8_t values[16];
+    moved_values(type, values);
     for (int group = 0; group < GROUPS_OF_BLOCK; group++)
         for (int word = 0; word < GROUP_WORDS; word++, to += STEP)
             for (int piece = 0; piece < STEP; piece += REGISTER) {
                 word_lanes found = load_codes(shape, values, tile + piece, group, word);
                 memcpy(to + piece, &found, sizeof found);
             }
-}
-
-INLINE void many_of_columns(struct shape shape, const struct block_type *type, const char *tile,
-                            long columns, long blocks, const struct row_block *row, long rows,
-                            long stride, float *totals) {
-    char codes[TILES_AT_ONCE][COLUMN * BLOCK_INPUTS] __attribute__((aligned(64)));
-    struct scales scales[TILES_AT_ONCE] __attribute__((aligned(64)));
-    struct shape unpacked = shape;
-    int8_t values[16];
-    long bytes = tile_bytes(type), width = TILES_AT_ONCE * COLUMN;
-    unpacked.bits = 8, unpacked.lookup = 0, unpacked.unpacked = 1;
-    moved_values(type, values);
-    memset(totals, 0, rows * width * sizeof *totals);
-    for (long block = 0; block < blocks; block++, tile += bytes, row += stride) {
-        struct tiles_of_block tiles = {codes[0], scales, sizeof *codes, values};
-        for (int column = 0; column < TILES_AT_ONCE; column++) {
-            const char *from = tile + smaller(column, columns - 1) * blocks * bytes;
-            unpack_codes(shape, values, from, codes[column]);
-            unpack_scales(shape, type, from, scales + column);
-        }
-        multiply_all(unpacked, type->offsets, TILES_AT_ONCE * PIECES, tiles, row, rows, totals,
-                     width);
-    }
+    unpack_scales(shape, type, tile, scales);
 }
 
 #define SHAPE(name, ...)                                                                           \
-    static void few_##name(const struct block_type *type, const char *tile, long columns,          \
-                           long blocks, const struct row_block *row, long rows, long stride,       \
-                           float *totals) {                                                        \
-        few_of_column((struct shape)__VA_ARGS__, type, tile, columns, blocks, row, rows, stride,   \
-                      totals);                                                                     \
+    static void few_##name(const struct block_type *type, const char *tile, long blocks,           \
+                           const struct row_block *row, long rows, long stride, float *totals) {   \
+        few_of_column((struct shape)__VA_ARGS__, type, tile, blocks, row, rows, stride, totals);   \
     }                                                                                              \
-    static void many_##name(const struct block_type *type, const char *tile, long columns,         \
-                            long blocks, const struct row_block *row, long rows, long stride,      \
-                            float *totals) {                                                       \
-        many_of_columns((struct shape)__VA_ARGS__, type, tile, columns, blocks, row, rows, stride, \
-                        totals);                                                                   \
+    static void unpack_##name(const struct block_type *type, const char *tile, char *codes,        \
+                              struct scales *scales) {                                             \
+        unpack((struct shape)__VA_ARGS__, type, tile, codes, scales);                              \
     }
-#define TYPE(name, ...) .shape = __VA_ARGS__, .few = few_##name, .many = many_##name
+/* Of unpacked tiles, whose groups and largest codes matter alone. */
+#define MANY(name, ...)                                                                            \
+    static void many_##name(int offsets, struct tiles_of_block tiles, const struct row_block *row, \
+                            long rows, float *totals) {                                            \
+        const struct shape shape = {8, __VA_ARGS__};                                               \
+        multiply_all(shape, offsets, ROWS_AT_ONCE, TILES_AT_ONCE * PIECES, tiles, row, rows,       \
+                     totals, TILES_AT_ONCE * COLUMN);                                              \
+    }
+#define TYPE(name, product, ...)                                                                   \
+    .shape = __VA_ARGS__, .few = few_##name, .unpack = unpack_##name, .many = many_##product
 
 #define LOW {.bits = 4, .group = 32, .largest = 15}
 #define LOW_INTEGERS {.bits = 4, .group = 32, .integers = 1, .largest = 15}
@@ -96,6 +82,26 @@ SHAPE(table_integers, TABLE_INTEGERS)
 SHAPE(table_short, TABLE_SHORT)
 SHAPE(table_short_integers, TABLE_SHORT_INTEGERS)
 
+MANY(numbers, .group = 32, .unpacked = 1)
+MANY(integers, .group = 32, .integers = 1, .unpacked = 1)
+MANY(short_numbers, .group = 16, .unpacked = 1)
+MANY(short_integers, .group = 16, .integers = 1, .unpacked = 1)
+#if HAS_QUADS /* their sums have room for any codes */
+#define many_numbers_15 many_numbers
+#define many_numbers_31 many_numbers
+#define many_integers_15 many_integers
+#define many_integers_31 many_integers
+#define many_short_integers_15 many_short_integers
+#define many_short_integers_63 many_short_integers
+#else
+MANY(numbers_15, .group = 32, .unpacked = 1, .largest = 15)
+MANY(numbers_31, .group = 32, .unpacked = 1, .largest = 31)
+MANY(integers_15, .group = 32, .integers = 1, .unpacked = 1, .largest = 15)
+MANY(integers_31, .group = 32, .integers = 1, .unpacked = 1, .largest = 31)
+MANY(short_integers_15, .group = 16, .integers = 1, .unpacked = 1, .largest = 15)
+MANY(short_integers_63, .group = 16, .integers = 1, .unpacked = 1, .largest = 63)
+#endif
+
 #define NON_LINEAR {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 #define FLOAT4 {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 /* Of grids: the upper half of a table is that of the lower one with the other sign, or an IQ1 grid
@@ -106,29 +112,29 @@ SHAPE(table_short_integers, TABLE_SHORT_INTEGERS)
 #define ONE_BIT {-7, 1, 9, [8] = -9, -1, 7}
 
 static const struct block_type TYPES[] = {
-    [Q4_0] = {TYPE(low, LOW), .bias = 8},
-    [Q4_1] = {TYPE(low, LOW), .offsets = 1},
-    [Q5_0] = {TYPE(five, FIVE), .bias = 16},
-    [Q5_1] = {TYPE(five, FIVE), .offsets = 1},
-    [Q8_0] = {TYPE(eight, EIGHT)},
-    [Q2_K] = {TYPE(low_short, LOW_SHORT), .offsets = 1},
-    [Q3_K] = {TYPE(low_short, LOW_SHORT), .bias = 4},
-    [Q4_K] = {TYPE(low_integers, LOW_INTEGERS), .offsets = 1},
-    [Q5_K] = {TYPE(five_integers, FIVE_INTEGERS), .offsets = 1},
-    [Q6_K] = {TYPE(six, SIX), .bias = 32},
-    [IQ2_XXS] = {TYPE(table_integers, TABLE_INTEGERS), .halved = 3, .values = TWO_BITS},
-    [IQ2_XS] = {TYPE(table_short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = TWO_BITS},
-    [IQ3_XXS] = {TYPE(table_integers, TABLE_INTEGERS), .halved = 2, .values = THREE_BITS},
-    [IQ1_S] = {TYPE(table_integers, TABLE_INTEGERS), .halved = 3, .values = ONE_BIT},
-    [IQ4_NL] = {TYPE(table, TABLE), .values = NON_LINEAR},
-    [IQ3_S] = {TYPE(table_integers, TABLE_INTEGERS), .values = ODD},
-    [IQ2_S] = {TYPE(table_short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = TWO_BITS},
-    [IQ4_XS] = {TYPE(table_integers, TABLE_INTEGERS), .values = NON_LINEAR},
-    [IQ1_M] = {TYPE(table_short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = ONE_BIT},
-    [TQ1_0] = {TYPE(low_integers, LOW_INTEGERS), .bias = 1},
-    [TQ2_0] = {TYPE(low_integers, LOW_INTEGERS), .bias = 1},
-    [MXFP4] = {TYPE(table, TABLE), .bfloat = 1, .values = FLOAT4},
-    [NVFP4] = {TYPE(table_short, TABLE_SHORT), .values = FLOAT4},
+    [Q4_0] = {TYPE(low, numbers_15, LOW), .bias = 8},
+    [Q4_1] = {TYPE(low, numbers_15, LOW), .offsets = 1},
+    [Q5_0] = {TYPE(five, numbers_31, FIVE), .bias = 16},
+    [Q5_1] = {TYPE(five, numbers_31, FIVE), .offsets = 1},
+    [Q8_0] = {TYPE(eight, numbers, EIGHT)},
+    [Q2_K] = {TYPE(low_short, short_integers_15, LOW_SHORT), .offsets = 1},
+    [Q3_K] = {TYPE(low_short, short_integers_15, LOW_SHORT), .bias = 4},
+    [Q4_K] = {TYPE(low_integers, integers_15, LOW_INTEGERS), .offsets = 1},
+    [Q5_K] = {TYPE(five_integers, integers_31, FIVE_INTEGERS), .offsets = 1},
+    [Q6_K] = {TYPE(six, short_integers_63, SIX), .bias = 32},
+    [IQ2_XXS] = {TYPE(table_integers, integers, TABLE_INTEGERS), .halved = 3, .values = TWO_BITS},
+    [IQ2_XS] = {TYPE(table_short_integers, short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = TWO_BITS},
+    [IQ3_XXS] = {TYPE(table_integers, integers, TABLE_INTEGERS), .halved = 2, .values = THREE_BITS},
+    [IQ1_S] = {TYPE(table_integers, integers, TABLE_INTEGERS), .halved = 3, .values = ONE_BIT},
+    [IQ4_NL] = {TYPE(table, numbers, TABLE), .values = NON_LINEAR},
+    [IQ3_S] = {TYPE(table_integers, integers, TABLE_INTEGERS), .values = ODD},
+    [IQ2_S] = {TYPE(table_short_integers, short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = TWO_BITS},
+    [IQ4_XS] = {TYPE(table_integers, integers, TABLE_INTEGERS), .values = NON_LINEAR},
+    [IQ1_M] = {TYPE(table_short_integers, short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = ONE_BIT},
+    [TQ1_0] = {TYPE(low_integers, integers_15, LOW_INTEGERS), .bias = 1},
+    [TQ2_0] = {TYPE(low_integers, integers_15, LOW_INTEGERS), .bias = 1},
+    [MXFP4] = {TYPE(table, numbers, TABLE), .bfloat = 1, .values = FLOAT4},
+    [NVFP4] = {TYPE(table_short, short_numbers, TABLE_SHORT), .values = FLOAT4},
 };
 
 const struct block_type *block_type_of(int id) {
@@ -165,8 +171,10 @@ static void take_block(const struct taking *all, long row, long block) {
         read_numbers(given, row, block * BLOCK_INPUTS, 1, numbers);
     else
         read_numbers(given, row, block * BLOCK_INPUTS, 0, numbers);
-    struct linear alone = {.from = numbers, .inputs = BLOCK_INPUTS, .given = BLOCK_INPUTS};
-    to->scale = quantise_row(&alone, 0, to->integers);
+    long some = scale_inputs(shape);
+    struct linear alone = {.from = numbers, .inputs = some, .given = some};
+    for (long each = 0; each < BLOCK_INPUTS / some; each++)
+        to->scales[each] = quantise_row(&alone, each, to->integers + each * some);
     int bias = shape.largest ? all->type->bias : -LOWEST_BYTE;
     for (int group = 0; group < groups_of(shape); group++) {
         int32_t total = 0;
@@ -200,7 +208,7 @@ static void part_of_rows(const struct linear *all, long part, long row, long row
     for (long output = first_output(all, part); output < end; output += COLUMN, result += COLUMN) {
         float totals[AT_ONCE * COLUMN];
         const char *tile = (const char *)all->weight + output / COLUMN * blocks * tile_bytes(type);
-        type->few(type, tile, 1, blocks, step_rows + row, rows, all->rows, totals);
+        type->few(type, tile, blocks, step_rows + row, rows, all->rows, totals);
         for (long each = 0; each < rows; each++)
             memcpy(result + each * all->outputs_of_part, totals + each * COLUMN,
                    smaller(COLUMN, end - output) * sizeof *totals);
@@ -239,26 +247,42 @@ int waymark_experts_blocks(struct expert_rows *all) {
 
 /* ------------------------------------------------------------------ many rows */
 
-struct many_rows {
+struct many_blocks {
     const struct linear *given;
     struct row_block *rows;
     int *failed;
 };
 
+/* TILES_AT_ONCE columns, of which `columns` are there, of all rows. */
+static void some_columns(const struct many_blocks *all, const char *tile, long columns,
+                         float *totals) {
+    char codes[TILES_AT_ONCE][COLUMN * BLOCK_INPUTS] __attribute__((aligned(64)));
+    struct scales scales[TILES_AT_ONCE] __attribute__((aligned(64)));
+    const struct tiles_of_block tiles = {codes[0], scales, sizeof *codes, NULL};
+    const struct block_type *type = block_type_of(all->given->format);
+    long blocks = tiles_of_row(all->given->inputs), rows = all->given->rows;
+    memset(totals, 0, rows * TILES_AT_ONCE * COLUMN * sizeof *totals);
+    for (long block = 0; block < blocks; block++, tile += tile_bytes(type)) {
+        for (int column = 0; column < TILES_AT_ONCE; column++) {
+            long place = smaller(column, columns - 1) * blocks;
+            type->unpack(type, tile + place * tile_bytes(type), codes[column], scales + column);
+        }
+        type->many(type->offsets, tiles, all->rows + block * rows, rows, totals);
+    }
+}
+
 static void columns_of_many(const void *arguments, long part, void *result) {
-    const struct many_rows *all = arguments;
+    const struct many_blocks *all = arguments;
     const struct linear *given = all->given;
-    const struct block_type *type = block_type_of(given->format);
     const long width = TILES_AT_ONCE * COLUMN, blocks = tiles_of_row(given->inputs);
-    long end = end_of_outputs(given, part), rows = given->rows;
-    float *totals = aligned_alloc(STEP, rows * width * sizeof *totals);
+    long end = end_of_outputs(given, part), bytes = tile_bytes(block_type_of(given->format));
+    float *totals = aligned_alloc(STEP, given->rows * width * sizeof *totals);
     (void)result;
     if (!totals) __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
     for (long output = first_output(given, part); totals && output < end; output += width) {
-        const char *tile = (const char *)given->weight + output / COLUMN * blocks * tile_bytes(type);
-        long columns = pool_parts(end - output, COLUMN);
-        type->many(type, tile, columns, blocks, all->rows, rows, rows, totals);
-        for (long row = 0; row < rows; row++)
+        const char *tile = (const char *)given->weight + output / COLUMN * blocks * bytes;
+        some_columns(all, tile, pool_parts(end - output, COLUMN), totals);
+        for (long row = 0; row < given->rows; row++)
             put_row(given, totals + row * width, row, output, smaller(width, end - output));
     }
     free(totals);
@@ -268,7 +292,7 @@ int waymark_linear_blocks_many(struct linear *given) {
     int failed = 0;
     const long width = TILES_AT_ONCE * COLUMN;
     long blocks = tiles_of_row(given->inputs) * given->rows;
-    struct many_rows all = {given, aligned_alloc(STEP, blocks * sizeof *all.rows), &failed};
+    struct many_blocks all = {given, aligned_alloc(STEP, blocks * sizeof *all.rows), &failed};
     if (!all.rows) return 0;
     take_rows(given, all.rows);
     given->outputs_of_part =

@@ -5,9 +5,10 @@
  *
  *     w = d s_g q - m o_g    or    w = d_g q + m_g
  *
- * with integers q, s and o, and numbers d and m. Rows are rounded to 8 bits a block at a time.
- * Products are exact integers within a group, or within a block if its scales are integers, and
- * blocks are added up in order. So a row has the same bits alone, beside others, and at each level.
+ * with integers q, s and o, and numbers d and m. Rows are rounded to 8 bits, a block at a time, or
+ * 32 inputs if scales are numbers. Products are exact integers within a group, or within a block if
+ * scales are integers, and are added up in order. So a row has the same bits alone and beside others,
+ * and at each level whose processors multiply and add in one step.
  */
 #ifndef WAYMARK_BLOCKS_H
 #define WAYMARK_BLOCKS_H
@@ -35,7 +36,7 @@ struct row_block {
     int8_t integers[BLOCK_INPUTS];
     int32_t corrections[16]; /* of each group: what the bias of its codes adds, negated */
     int16_t sums[16];        /* of each group's integers */
-    float scale;
+    float scales[GROUPS_OF_BLOCK]; /* of 32 inputs each, or the first of all: see scale_inputs */
 } __attribute__((aligned(64)));
 
 enum ids {
@@ -64,13 +65,19 @@ enum ids {
     NVFP4
 };
 
+struct scales;
+struct tiles_of_block;
 struct block_type;
-/* Some outputs from `tile` on of `rows` rows, whose blocks are `stride` apart. Of a few rows one
- * column: `totals` [rows, COLUMN]; of many TILES_AT_ONCE, of which `columns` are there: `totals`
- * [rows, TILES_AT_ONCE * COLUMN]. */
-typedef void (*column_product)(const struct block_type *type, const char *tile, long columns,
-                               long blocks, const struct row_block *row, long rows, long stride,
-                               float *totals);
+/* A column of sixteen outputs, from `tile` on, of `rows` rows, whose blocks are `stride` apart:
+ * `totals` [rows, COLUMN]. */
+typedef void (*few_rows)(const struct block_type *type, const char *tile, long blocks,
+                         const struct row_block *row, long rows, long stride, float *totals);
+/* One tile as it is multiplied by many rows: its codes as bytes, and its scales. */
+typedef void (*unpack_tile)(const struct block_type *type, const char *tile, char *codes,
+                            struct scales *scales);
+/* Adds a block of rows times TILES_AT_ONCE unpacked tiles to `totals` [rows, .. * COLUMN]. */
+typedef void (*many_rows)(int offsets, struct tiles_of_block tiles, const struct row_block *row,
+                          long rows, float *totals);
 
 struct block_type {
     struct shape shape;
@@ -79,7 +86,9 @@ struct block_type {
     int bfloat;  /* numbers are bfloat16, else float16 */
     int halved;  /* so often is the number of a block with integers, which float16 may not have */
     int8_t values[16];
-    column_product few, many;
+    few_rows few;
+    unpack_tile unpack;
+    many_rows many;
 };
 
 /* The type with this id in GGUF files; NULL if it has no kernel. */
@@ -89,6 +98,11 @@ const struct block_type *block_type_of(int id);
 
 /* Four bits of each code: words of two neighbouring groups, one in the lower halves of bytes. */
 #define LOW_BYTES (COLUMN * BLOCK_INPUTS / 2)
+
+/* Inputs of a row that share a scale: as the scales of weights, those of llama.cpp. */
+INLINE int scale_inputs(struct shape shape) {
+    return shape.integers ? BLOCK_INPUTS : GROUP_INPUTS;
+}
 
 static inline int groups_of(struct shape shape) {
     return BLOCK_INPUTS / shape.group;

@@ -1,4 +1,4 @@
-"""Products with GGUF blocks: published values, and rows rounded to 8 bits a block at a time."""
+"""Products with GGUF blocks: published values, and rows rounded to 8 bits."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def exact(held: BlockFormat, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tens
     """The product in float64 of inputs rounded as the kernels do, and the sum of its sizes."""
     weight = torch.from_numpy(dequantise(held.type, rows.numpy())).double()
     given = inputs if held.columns is None else inputs[:, held.columns]
-    missing = -given.shape[1] % 256
-    parts = torch.nn.functional.pad(given.float(), (0, missing)).unflatten(1, (-1, 256))
+    together = 256 if held.type.block_values == 256 else 32
+    missing = -given.shape[1] % together
+    parts = torch.nn.functional.pad(given.float(), (0, missing)).unflatten(1, (-1, together))
     scales = (parts.abs().amax(2, keepdim=True) / 127).clamp_min(1e-30)
     rounded = ((parts / scales).round().double() * scales).flatten(1)[:, : given.shape[1]]
     return rounded @ weight.T, rounded.abs() @ weight.abs().T
