@@ -11,6 +11,8 @@ from core.client.programs import PROGRAMS, restore_environment
 
 def main() -> int:
     restore_environment()
+    if sys.argv[1:2] == ["serve"]:
+        sys.argv[1] = "core.server"
     if sys.argv[1:2] == [] or sys.argv[1] not in PROGRAMS:
         print(f"The first argument must be one of {', '.join(PROGRAMS)}.", file=sys.stderr)
         return 2

@@ -80,7 +80,7 @@ def backend(
     are blocks in their file stay so.
     """
     if published and not (name == "cpu" and library is not None):
-        return _with_blocks(backend(name, dtype, rows, integers, library, product))
+        return _with_blocks(backend(name, dtype, rows, integers, library, product), name, dtype)
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
@@ -108,11 +108,17 @@ def backend(
     return Backend(title, WeightFormats(weight_format, towers, rows_from_file=packs))
 
 
-def _with_blocks(kernels: Backend) -> Backend:
-    formats = replace(
-        kernels.formats, rows_from_file=True, batch_invariant="never", published=BlockFormat
-    )
-    return replace(kernels, name=f"{kernels.name}, blocks in floats", formats=formats)
+def _with_blocks(kernels: Backend, name: BackendName, dtype: torch.dtype) -> Backend:
+    if name == "gpu":
+        from kernels import gpu_ops
+
+        title, formats = gpu_ops.with_blocks(kernels.formats, dtype)
+    else:
+        title = "blocks in floats"
+        formats = replace(
+            kernels.formats, rows_from_file=True, batch_invariant="never", published=BlockFormat
+        )
+    return replace(kernels, name=f"{kernels.name}, {title}", formats=formats)
 
 
 def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:

@@ -4,6 +4,7 @@ decide.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -20,6 +21,7 @@ from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
+from kernels.linear.gpu_blocks import GpuBlockFormat, multiplies_blocks
 from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_integers
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
@@ -51,12 +53,23 @@ def held(integers: Integers | None) -> tuple[str, WeightFormats]:
     """
     if integers is None:
         return "reference", PLAIN
-    device = torch.device("cpu" if interpreted() else "cuda")
-    if multiplies_integers(device):
+    if multiplies_integers(_device()):
         weight_format: WeightFormat = GpuInt8Format() if integers == "int8" else GpuInt4Format()
         return integers, WeightFormats(weight_format, PlainFormat(), rows_from_file=True)
     weight_format = Int8Format(None) if integers == "int8" else Int4Format(packed=False)
     return f"{integers} in floats", WeightFormats(weight_format, PlainFormat(), rows_from_file=True)
+
+
+def with_blocks(formats: WeightFormats, dtype: torch.dtype) -> tuple[str, WeightFormats]:
+    """`formats` that keep GGUF blocks where a kernel multiplies them, and how."""
+    stay = multiplies_blocks(_device())
+    blocks = partial(GpuBlockFormat, dtype, stay)
+    title = "blocks" if stay else "blocks dequantised on load"
+    return title, replace(formats, rows_from_file=True, published=blocks)
+
+
+def _device() -> torch.device:
+    return torch.device("cpu" if interpreted() else "cuda")
 
 
 def step_capture() -> Capture | None:

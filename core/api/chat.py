@@ -120,8 +120,11 @@ Message = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discri
 class Conversation(Frozen):
     """Messages in order, the system message (if any) first.
 
-    `created`, in seconds since the epoch, is the only time that templates know.
+    `created`, in seconds since the epoch, is the only time that templates know. A `raw` prompt
+    stands in place of messages and has no template; the spelling of an added token in it is that
+    token.
     """
 
     messages: tuple[Message, ...]
     created: float = 0.0
+    raw: str | None = None

@@ -27,7 +27,7 @@ from core.api.params import (
 )
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -149,6 +149,15 @@ class CountTokens(Answered[Counted]):
     text: str
 
 
+class CountPrompt(Answered[Counted]):
+    """Count the tokens of a conversation's prompt, after the requests before it; the answer has the
+    ids, too."""
+
+    type: Literal["count_prompt"] = "count_prompt"
+    conversation: Conversation
+    thinking: bool | None = None
+
+
 class ClearCache(Answered[Done]):
     type: Literal["clear_cache"] = "clear_cache"
 
@@ -186,6 +195,7 @@ AnyCommand = Annotated[
     | DescribeImage
     | RenderImage
     | CountTokens
+    | CountPrompt
     | ClearCache
     | Forget
     | DeleteMatrices

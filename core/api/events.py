@@ -156,6 +156,7 @@ class Failed(Last):
 class Counted(Last):
     type: Literal["counted"] = "counted"
     tokens: int
+    ids: tuple[int, ...] = ()
 
 
 class ImageDescribed(Last):

@@ -18,7 +18,14 @@ ROOT = Path(__file__).resolve().parents[2]
 RESOURCES = ROOT / "resources"
 """Icons, themes, the demo model and the sample pictures."""
 
-PROGRAMS = ("core.worker", "core.helper", "core.downloads", "core.replay", "core.selftest")
+PROGRAMS = (
+    "core.worker",
+    "core.helper",
+    "core.downloads",
+    "core.server",
+    "core.replay",
+    "core.selftest",
+)
 """All that `python -m core` and the engine's executable run."""
 MARK = "Waymark-5D2B6C1E-0B8A-4E0E-9C53-7A4E3D6F1B92"
 """The mutex that Windows' installer looks for (`AppMutex` in installers/windows/waymark.iss)."""

@@ -21,9 +21,8 @@ from core.api.errors import InternalError, ProtocolError, WaymarkError
 from core.client.codec import decode, encode, read_frame
 from core.client.programs import die_with_parent, forbid_core_dumps, say_running
 from core.client.traces import print_trace, report_uncaught
-from core.downloads import hub as metadata
-from core.downloads.connection import Hub, TryAgainError, unreachable
 from core.downloads.download import Download
+from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
 from core.downloads.jobs import read
 from core.downloads.messages import (
     COMMANDS,
@@ -63,7 +62,7 @@ class Service:
             case Configure():
                 await self._configure(command.connection)
             case Search():
-                self._ask(command.request, lambda: metadata.search(self._hub(), command.text))
+                self._ask(command.request, lambda: search(self._hub(), command.text))
             case Look():
                 self._ask(command.request, lambda: self._look(command.repository))
             case Fetch() if command.work not in self._fetching:
@@ -99,7 +98,7 @@ class Service:
             await before.close()
 
     async def _look(self, name: str) -> tuple[Repository, ...]:
-        return (await metadata.look(self._hub(), name),)
+        return (await look(self._hub(), name),)
 
     def _ask(self, request: int, ask: Callable[[], Awaitable[tuple[Repository, ...]]]) -> None:
         task = asyncio.ensure_future(self._answer(request, ask))

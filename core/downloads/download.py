@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.api.errors import DiskFullError, DownloadFolderError, NotRegularFileError
-from core.downloads.connection import Hub
+from core.downloads.hub import Hub
 from core.downloads.jobs import Job, free_bytes, in_the_way, publish
 from core.downloads.messages import Progress
 from core.downloads.parts import RESERVE_BYTES, PartFile

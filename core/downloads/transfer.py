@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx2
 
 from core.api.errors import DownloadDamagedError, HubAnswerError
-from core.downloads.connection import STALL_S, Hub, TryAgainError, unreachable
+from core.downloads.hub import STALL_S, Hub, TryAgainError, unreachable
 from core.downloads.messages import Plan, RemoteFile
 from core.downloads.parts import PartFile
 
@@ -50,20 +50,14 @@ PATIENT = Patience()
 
 
 class Meter:
-    """The speed of the last seconds, and the limit that all downloads share."""
+    """The speed of the last seconds."""
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, int]] = deque()
         self._began = time.monotonic()
-        self._free_at = 0.0
 
-    async def count(self, num_bytes: int, limit: int) -> None:
-        """Count bytes that arrived; wait if they came faster than `limit` bytes a second."""
-        now = time.monotonic()
-        self._recent.append((now, num_bytes))
-        if limit:
-            self._free_at = max(now, self._free_at) + num_bytes / limit
-            await asyncio.sleep(self._free_at - now)
+    def count(self, num_bytes: int) -> None:
+        self._recent.append((time.monotonic(), num_bytes))
 
     def speed(self) -> float:
         now = time.monotonic()
@@ -186,7 +180,8 @@ class Transfer:
                         part.pending = 0
                     if whole:
                         return
-                    await self._meter.count(len(chunk), hub.bytes_per_second)
+                    self._meter.count(len(chunk))
+                    await hub.keep_pace(len(chunk))
             finally:
                 part.pending = 0
                 if buffer:

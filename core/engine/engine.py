@@ -14,6 +14,7 @@ import torch
 
 from core.api.chat import ImagePart
 from core.api.commands import (
+    CountPrompt,
     CountTokens,
     DeleteMatrices,
     DescribeImage,
@@ -40,7 +41,7 @@ from core.api.params import ModelSettings
 from core.cache.disk.store import forget
 from core.engine.cancel import CancelFlag
 from core.engine.idle_work import IdlePrefill
-from core.engine.images import naming
+from core.engine.images import image_parts, naming
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
@@ -204,6 +205,20 @@ class Engine:
         if loaded is None:
             raise NoModelError("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
+
+    def count_prompt(self, command: CountPrompt, flag: CancelFlag) -> Counted:
+        loaded, conversation = self.loaded, command.conversation
+        if loaded is None:
+            raise NoModelError("There is no model to count with.")
+        try:
+            images = loaded.catalog.segments(image_parts(conversation), flag.check)
+            grid = loaded.settings.grid
+            prompt = loaded.text.render(conversation, images, command.thinking, grid).prompt
+        finally:
+            loaded.catalog.drop_fresh()
+        image_id = loaded.text.image_token_id
+        ids = prompt.ids(image_id if image_id is not None else 0)
+        return Counted(request=command.request, tokens=prompt.num_tokens, ids=tuple(ids))
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
         part = command.image

@@ -78,7 +78,7 @@ class TokenizerTasks:
 
     def encode_published(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         assert self._published is not None
-        encoding = self._published.encode(text.decode(), add_special_tokens=False)
+        encoding = self._published.encode(text.decode(), add_special_tokens=fields["special"])
         return {}, array("I", encoding.ids).tobytes()
 
     def decode(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:

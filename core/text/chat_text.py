@@ -105,6 +105,8 @@ class ChatText:
         EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError,
         BrokenTokenizerError.
         """
+        if conversation.raw is not None:
+            return self._raw(conversation.raw, grid)
         last = conversation.messages[-1] if conversation.messages else None
         if isinstance(last, AssistantMessage):
             return self._continued(conversation, last, images, thinking, grid)
@@ -130,6 +132,13 @@ class ChatText:
             opens_reasoning=control.known and last_id == control.open,
             closes_reasoning=control.known and last_id == control.close,
         )
+
+    def _raw(self, text: str, grid: int) -> RenderedPrompt:
+        segments = (TextRun(tuple(self._kit.tokenizer.encode_published(text, special=True))),)
+        self._check_ids(segments)
+        if not segments[0].num_tokens:
+            raise EmptyConversationError("The prompt is empty.")
+        return RenderedPrompt(Prompt(segments, self.end_of_turn_ids, grid), (), False)
 
     def _check_ids(self, segments: Sequence[Segment]) -> None:
         """Refuse ids without a row in the model's table: a GPU would be unusable afterwards."""

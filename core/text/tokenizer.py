@@ -145,8 +145,11 @@ class Tokenizer:
     def ids(self, text: str) -> list[int]:
         return self.encode(text, at_start=False).ids.tolist() if text else []
 
-    def encode_published(self, text: str) -> list[int]:
-        return array("I", self._ask("tokenizer.encode_published", {}, text)).tolist()
+    def encode_published(self, text: str, special: bool = False) -> list[int]:
+        """Encode text with the added tokens that it spells; with `special` also those that the
+        tokenizer puts around every text."""
+        fields = {"special": special}
+        return array("I", self._ask("tokenizer.encode_published", fields, text)).tolist()
 
     def decode(self, *lists: list[int]) -> list[str]:
         self._rebuild()

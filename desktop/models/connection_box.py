@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QFormLayout, QFrame, QLineEdit, QSpinBox
+from PySide6.QtWidgets import QFormLayout, QFrame, QLineEdit, QSpinBox
 
 from core.downloads.messages import HUB
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
+from desktop.settings.controls import Switch
 from desktop.store.settings import NetworkSettings
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row
@@ -26,8 +27,10 @@ class ConnectionBox(QFrame):
         self.setProperty("class", "card")
         self._downloads = downloads
         network = downloads.network
-        self.allowed = QCheckBox(tr("Waymark may connect for searches and downloads of models"))
+        may = tr("Waymark may connect for searches and downloads of models")
+        self.allowed = Switch()
         self.allowed.setObjectName("networkAllowed")
+        self.allowed.setAccessibleName(may)
         self.allowed.setChecked(network.allowed)
         self.allowed.toggled.connect(self.apply)
         self._hub = self._field("networkHub", tr("Model server"), network.hub, HUB)
@@ -54,7 +57,7 @@ class ConnectionBox(QFrame):
         choose.clicked.connect(self.folder_asked)
         form = QFormLayout(self)
         form.setContentsMargins(12, 10, 12, 10)
-        form.addRow(self.allowed)
+        form.addRow(row(self.allowed, Label(may), None))
         for name, field in (
             (tr("Model server"), self._hub),
             (tr("Proxy"), self._proxy),

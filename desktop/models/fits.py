@@ -18,6 +18,8 @@ BYTES_PER_PARAMETER = {"bfloat16": 2.0, "int8": 1.15, "int4": 0.65}
 ROOM_BYTES = 10**9
 # Other programs can be closed, but the system needs its share.
 MOST_OF_ALL = 0.85
+# Bytes by how the model would run.
+Needs = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +48,51 @@ def room(available: Memory) -> int:
     return max(0, available.free - ROOM_BYTES)
 
 
-def fit_of(parameters: int, available: Memory) -> Fit:
-    """Whether the smallest precision fits."""
-    if not parameters:
-        return Fit.UNKNOWN
-    needed = parameters * BYTES_PER_PARAMETER["int4"] + ROOM_BYTES
-    if needed <= available.free:
-        return Fit.FITS
-    return Fit.TIGHT if needed <= MOST_OF_ALL * available.total else Fit.TOO_LARGE
-
-
-def describe_fit(parameters: int, available: Memory) -> str:
-    """'Fits in int8: about 5.6 GB of memory, of which 9.1 GB are free.'"""
-    free = format_bytes(available.free)
-    needed = {
-        name: int(parameters * each + ROOM_BYTES) for name, each in BYTES_PER_PARAMETER.items()
+def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
+    """About how many bytes a model takes in each precision that the engine may choose, the most
+    exact first; nothing if neither number is known."""
+    found = {
+        tr("in {precision}").format(precision=name): int(parameters * each) + ROOM_BYTES
+        for name, each in BYTES_PER_PARAMETER.items()
     }
-    smallest = format_bytes(needed["int4"])
-    match fit_of(parameters, available):
-        case Fit.UNKNOWN:
-            return tr("How much memory it needs is not published.")
-        case Fit.FITS:
-            best = next(name for name, each in needed.items() if each <= available.free)
-            words = tr("Fits in {precision}: needs about {needed} of memory; {free} are free.")
-            return words.format(precision=best, needed=format_bytes(needed[best]), free=free)
-        case Fit.TIGHT:
-            words = tr(
-                "Tight: even in int4 it needs about {needed} of memory, and {free} are free. Close "
-                "other programs first."
-            )
-        case _:
-            words = tr(
-                "Doesn't fit: even in int4 it needs about {needed} of memory. {free} are free."
-            )
-    return words.format(needed=smallest, free=free)
+    if gguf_bytes:
+        published = gguf_bytes + ROOM_BYTES
+        smaller = {name: each for name, each in found.items() if each < published and parameters}
+        return {tr("as published"): published, **smaller}
+    return found if parameters else {}
 
 
-def short_fit(parameters: int, available: Memory) -> str:
+def fit_of(needed: Needs, available: Memory) -> Fit:
+    """Whether the smallest precision fits."""
+    if not needed:
+        return Fit.UNKNOWN
+    smallest = min(needed.values())
+    if smallest <= available.free:
+        return Fit.FITS
+    return Fit.TIGHT if smallest <= MOST_OF_ALL * available.total else Fit.TOO_LARGE
+
+
+def describe_fit(needed: Needs, available: Memory) -> str:
+    """'Fits in int8: needs about 5.6 GB of memory; 9.1 GB are free.'"""
+    found = fit_of(needed, available)
+    if found is Fit.UNKNOWN:
+        return tr("How much memory it needs is not published.")
+    fitting = (way for way, each in needed.items() if each <= available.free)
+    way = next(fitting, min(needed, key=lambda each: needed[each]))
+    words = {
+        Fit.FITS: tr("Fits {way}: needs about {needed} of memory; {free} are free."),
+        Fit.TIGHT: tr(
+            "Tight: even {way} it needs about {needed} of memory, and {free} are free. Close other "
+            "programs first."
+        ),
+        Fit.TOO_LARGE: tr(
+            "Doesn't fit: even {way} it needs about {needed} of memory. {free} are free."
+        ),
+    }
+    free = format_bytes(available.free)
+    return words[found].format(way=way, needed=format_bytes(needed[way]), free=free)
+
+
+def short_fit(needed: Needs, available: Memory) -> str:
     names = {Fit.FITS: tr("fits"), Fit.TIGHT: tr("tight"), Fit.TOO_LARGE: tr("too large")}
-    return names.get(fit_of(parameters, available), "")
+    return names.get(fit_of(needed, available), "")

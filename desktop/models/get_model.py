@@ -17,7 +17,7 @@ from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
 from desktop.models.download_list import DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
-from desktop.models.fits import describe_fit, memory, room, short_fit
+from desktop.models.fits import describe_fit, memory, needs, room, short_fit
 from desktop.numbers import format_bytes, format_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
@@ -147,7 +147,7 @@ class GetModelDialog(QDialog):
         self._found.clear()
         for each in found:
             size = tr("{count} parameters").format(count=short_count(each.parameters))
-            facts = (size if each.parameters else "", short_fit(each.parameters, available))
+            facts = (size if each.parameters else "", short_fit(needs(each.parameters), available))
             more = ", ".join(fact for fact in (*facts, each.licence) if fact)
             item = QListWidgetItem(f"{each.name}\n{more}")
             item.setData(Qt.ItemDataRole.UserRole, each.name)
@@ -237,7 +237,8 @@ class ModelDetails(QFrame):
         if not 0 <= index < len(self._plans):
             return
         plan = self._plans[index]
-        self._fit.setText(describe_fit(self._parameters, memory()))
+        gguf = plan.size if plan.opens else 0
+        self._fit.setText(describe_fit(needs(self._parameters, gguf), memory()))
         names = ", ".join(file.path for file in plan.files[:12])
         more = len(plan.files) - 12
         rest = tr(" and {count} more").format(count=format_count(more)) if more > 0 else ""

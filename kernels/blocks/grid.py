@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernels.blocks.small import Floats, Layout, Records, record, scale
+from kernels.blocks.small import Codes, Floats, Layout, Records, record, scale
 
 GRIDS = Path(__file__).resolve().parents[2] / "resources" / "gguf" / "grids.npz"
 _SIGN_SHIFTS = np.array([0, 7, 14, 21], np.uint32)
@@ -25,6 +25,16 @@ def _grid(name: str) -> Floats:
     with np.load(GRIDS) as grids:
         rows: Floats = grids[name].astype(np.float32)
     return rows
+
+
+@cache
+def grid_codes(type_name: str) -> Codes | None:
+    """The table of a type's rows, each number as its place among those of the table, in ascending
+    order; None for a type without one."""
+    if type_name not in GRID_BLOCKS:
+        return None
+    grid = _grid("IQ1_S" if type_name == "IQ1_M" else type_name)
+    return np.searchsorted(np.unique(grid), grid).astype(np.uint8)
 
 
 @cache

@@ -16,18 +16,17 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.common.shapes import Routing
-from kernels.experts.gpu_parts import rows_of_int4, rows_of_numbers
+from kernels.experts.gpu_parts import rows_of_groups, rows_of_numbers
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.experts.reference import route as plain_route
-from kernels.linear.gpu import Int4Weight, Int8Weight
+from kernels.linear.gpu import Int8Weight
 from kernels.linear.gpu_formats import GpuMatrix
-from kernels.linear.int4 import GROUP
+from kernels.linear.gpu_parts import KINDS, constants
 from kernels.linear.reference import Matrix, PlainMatrix
 
 _ROWS = 16  # of a tile: the fewest that a dot takes
 _OUTPUTS = 16  # of one program, and so the most programs
 _INPUTS = 128  # of one step over a row
-_ZERO_POINT = 8  # the number of 4 bits that stands for a group's zero point
 _AT_ONCE = 512  # numbers of a row that one program adds up
 _MOST_EXPERTS = 1024  # of a row of logits that one program holds
 
@@ -227,8 +226,8 @@ class _Bank:
         first = self._held[0]
         assert first is not None
         self._kind, self._shape = first.kind, first.shape
-        self._weights = self._table(0)
-        self._scales = self._table(1) if first.kind != "floats" else self._weights
+        tables = [self._table(which) for which in range(len(first.tensors))]
+        self._tables = (tables + tables[-1:] * 2)[:3]
 
     def __len__(self) -> int:
         return len(self._held)
@@ -243,16 +242,18 @@ class _Bank:
         outputs, num_inputs = self._shape
         result = torch.empty(num_rows, outputs, dtype=inputs.dtype, device=inputs.device)
         grid = (tiles.expert.shape[0], triton.cdiv(outputs, _OUTPUTS))
-        given = (inputs, self._weights, self._scales, result, *tiles, outputs, num_inputs)
+        given = (result, *tiles, outputs, num_inputs)
         rows = inputs.shape[1], inputs.stride(0)
         stages = 1 if inputs.dtype == torch.float32 else 3
         sizes: dict[str, Any] = {"ROWS": _ROWS, "OUTPUTS": _OUTPUTS}
         sizes |= {"num_warps": 2, "num_stages": stages}
-        if self._kind == "int4":
-            rows_of_int4[grid](*given, *rows, GROUP=GROUP, ZERO_POINT=_ZERO_POINT, **sizes)
+        if self._kind in KINDS:
+            sizes |= constants(self._kind)
+            rows_of_groups[grid](inputs, *self._tables, *given, *rows, **sizes)
         else:
             scaled = self._kind == "int8"
-            rows_of_numbers[grid](*given, *rows, SCALED=scaled, INPUTS=_INPUTS, **sizes)
+            sizes |= {"SCALED": scaled, "INPUTS": _INPUTS}
+            rows_of_numbers[grid](inputs, *self._tables[:2], *given, *rows, **sizes)
         return result
 
 
@@ -270,11 +271,10 @@ def _held(matrix: Matrix) -> _Held | None:
         weight = matrix.weight
         shape = (weight.shape[0], weight.shape[1])
         return _Held("floats", (weight,), shape) if weight.is_contiguous() else None
-    if isinstance(matrix, GpuMatrix) and matrix.bias is None:
+    if isinstance(matrix, GpuMatrix) and matrix.bias is None and matrix.columns is None:
         if isinstance(matrix.weight, Int8Weight):
             return _Held("int8", (matrix.weight.values, matrix.weight.scale), matrix.weight.shape)
-        if isinstance(matrix.weight, Int4Weight):
-            return _Held("int4", (matrix.weight.pairs, matrix.weight.scales), matrix.weight.shape)
+        return _Held(matrix.weight.kind, matrix.weight.tensors, matrix.weight.shape)
     return None
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from kernels.linear.gpu_parts import grouped_product
+
 
 @triton.jit
 def _tile(
@@ -74,10 +76,11 @@ def rows_of_numbers(
 
 
 @triton.jit
-def rows_of_int4(
+def rows_of_groups(
     inputs: tl.tensor,
     weights: tl.tensor,
     scales: tl.tensor,
+    factors: tl.tensor,
     outputs: tl.tensor,
     expert: tl.tensor,
     first: tl.tensor,
@@ -89,33 +92,26 @@ def rows_of_int4(
     stride: int,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
+    KIND: tl.constexpr,
     GROUP: tl.constexpr,
-    ZERO_POINT: tl.constexpr,
+    PARTS: tl.constexpr,
+    OFFSETS: tl.constexpr,
 ) -> None:
-    """4-bit weights in pairs of groups, with scales and offsets (`kernels.linear.gpu`)."""
+    """Weights in groups (`kernels.linear.gpu.GroupWeight`)."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    pairs = tl.load(weights + chosen).to(tl.pointer_type(tl.uint8))
-    pair_of = tl.load(scales + chosen).to(tl.pointer_type(tl.bfloat16))
+    codes = tl.load(weights + chosen).to(tl.pointer_type(tl.int8 if KIND == "Q8_0" else tl.uint8))
+    if KIND == "int4":
+        scale = tl.load(scales + chosen).to(tl.pointer_type(tl.bfloat16))
+    elif KIND == "Q8_0":
+        scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float16))
+    else:
+        scale = tl.load(scales + chosen).to(
+            tl.pointer_type(tl.int8 if KIND == "Q6_K" else tl.uint8)
+        )
+    factor = tl.load(factors + chosen).to(tl.pointer_type(tl.float16))
     output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    known, wide = output < num_outputs, output.to(tl.int64)
-    place = tl.arange(0, GROUP)[None, :]
-    groups = num_inputs // GROUP
-    num_pairs = (groups + 1) // 2
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for pair in range(num_pairs):
-        line = pairs + (wide[:, None] * num_pairs + pair) * GROUP
-        both = tl.load(line + place, known[:, None], 0)
-        for half in tl.static_range(2):
-            group = 2 * pair + half
-            column = group * GROUP + place
-            left = tl.load(
-                inputs + whose[:, None] * stride + column, there[:, None] & (column < given), 0.0
-            )
-            codes = ((both >> (4 * half)) & 15).to(tl.float32) - ZERO_POINT
-            at, valid = pair_of + 2 * (wide * groups + group), known & (group < groups)
-            scale = tl.load(at, valid, 0.0).to(tl.float32)
-            offset = tl.load(at + 1, valid, 0.0).to(tl.float32)
-            right = tl.trans(codes.to(left.dtype))
-            total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
-            total += tl.sum(left.to(tl.float32), 1)[:, None] * offset[None, :]
+    total = grouped_product(
+        inputs + whose[:, None] * stride, there[:, None], codes, scale, factor, output,
+        num_outputs, num_inputs, given, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
+    )  # fmt: skip
     _put(outputs, total, row, there, output, num_outputs)

@@ -82,6 +82,8 @@ INLINE void many_of_columns(struct shape shape, const struct block_type *type, c
 #define EIGHT {.bits = 8, .group = 32}
 #define TABLE {.bits = 4, .group = 32, .lookup = 1}
 #define TABLE_INTEGERS {.bits = 4, .group = 32, .integers = 1, .lookup = 1}
+#define TABLE_SHORT {.bits = 4, .group = 16, .lookup = 1}
+#define TABLE_SHORT_INTEGERS {.bits = 4, .group = 16, .integers = 1, .lookup = 1}
 SHAPE(low, LOW)
 SHAPE(low_integers, LOW_INTEGERS)
 SHAPE(low_short, LOW_SHORT)
@@ -91,9 +93,17 @@ SHAPE(six, SIX)
 SHAPE(eight, EIGHT)
 SHAPE(table, TABLE)
 SHAPE(table_integers, TABLE_INTEGERS)
+SHAPE(table_short, TABLE_SHORT)
+SHAPE(table_short_integers, TABLE_SHORT_INTEGERS)
 
 #define NON_LINEAR {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 #define FLOAT4 {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+/* Of grids: the upper half of a table is that of the lower one with the other sign, or an IQ1 grid
+ * lowered instead of raised by an eighth, in eighths. */
+#define TWO_BITS {8, 25, 43, [8] = -8, -25, -43}
+#define THREE_BITS {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62}
+#define ODD {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15}
+#define ONE_BIT {-7, 1, 9, [8] = -9, -1, 7}
 
 static const struct block_type TYPES[] = {
     [Q4_0] = {TYPE(low, LOW), .bias = 8},
@@ -106,9 +116,19 @@ static const struct block_type TYPES[] = {
     [Q4_K] = {TYPE(low_integers, LOW_INTEGERS), .offsets = 1},
     [Q5_K] = {TYPE(five_integers, FIVE_INTEGERS), .offsets = 1},
     [Q6_K] = {TYPE(six, SIX), .bias = 32},
+    [IQ2_XXS] = {TYPE(table_integers, TABLE_INTEGERS), .halved = 3, .values = TWO_BITS},
+    [IQ2_XS] = {TYPE(table_short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = TWO_BITS},
+    [IQ3_XXS] = {TYPE(table_integers, TABLE_INTEGERS), .halved = 2, .values = THREE_BITS},
+    [IQ1_S] = {TYPE(table_integers, TABLE_INTEGERS), .halved = 3, .values = ONE_BIT},
     [IQ4_NL] = {TYPE(table, TABLE), .values = NON_LINEAR},
+    [IQ3_S] = {TYPE(table_integers, TABLE_INTEGERS), .values = ODD},
+    [IQ2_S] = {TYPE(table_short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = TWO_BITS},
     [IQ4_XS] = {TYPE(table_integers, TABLE_INTEGERS), .values = NON_LINEAR},
+    [IQ1_M] = {TYPE(table_short_integers, TABLE_SHORT_INTEGERS), .halved = 3, .values = ONE_BIT},
+    [TQ1_0] = {TYPE(low_integers, LOW_INTEGERS), .bias = 1},
+    [TQ2_0] = {TYPE(low_integers, LOW_INTEGERS), .bias = 1},
     [MXFP4] = {TYPE(table, TABLE), .bfloat = 1, .values = FLOAT4},
+    [NVFP4] = {TYPE(table_short, TABLE_SHORT), .values = FLOAT4},
 };
 
 const struct block_type *block_type_of(int id) {

@@ -49,9 +49,19 @@ enum ids {
     Q4_K,
     Q5_K,
     Q6_K,
-    IQ4_NL = 20,
-    IQ4_XS = 23,
-    MXFP4 = 39
+    IQ2_XXS = 16,
+    IQ2_XS,
+    IQ3_XXS,
+    IQ1_S,
+    IQ4_NL,
+    IQ3_S,
+    IQ2_S,
+    IQ4_XS,
+    IQ1_M = 29,
+    TQ1_0 = 34,
+    TQ2_0,
+    MXFP4 = 39,
+    NVFP4
 };
 
 struct block_type;
@@ -67,6 +77,7 @@ struct block_type {
     int offsets; /* groups have them */
     int bias;    /* subtracted from codes */
     int bfloat;  /* numbers are bfloat16, else float16 */
+    int halved;  /* so often is the number of a block with integers, which float16 may not have */
     int8_t values[16];
     column_product few, many;
 };
@@ -172,9 +183,10 @@ INLINE void unpack_scales(struct shape shape, const struct block_type *type, con
                              load_numbers((const uint16_t *)offsets + place, type->bfloat));
         }
     if (!shape.integers) return;
+    const float unit = 1.0f / (float)(1 << type->halved);
     const uint16_t *numbers = (const uint16_t *)(tile + numbers_at(type));
     for (int lane = 0; lane < COLUMN; lane += LANES) {
-        store_floats(to->of_block + lane, load_numbers(numbers + lane, type->bfloat));
+        store_floats(to->of_block + lane, unit * load_numbers(numbers + lane, type->bfloat));
         if (!type->offsets) continue;
         store_floats(to->offset_of_block + lane,
                      load_numbers(numbers + COLUMN + lane, type->bfloat));

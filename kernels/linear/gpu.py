@@ -1,9 +1,9 @@
-"""y = x W^T with 8 or 4-bit W in Triton, for 1 to 16 rows; and dequantising W.
+"""y = x W^T with W of integers or GGUF blocks in Triton, for 1 to 16 rows; and dequantising W.
 
 Integers up to 127 are exact in bfloat16, so tensor cores multiply them, and the scale is applied to
 the sum. A row's bits depend on nothing but the row. With more rows the caller dequantises.
 
-In the 4-bit layout two neighbouring groups of a row share bytes: byte j of a pair holds number j of
+In 4-bit layouts two neighbouring groups of a row share bytes: byte j of a pair holds number j of
 the even group in its low half and of the odd group in its high half, so both halves of a tile are
 contiguous inputs.
 """
@@ -19,12 +19,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.common.memory import dense_rows
+from kernels.linear.gpu_parts import (
+    KINDS,
+    constants,
+    grouped_product,
+    part_codes,
+    part_group,
+    part_scales,
+    step_bytes,
+)
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays
 _OUTPUTS = 16  # of one program: the fewest that a dot takes, and so the most programs
 _INPUTS = 256  # of one step over 8-bit weights
-_ZERO_POINT = 8  # the number of 4 bits that stands for a group's zero point
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +63,44 @@ class Int8Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Int4Weight:
-    """w = (q - 8) * scale + offset, [num_outputs, num_inputs].
+class GroupWeight:
+    """w = code * scale + offset, [num_outputs, num_inputs], in groups of `KINDS`[`kind`].
 
-    `pairs` [num_outputs, ceil(groups / 2), GROUP] uint8; `scales` [num_outputs, groups, 2]
-    bfloat16: scale and offset of each group.
+    `tensors` have the outputs in front: codes [.., bytes]; scales; and where scales are integers,
+    their float16 factors for each block. int4: uint8 [.., ceil(groups / 2), GROUP], and bfloat16
+    [.., groups, 2], scale and offset. Q4_K: uint8 [.., groups / 2, 32], uint8 [.., groups, 2], and
+    [.., blocks, 2]. Q6_K: uint8 [.., blocks, 192], int8 [.., groups], and [.., blocks]. Q8_0: int8
+    [.., groups, 32], and float16 [.., groups].
     """
 
-    pairs: Tensor
-    scales: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.scales.shape[0], self.scales.shape[1] * GROUP
+    kind: str
+    shape: tuple[int, int]
+    tensors: tuple[Tensor, ...]
 
     @property
     def num_bytes(self) -> int:
-        return self.pairs.nbytes + self.scales.nbytes
+        return sum(each.nbytes for each in self.tensors)
 
     def aligned(self, inputs: Tensor) -> Tensor:
         """Rows padded with zeros to whole groups."""
         return in_whole_groups(inputs)
 
     def times(self, inputs: Tensor) -> Tensor:
-        return int4_linear(inputs, self)
+        return group_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        return dequantise_int4(Int4Weight(self.pairs[outputs], self.scales[outputs]), dtype)
+        tensors = tuple(each[outputs] for each in self.tensors)
+        shape = tensors[0].shape[0], self.shape[1]
+        return dequantise(GroupWeight(self.kind, shape, tensors), dtype)
 
 
-def pack_int4(halves: Tensor, scales: Tensor) -> Int4Weight:
+def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
     """Lay out what `Int4Format.keep` gave of a weight (kernels.linear.int4)."""
     codes = unhalve(halves)
     groups = codes.shape[1] // GROUP
     by_pair = F.pad(codes, (0, GROUP if groups % 2 else 0)).view(codes.shape[0], -1, 2, GROUP)
     pairs = by_pair[:, :, 0] | by_pair[:, :, 1] << 4
-    return Int4Weight(pairs.contiguous(), scales.contiguous())
+    return GroupWeight("int4", (codes.shape[0], codes.shape[1]), (pairs, scales.contiguous()))
 
 
 def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
@@ -114,39 +124,39 @@ def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
     return outputs
 
 
-def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
+def group_linear(inputs: Tensor, weight: GroupWeight) -> Tensor:
+    assert all(each.is_contiguous() for each in weight.tensors)
     outputs = _outputs(inputs, weight.shape)
-    _int4_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
+    _group_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,
-        weight.pairs,
-        weight.scales,
+        *weight.tensors[:2],
+        weight.tensors[-1],
         outputs,
         inputs.shape[0],
         *weight.shape,
         inputs.stride(0),
         ROWS=MAX_ROWS,
         OUTPUTS=_OUTPUTS,
-        GROUP=GROUP,
-        ZERO_POINT=_ZERO_POINT,
+        **constants(weight.kind),
         num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
     )
     return outputs
 
 
-def dequantise_int4(weight: Int4Weight, dtype: torch.dtype) -> Tensor:
+def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
     """The weight [num_outputs, num_inputs] in `dtype`, without other temporaries."""
     num_outputs, num_inputs = weight.shape
-    outputs = torch.empty(weight.shape, dtype=dtype, device=weight.pairs.device)
-    _dequantise_int4[(triton.cdiv(num_outputs, _OUTPUTS), weight.pairs.shape[1])](
-        weight.pairs,
-        weight.scales,
+    outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
+    steps = triton.cdiv(num_inputs, KINDS[weight.kind].step)
+    _dequantise[(triton.cdiv(num_outputs, _OUTPUTS), steps)](
+        *weight.tensors[:2],
+        weight.tensors[-1],
         outputs,
         num_outputs,
         num_inputs,
         OUTPUTS=_OUTPUTS,
-        GROUP=GROUP,
-        ZERO_POINT=_ZERO_POINT,
+        **constants(weight.kind),
     )
     return outputs
 
@@ -189,28 +199,12 @@ def _int8_linear(
     tl.store(there, total.to(outputs.dtype.element_ty), valid)
 
 
-@triton.jit
-def _group(
+@triton.jit(do_not_specialize=["num_rows"])
+def _group_linear(
+    inputs: tl.tensor,
     codes: tl.tensor,
     scales: tl.tensor,
-    output: tl.tensor,
-    num_outputs: int,
-    group: tl.tensor,
-    groups: tl.tensor,
-    ZERO_POINT: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """`codes` [OUTPUTS, GROUP] around zero; their scales and offsets [OUTPUTS]."""
-    valid = (output < num_outputs) & (group < groups)
-    place = scales + 2 * (output.to(tl.int64) * groups + group)
-    scale = tl.load(place, valid, 0.0).to(tl.float32)
-    return codes.to(tl.float32) - ZERO_POINT, scale, tl.load(place + 1, valid, 0.0).to(tl.float32)
-
-
-@triton.jit(do_not_specialize=["num_rows"])
-def _int4_linear(
-    inputs: tl.tensor,
-    pairs: tl.tensor,
-    scales: tl.tensor,
+    factors: tl.tensor,
     outputs: tl.tensor,
     num_rows: int,
     num_outputs: int,
@@ -218,61 +212,48 @@ def _int4_linear(
     stride: int,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
+    KIND: tl.constexpr,
     GROUP: tl.constexpr,
-    ZERO_POINT: tl.constexpr,
+    PARTS: tl.constexpr,
+    OFFSETS: tl.constexpr,
 ) -> None:
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    place = tl.arange(0, GROUP)[None, :]
-    groups = num_inputs // GROUP
-    num_pairs = (groups + 1) // 2
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for pair in range(num_pairs):
-        line = pairs + (output.to(tl.int64)[:, None] * num_pairs + pair) * GROUP
-        both = tl.load(line + place, (output < num_outputs)[:, None], 0)
-        for half in tl.static_range(2):
-            group = 2 * pair + half
-            column = group * GROUP + place
-            inside = (row < num_rows) & (column < num_inputs)
-            left = tl.load(inputs + row * stride + column, inside, 0.0)
-            codes = (both >> (4 * half)) & 15
-            numbers, scale, offset = _group(
-                codes, scales, output, num_outputs, group, groups, ZERO_POINT
-            )
-            right = tl.trans(numbers.to(left.dtype))
-            total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
-            total += tl.sum(left.to(tl.float32), 1)[:, None] * offset[None, :]
+    total = grouped_product(
+        inputs + row * stride, row < num_rows, codes, scales, factors, output, num_outputs,
+        num_inputs, num_inputs, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
+    )  # fmt: skip
     there = outputs + row * num_outputs + output[None, :]
     valid = (row < num_rows) & (output < num_outputs)[None, :]
     tl.store(there, total.to(outputs.dtype.element_ty), valid)
 
 
 @triton.jit
-def _dequantise_int4(
-    pairs: tl.tensor,
+def _dequantise(
+    codes: tl.tensor,
     scales: tl.tensor,
+    factors: tl.tensor,
     outputs: tl.tensor,
     num_outputs: int,
     num_inputs: int,
     OUTPUTS: tl.constexpr,
+    KIND: tl.constexpr,
     GROUP: tl.constexpr,
-    ZERO_POINT: tl.constexpr,
+    PARTS: tl.constexpr,
+    OFFSETS: tl.constexpr,
 ) -> None:
-    """Programs (outputs, pair of groups)."""
+    """Programs (outputs, step)."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    pair = tl.program_id(1)
-    place = tl.arange(0, GROUP)[None, :]
-    wide = output.to(tl.int64)[:, None]
-    known = (output < num_outputs)[:, None]
-    groups = num_inputs // GROUP
-    both = tl.load(pairs + (wide * tl.num_programs(1) + pair) * GROUP + place, known, 0)
-    for half in tl.static_range(2):
-        group = 2 * pair + half
-        codes = (both >> (4 * half)) & 15
-        numbers, scale, offset = _group(
-            codes, scales, output, num_outputs, group, groups, ZERO_POINT
-        )
-        column = group * GROUP + place
-        there = outputs + wide * num_inputs + column
-        result = numbers * scale[:, None] + offset[:, None]
-        tl.store(there, result.to(outputs.dtype.element_ty), known & (column < num_inputs))
+    step, groups = tl.program_id(1), num_inputs // GROUP
+    line, known = output.to(tl.int64), output < num_outputs
+    first, second, high = step_bytes(codes, line, known, step, tl.num_programs(1), KIND, GROUP)
+    for part in tl.static_range(PARTS):
+        group = part_group(step, part, KIND)
+        scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
+        result = part_codes(first, second, high, part, KIND) * scale[:, None]
+        if OFFSETS:
+            result += offset[:, None]
+        column = group * GROUP + tl.arange(0, GROUP)[None, :]
+        there = outputs + line[:, None] * num_inputs + column
+        valid = known[:, None] & (column < num_inputs)
+        tl.store(there, result.to(outputs.dtype.element_ty), valid)

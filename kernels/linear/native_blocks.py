@@ -7,6 +7,7 @@ from copy import copy
 import torch
 from torch import Tensor, get_num_threads
 
+from kernels.blocks.grid import grid_codes
 from kernels.blocks.types import GGUFType
 from kernels.common.memory import Arena
 from kernels.linear.blocks import BlockFormat
@@ -40,9 +41,19 @@ LAYOUTS = {
     GGUFType.Q4_K: _Layout(4, integers=True, offsets=True),
     GGUFType.Q5_K: _Layout(5, integers=True, offsets=True),
     GGUFType.Q6_K: _Layout(6, 16, integers=True),
+    GGUFType.IQ2_XXS: _Layout(4, integers=True),
+    GGUFType.IQ2_XS: _Layout(4, 16, integers=True),
+    GGUFType.IQ3_XXS: _Layout(4, integers=True),
+    GGUFType.IQ1_S: _Layout(4, integers=True),
     GGUFType.IQ4_NL: _Layout(4),
+    GGUFType.IQ3_S: _Layout(4, integers=True),
+    GGUFType.IQ2_S: _Layout(4, 16, integers=True),
     GGUFType.IQ4_XS: _Layout(4, integers=True),
+    GGUFType.IQ1_M: _Layout(4, 16, integers=True),
+    GGUFType.TQ1_0: _Layout(4, integers=True),
+    GGUFType.TQ2_0: _Layout(4, integers=True),
     GGUFType.MXFP4: _Layout(4),
+    GGUFType.NVFP4: _Layout(4, 16),
 }
 
 
@@ -87,20 +98,17 @@ class NativeBlockFormat(BlockFormat):
         self._library, self._arena = library, arena
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        if self.type not in LAYOUTS:
-            return super().prepack(kept, bias)
-        blocks = kept[0].contiguous()
+        blocks, grid = kept[0].contiguous(), grid_codes(self.type.name)
         shape = self._shape(blocks.shape[0])
         tiles = self._arena.room(shape[0] * shape[1]).view(shape)
         self._library.tile_blocks(
-            address(blocks), address(tiles), blocks.shape[0], self.inputs, self.type.id,
+            address(blocks), None if grid is None else grid.ctypes.data, address(tiles),
+            blocks.shape[0], self.inputs, self.type.id,
             get_num_threads(),
         )  # fmt: skip
         return NativeBlockMatrix(self._library, self, blocks.shape[0], tiles, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        if self.type not in LAYOUTS:
-            return super().num_bytes(shape, dtype)
         columns, bytes_of_column = self._shape(shape[0])
         return columns * bytes_of_column
 

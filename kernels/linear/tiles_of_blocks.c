@@ -1,20 +1,7 @@
 /* The blocks of GGUF files as tiles (blocks.h): nothing is rounded, only moved. */
-#include "linear/blocks.h"
+#include "linear/codes.h"
 
-/* 256 inputs of a row. */
-struct codes {
-    uint8_t of[BLOCK_INPUTS];
-    int8_t scales[16]; /* integers, one for each group, */
-    uint8_t offsets[16];
-    uint16_t numbers[16]; /* or numbers; of blocks with integers the first is the block's */
-    uint16_t number_offsets[16];
-};
-
-static inline uint16_t half_at(const uint8_t *from) {
-    return (uint16_t)(from[0] | from[1] << 8);
-}
-
-/* ------------------------------------------------------------------ blocks of 32 */
+/* ------------------------------------------------------------------ blocks of 32 or 64 */
 
 /* Lower halves of bytes are the first sixteen codes. */
 static void take_halves(const uint8_t *from, uint8_t *to) {
@@ -34,7 +21,32 @@ static uint16_t power_of_two(uint8_t exponent) {
     return exponent < 2 ? (uint16_t)(0x20 << exponent) : (uint16_t)((exponent - 1) << 7);
 }
 
+/* Half an E4M3 number without its sign as float16; its NaN counts as 0. */
+static uint16_t half_of_e4m3(uint8_t code) {
+    static const uint16_t smallest[] = {0, 0x1400, 0x1800, 0x1a00, 0x1c00, 0x1d00, 0x1e00, 0x1f00};
+    int size = code == 0x7f ? 0 : code & 0x7f;
+    return size < 8 ? smallest[size] : (uint16_t)((size << 7) + (7 << 10));
+}
+
+static void take_nvfp4(const uint8_t *from, int block, struct codes *to) {
+    for (int each = 0; each < 4; each++) {
+        const uint8_t *bytes = from + 4 + 8 * each;
+        int group = 4 * block + each;
+        uint8_t *codes = to->of + 16 * group;
+        to->numbers[group] = half_of_e4m3(from[each]);
+        for (int place = 0; place < 8; place++) {
+            codes[place] = bytes[place] & 15;
+            codes[8 + place] = bytes[place] >> 4;
+        }
+    }
+}
+
+/* A block with numbers: of all types but NVFP4 it is a group. */
 static void take_small(int id, const uint8_t *from, int group, struct codes *to) {
+    if (id == NVFP4) {
+        take_nvfp4(from, group, to);
+        return;
+    }
     uint8_t *codes = to->of + group * GROUP_INPUTS;
     int with_offset = id == Q4_1 || id == Q5_1, with_bits = id == Q5_0 || id == Q5_1;
     if (id == MXFP4) {
@@ -134,6 +146,32 @@ static void take_iq4_xs(const uint8_t *from, struct codes *to) {
     }
 }
 
+/* Three values, and one scale for all. */
+static void take_ternary_scales(const uint8_t *number, struct codes *to) {
+    to->numbers[0] = half_at(number);
+    memset(to->scales, 1, sizeof to->scales);
+}
+
+/* Bytes are fractions of 256 in base 3: the digits that overflow when they are tripled. */
+static uint8_t *take_digits(const uint8_t *from, int count, int digits, uint8_t *to) {
+    for (int digit = 0, power = 1; digit < digits; digit++, power *= 3)
+        for (int place = 0; place < count; place++)
+            *to++ = (uint8_t)((uint8_t)(from[place] * power) * 3 >> 8);
+    return to;
+}
+
+static void take_tq1_0(const uint8_t *from, struct codes *to) {
+    uint8_t *rest = take_digits(from, 32, 5, to->of);
+    rest = take_digits(from + 32, 16, 5, rest);
+    take_digits(from + 48, 4, 4, rest);
+    take_ternary_scales(from + 52, to);
+}
+
+static void take_tq2_0(const uint8_t *from, struct codes *to) {
+    take_bits(from, 2, 0, to->of);
+    take_ternary_scales(from + 64, to);
+}
+
 static const struct {
     int values, bytes; /* of a block */
     void (*take)(const uint8_t *from, struct codes *to);
@@ -143,7 +181,12 @@ static const struct {
     [MXFP4] = {32, 17},   [Q2_K] = {256, 84, take_q2_k},
     [Q3_K] = {256, 110, take_q3_k}, [Q4_K] = {256, 144, take_q4_k},
     [Q5_K] = {256, 176, take_q5_k}, [Q6_K] = {256, 210, take_q6_k},
-    [IQ4_XS] = {256, 136, take_iq4_xs},
+    [IQ4_XS] = {256, 136, take_iq4_xs}, [NVFP4] = {64, 36},
+    [IQ1_S] = {256, 50, take_iq1_s}, [IQ1_M] = {256, 56, take_iq1_m},
+    [IQ2_XXS] = {256, 66, take_iq2_xxs}, [IQ2_XS] = {256, 74, take_iq2_xs},
+    [IQ2_S] = {256, 82, take_iq2_s}, [IQ3_XXS] = {256, 98, take_iq3_xxs},
+    [IQ3_S] = {256, 110, take_iq3_s}, [TQ1_0] = {256, 54, take_tq1_0},
+    [TQ2_0] = {256, 66, take_tq2_0},
 };
 
 /* ------------------------------------------------------------------ tiles */
@@ -204,14 +247,14 @@ static void put_tile(const struct tile *all, long column, long block, char *to) 
     long row_bytes = all->inputs / values * bytes, inputs = all->inputs - block * BLOCK_INPUTS;
     memset(to, 0, tile_bytes(type));
     for (int output = 0; output < smaller(COLUMN, all->outputs - column * COLUMN); output++) {
-        struct codes codes = {{0}};
+        struct codes codes = {.grid = all->grid};
         const uint8_t *from = (const uint8_t *)all->from + (column * COLUMN + output) * row_bytes +
                               block * BLOCK_INPUTS / values * bytes;
         if (BLOCKS[all->format].take)
             BLOCKS[all->format].take(from, &codes);
         else
-            for (int group = 0; group < smaller(GROUPS_OF_BLOCK, inputs / values); group++)
-                take_small(all->format, from + group * bytes, group, &codes);
+            for (int each = 0; each < smaller(BLOCK_INPUTS, inputs) / values; each++)
+                take_small(all->format, from + each * bytes, each, &codes);
         put_codes(type->shape, &codes, output, to);
         put_scales(type, &codes, output, to);
     }

@@ -34,10 +34,11 @@ static int products(long rows, int bfloat) {
 
 /* Tiles of every GGUF type that has a kernel, and products of `rows` rows with them. */
 static int blocks(long rows, int bfloat) {
-    static const int formats[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 39};
+    static const int formats[] = {2,  3,  6,  7,  8,  10, 11, 12, 13, 14, 16, 17,
+                                  18, 19, 20, 21, 22, 23, 29, 34, 35, 39, 40};
     int done = 1;
     for (unsigned each = 0; each < sizeof formats / sizeof *formats; each++) {
-        struct tile tile = {room(), room(), SIZE, 256, formats[each], 2};
+        struct tile tile = {room(), room(), room(), SIZE, 256, formats[each], 2};
         struct linear all = {room(), tile.to, NULL, NULL,   room(), rows, SIZE,
                              256,    256,     SIZE, bfloat, 2,      0,    formats[each]};
         done = done && waymark_tile_blocks(&tile) && waymark_linear_blocks(&all) &&

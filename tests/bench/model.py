@@ -7,7 +7,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,19 @@ class Beside:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model folder, and who else runs what it holds."""
+    """A model folder, who else runs what it holds, and the files of it that are run as published,
+    by what stands in place of a precision."""
 
     folder: Path
     beside: Beside
+    published: Mapping[str, Path] = field(default_factory=dict)
+
+    def own(self, precision: str, longest: int, scratch: Path, device: str) -> Engine:
+        """Waymark on the folder, or on a file of it."""
+        file = self.published.get(precision)
+        if file is None:
+            return Engine("waymark", precision, self.folder, longest, scratch, device)
+        return Engine("waymark", "published", file, longest, scratch, device)
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,9 @@ def text(
         plan = replace(plan, images=())
     texts = []
     for types, precisions in groups(options.precision, options.peers):
-        given = plan, options.device, scratch, types, precisions, limits, opened, say
+        sees = not set(precisions) & subject.published.keys()
+        shown = plan if sees else replace(plan, images=())
+        given = shown, options.device, scratch, types, precisions, limits, opened, say
         rows = _rows(subject, *given)
         heads = None
         if rest is not None:
@@ -155,10 +166,10 @@ def _rows(
     say: Say,
 ) -> dict[Step, Row]:
     """Every step of the plan, measured with one folder by all who take part."""
-    given = subject.folder, plan.longest, scratch, device
-    peers = {each: opened(Engine("waymark", each, *given)) for each in precisions}
+    given = plan.longest, scratch, device
+    peers = {each: opened(subject.own(each, *given)) for each in precisions}
     for each in types:
-        peers[_peer(each, types)] = opened(Engine("transformers", each, *given))
+        peers[_peer(each, types)] = opened(Engine("transformers", each, subject.folder, *given))
     try:
         dtype = torch.float32 if SLOW in precisions else torch.bfloat16
         after = partial(subject.beside.measure, precisions)
@@ -173,8 +184,9 @@ def groups(
 ) -> list[tuple[Sequence[str], list[str]]]:
     """The types in which transformers stands beside some precisions: it quantises nothing."""
     every = list(precisions)
-    slow = [each for each in every if each == SLOW]
-    found = (([SLOW], slow), (peers, [each for each in every if each != SLOW]))
+    slow, mixes = ([each for each in every if each in those] for those in ((SLOW,), files.MIXES))
+    others = [each for each in every if each not in (SLOW, *files.MIXES)]
+    found = (([SLOW], slow), (peers, others), (peers, mixes))
     return [(types, those) for types, those in found if those]
 
 
@@ -194,9 +206,9 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 def _llama_cpp(options: argparse.Namespace, say: Say) -> Build | None:
-    """llama.cpp, built if it isn't; ik_llama.cpp needs the files that it makes. Raises
-    BuildError."""
-    if not (options.llama or options.ik):
+    """llama.cpp, built if it isn't; ik_llama.cpp and files that are run as published need what it
+    makes. Raises BuildError."""
+    if not (options.llama or options.ik or set(options.precision) & set(files.MIXES)):
         return None
     build = Build(options.llama_folder, options.level, say)
     build.build(options.threads)
@@ -216,19 +228,19 @@ def _subject(
     if not (folder / "model.safetensors").exists():
         say(f"writing random weights to {folder}")
         write_folder(folder, config, fused=fused, device=options.device)
-    programs = _programs(options, build, folder, name, say) if build else []
-    return Subject(folder, Beside(programs, say))
-
-
-def _programs(
-    options: argparse.Namespace, build: Build, folder: Path, name: str, say: Say
-) -> list[Llama]:
+    if build is None:
+        return Subject(folder, Beside([], say))
     name = f"tiny-{name}" if options.quick else name
     made = {}
     for precision in options.precision:
         if precision in files.FORMATS:
             say(f"llama.cpp's file of {name} in {files.FORMATS[precision]}")
             made[precision] = files.write(build, folder, name, precision, options.threads)
+    published = {each: made[each] for each in files.MIXES if each in made}
+    return Subject(folder, Beside(_programs(options, build, made), say), published)
+
+
+def _programs(options: argparse.Namespace, build: Build, made: Mapping[str, Path]) -> list[Llama]:
     given = made, options.threads, options.rounds
     own = [Llama("llama.cpp", build.program("llama-bench"), *given)] if options.llama else []
     return [*own, Llama("ik_llama.cpp", options.ik, *given)] if options.ik else own

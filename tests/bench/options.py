@@ -13,6 +13,7 @@ from core.api.params import Precision
 from kernels.common.capability import what_is_missing
 from tests.bench.levels import LEVELS, Level, named
 from tests.bench.llama.build import usual_folder
+from tests.bench.llama.files import MIXES
 from tests.bench.rounds import Plan
 from tests.bench.shapes import ShapeError, chosen, dense, names
 
@@ -65,10 +66,12 @@ def _add_subjects(parser: argparse.ArgumentParser) -> None:
         help=f"of which released model the random weights are: {', '.join(names())}; with so many "
         "of its layers, what all of them take is computed",
     )  # fmt: skip
-    known = [each for each in get_args(Precision) if each != "auto"]
+    known = [each for each in get_args(Precision) if each not in ("auto", "published")]
     parser.add_argument(
-        "--precision", nargs="+", choices=known, default=[each for each in known if each != SLOW],
-        help=f"all but {SLOW} unless named",
+        "--precision", nargs="+", choices=[*known, *MIXES],
+        default=[each for each in known if each != SLOW],
+        help=f"bfloat16 and integers unless named; {' and '.join(MIXES)} are files of llama.cpp's "
+        "that are run as published",
     )  # fmt: skip
 
 

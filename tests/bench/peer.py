@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine and its folder; `longest` is the longest context in tokens.
+    """An engine and its folder or file; `longest` is the longest context in tokens.
 
     `scratch` is where it may remember what it measured of this machine.
     """

@@ -31,6 +31,8 @@ from tests.bench.rig import KERNELS, attending
 from tests.bench.rounds import QUICK, Step
 from tests.bench.shapes import chosen
 from tests.bench.weights import held_bytes, step_bytes, token_operations
+from tests.gguf.quantised import BUILDING_S, llama_cpp
+from tests.gguf.vocabularies import LLAMA
 from tests.oracle.runs import load
 
 
@@ -194,17 +196,32 @@ def test_a_released_shape_is_the_released_models(
 
 
 def test_precisions_share_the_rounds_of_their_peer() -> None:
-    known = [each for each in get_args(Precision) if each != "auto"]
+    known = [each for each in get_args(Precision) if each not in ("auto", "published")]
     options = parsed(["--quick"])
     assert [SLOW, *options.precision] == known
     assert options.names == list(NAMES)
-    assert model.groups(["float32", "bfloat16", "fewer bits"], ["bfloat16", "float32"]) == [
+    given = ["float32", "Q8_0", "bfloat16", "fewer bits"]
+    assert model.groups(given, ["bfloat16", "float32"]) == [
         (["float32"], ["float32"]),
         (["bfloat16", "float32"], ["bfloat16", "fewer bits"]),
+        (["bfloat16", "float32"], ["Q8_0"]),
     ]
     for precision in known:
         settings = ModelSettings.model_validate({"path": "", "precision": precision})
         assert settings.precision == precision
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(BUILDING_S)
+def test_files_of_llama_cpp_are_run_as_published(capsys: pytest.CaptureFixture[str]) -> None:
+    llama_cpp(build=True)
+    options = ["--quick", "--precision", "Q8_0", "--llama", "--llama-folder", str(LLAMA)]
+    assert command.main(["model", *options]) == 0
+    header, *lines = lines_of(capsys.readouterr().out)
+    assert header[:2] == ["", "Waymark"] and header[5:] == ["llama.cpp", "ratio"]
+    assert {line[0]: line[1] for line in lines}["load, s"] and not any(
+        "px" in line[0] for line in lines
+    )
 
 
 @pytest.mark.parametrize("kernels", get_args(BackendName))

@@ -18,11 +18,12 @@ from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.passes.decode import Decode
+from core.loading.files import open_files
 from core.loading.plan import ModelPlan
 from core.loading.precision import choose_precision
 from core.models.decoder import Decoder
 from core.storage.store import DiskStore
-from core.weights.folder import ModelFolder
+from core.weights.container import Container
 from core.weights.memory import available_bytes
 from kernels.self_test.validation import validated
 from tests.bench.beside import go_on, read_beside, start_of
@@ -45,7 +46,7 @@ class Opened:
 
     loaded: LoadedModel
     model: Decoder
-    folder: ModelFolder
+    folder: Container
     kv_buffer: KVBuffer
 
     def bytes_behind(self, context: int) -> int:
@@ -94,7 +95,7 @@ class Waymark:
         seconds = self._now() - began
         model = loaded.model
         assert isinstance(model, Decoder)
-        folder = ModelFolder.open(self._engine.folder)
+        folder = open_files(self._engine.folder).container
         kv_buffer = loaded.cache.kv_buffer.beside(self._engine.longest)
         self._opened = Opened(loaded, model, folder, kv_buffer)
         return Reading(seconds, least_bytes=held_bytes(model))
@@ -170,7 +171,7 @@ def compile_kernels(settings: ModelSettings) -> None:
 
     It also starts CUDA. Only then is a load one of many, and not the first on a computer.
     """
-    device, folder = resolve_device(settings), ModelFolder.open(Path(settings.path))
+    device, folder = resolve_device(settings), open_files(Path(settings.path)).container
     plan = ModelPlan(folder)
     chosen = choose_precision(settings, plan, device, available_bytes(device))
     kernels, dtype = chosen.kernels, chosen.precision.dtype

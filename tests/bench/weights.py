@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.layers.feed_forward import SparseExperts
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
+from core.weights.container import Container
 from tests.bench.peer import PATCH_NUMBERS
 
 
@@ -26,7 +26,7 @@ def step_bytes(model: Decoder) -> int:
     return every - sum(_idle_bytes(part) for block in model.blocks for part in _sparse(block))
 
 
-def token_operations(folder: ModelFolder) -> int:
+def token_operations(folder: Container) -> int:
     """Operations a prompt token costs in the blocks' matrices; attention and what is recurrent
     apart."""
     text = folder.config.get("text_config", folder.config)
@@ -36,7 +36,7 @@ def token_operations(folder: ModelFolder) -> int:
     return 2 * (_numbers(folder, ".layers.") - experts + active)
 
 
-def image_operations(folder: ModelFolder, num_patches: int) -> int:
+def image_operations(folder: Container, num_patches: int) -> int:
     """Operations of a picture in the tower's matrices, and in its attention of all to all."""
     vision: dict[str, int] = folder.config["vision_config"]
     width, merged = vision["hidden_size"], vision.get("spatial_merge_size", 2) ** 2
@@ -57,14 +57,9 @@ def _idle_bytes(layer: SparseExperts) -> int:
     return _bytes(layer.bank, set()) * (count - k) // count
 
 
-def _numbers(folder: ModelFolder, scope: str) -> int:
+def _numbers(folder: Container, scope: str) -> int:
     """Numbers in the matrices whose published names hold `scope`, those of stacked experts too."""
-    found = [
-        (name, stored.shape)
-        for file in folder.files
-        for name, stored in file.tensors.items()
-        if scope in name
-    ]
+    found = [(name, stored.shape) for name, stored in folder.tensors.items() if scope in name]
     return sum(prod(shape) for name, shape in found if _is_multiplied(name, len(shape)))
 
 

@@ -21,9 +21,8 @@ from core.api.errors import WaymarkError
 from core.downloads import jobs, parts, transfer
 from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
-from core.downloads.connection import Hub
 from core.downloads.download import Download
-from core.downloads.hub import look
+from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
 from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
 from core.downloads.transfer import Patience

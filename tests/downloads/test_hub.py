@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +21,7 @@ from core.api.errors import (
 from core.downloads.__main__ import Service
 from core.downloads.choices import ARCHITECTURES, FAMILIES, choices, suggested
 from core.downloads.client import DownloadsClient
-from core.downloads.connection import Hub, TryAgainError
-from core.downloads.hub import look, search
+from core.downloads.hub import Hub, TryAgainError, look, search
 from core.downloads.messages import (
     Configure,
     Connection,
@@ -168,6 +168,18 @@ def test_H9_the_token_goes_to_the_hub_alone(hub: FakeHub, tmp_path: Path) -> Non
     assert "authorization" not in second.headers
 
 
+def test_H9_no_cookie_is_sent_back(hub: FakeHub) -> None:
+    hub.refusals.extend([(503, "Set-Cookie: who=you; Path=/\r\n")] * 2)
+
+    async def twice(client: Hub) -> None:
+        for _ in range(2):
+            with contextlib.suppress(TryAgainError):
+                await look(client, "Org/Small")
+
+    ask(hub.address, twice)
+    assert len(hub.asked) == 2 and "cookie" not in hub.asked[1].headers
+
+
 @pytest.mark.parametrize("location", ["ftp://a/b", "file:///etc/passwd", "http://a:x/", "/again"])
 def test_a_redirect_elsewhere_is_refused(hub: FakeHub, location: str) -> None:
     hub.refusals.extend([(302, f"Location: {location}\r\n")] * 20)
@@ -190,6 +202,23 @@ def test_H9_an_address_that_is_none_is_refused_and_no_other_is_used(address: str
     asyncio.run(live())
     assert [type(each) for each in told] == [Refused, Refused]
     assert told[1].error.name == HubUnreachableError.__name__
+
+
+def test_a_proxy_gets_every_request_and_a_limit_holds(hub: FakeHub) -> None:
+    async def live() -> float:
+        client = Hub(
+            Connection(hub="http://models.invalid", proxy=hub.address, bytes_per_second=10_000)
+        )
+        with contextlib.suppress(WaymarkError):
+            await look(client, "Org/Small")
+        began = time.monotonic()
+        for _ in range(3):
+            await client.keep_pace(1_000)
+        await client.close()
+        return time.monotonic() - began
+
+    assert asyncio.run(live()) > 0.29
+    assert hub.asked[-1].path.startswith("http://models.invalid/api/models/")
 
 
 def test_a_search_is_tried_twice_and_then_says_why(hub: FakeHub) -> None:

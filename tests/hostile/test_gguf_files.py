@@ -1,22 +1,32 @@
-"""Mutants of GGUF files: a header gives an error with a name or values; any block gives numbers."""
+"""Mutants of GGUF files: a header gives an error with a name, values or a planned model; any block
+gives numbers, which the kernels multiply as they are."""
 
 from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from core.api.errors import WaymarkError
 from core.gguf.file import GGUFFile
+from core.loading.files import open_files
+from core.loading.plan import ModelPlan
 from kernels.blocks.types import GGUFType, dequantise
+from kernels.linear.native_blocks import LAYOUTS
+from tests.gguf.conftest import ConvertedOf, converted, converter
 from tests.gguf.files import Tensor, gguf
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
+from tests.kernels.linear.test_blocks import exact, native
+from tests.kernels.native.here import NEEDS_COMPILER
+
+__all__ = ["converted", "converter"]
 
 LONGEST_S = 5.0
 GROWTH_BYTES = 256 * 2**20
@@ -28,6 +38,14 @@ WHOLE = gguf(
      "flags": ("[bool]", [1, 0]), "large": ("u64", 2**63)},
     [Tensor(type.name, (2, type.block_values), type.id) for type in GGUFType],
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(converted: ConvertedOf) -> tuple[bytes, bytes]:
+    """The header and the tensors of a quantised model, made before files are watched."""
+    file = converted("llama", "MOSTLY_Q8_0").file
+    start = min(each.offset for each in GGUFFile.open(file).tensors.values())
+    return file.read_bytes()[:start], file.read_bytes()[start:]
 
 
 @pytest.fixture(autouse=True)
@@ -45,17 +63,17 @@ def test_mutants_of_headers_end_in_a_name_or_in_values(tmp_path: Path, count: in
     for seed in range(count):
         path.write_bytes(mutated_bytes(WHOLE, seed))
         began = time.monotonic()
-        message = said(path)
+        message = said(path, read_all)
         damaged += message is not None
         assert message is None or 0 < len(message) < 3_000
         assert time.monotonic() - began < LONGEST_S
     assert 0 < damaged < count
 
 
-def said(path: Path) -> str | None:
+def said(path: Path, read: Callable[[Path], object]) -> str | None:
     """The message of an error with a name; None if everything can be read."""
     try:
-        read_all(path)
+        read(path)
     except WaymarkError as error:
         return error.message
     return None
@@ -70,6 +88,10 @@ def read_all(path: Path) -> None:
         assert values.size == np.prod(each.shape)
 
 
+def planned(path: Path) -> None:
+    ModelPlan(open_files(path).container).held(torch.bfloat16)
+
+
 @each_of(1_000)
 def test_mutants_of_blocks_are_numbers(count: int) -> None:
     for type in GGUFType:
@@ -80,3 +102,36 @@ def test_mutants_of_blocks_are_numbers(count: int) -> None:
             assert dequantise(type, blocks).size == len(blocks) // type.block_bytes * (
                 type.block_values
             )
+
+
+@each_of(1_000)
+def test_mutants_of_a_models_header_end_in_a_name_or_in_a_plan(
+    model: tuple[bytes, bytes], tmp_path: Path, count: int
+) -> None:
+    path, damaged = tmp_path / "m.gguf", 0
+    for seed in range(count):
+        path.write_bytes(mutated_bytes(model[0], seed, most=3) + model[1])
+        began = time.monotonic()
+        message = said(path, planned)
+        damaged += message is not None
+        assert message is None or 0 < len(message) < 3_000
+        assert time.monotonic() - began < LONGEST_S
+    assert 0 < damaged < count
+
+
+@NEEDS_COMPILER
+@each_of(1_000)
+def test_mutants_of_blocks_are_multiplied_as_the_numbers_that_they_are(count: int) -> None:
+    given = torch.randn(5, 512, generator=torch.Generator().manual_seed(1))
+    for type in LAYOUTS:
+        held = native(type, 512)
+        whole = bytes(range(256)) * (32 * held.row_bytes // 256)
+        for seed in range(count // len(LAYOUTS) + 1):
+            mutant = np.frombuffer(mutated_bytes(whole, seed).ljust(len(whole), b"\0"), np.uint8)
+            rows = torch.from_numpy(mutant[: 16 * held.row_bytes].reshape(16, -1).copy())
+            expected, size = exact(held, rows, given)
+            matrix = held.prepack((rows,), None)
+            found = matrix(given)
+            assert torch.equal(found.isnan(), matrix(given).isnan())
+            known = expected.isfinite() & (size < 1e30)
+            assert ((found - expected).abs() <= 1e-5 * size + 1e-12)[known].all()

@@ -16,6 +16,7 @@ from torch import Tensor
 
 import kernels.experts.gpu as experts
 import kernels.linear.gpu as linear
+from kernels.blocks.types import GGUFType
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -30,12 +31,14 @@ from kernels.common.shapes import (
 )
 from kernels.experts.reference import gated
 from kernels.gpu_ops import GPU_OPS
-from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
+from kernels.linear.gpu_blocks import pack_blocks
+from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, GpuMatrix
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.self_test.validation import cases
 
 HIDDEN, TOKENS = 2560, 65
+BLOCKS = (GGUFType.Q4_K, GGUFType.Q6_K, GGUFType.Q8_0)
 SHAPES: tuple[OpShape, ...] = (
     NormShape(HIDDEN),
     NormShape(128, gated=True),
@@ -94,7 +97,7 @@ def launch_all() -> None:
     for case in cases(SHAPES, torch.device("cpu"), torch.bfloat16):
         case.call(GPU_OPS, case.dtype)
     _linear()
-    _integer_experts()
+    _quantised_experts()
 
 
 def _rows(*shape: int) -> Tensor:
@@ -106,19 +109,30 @@ def _linear() -> None:
     values, scales = Int8Format(None).quantise(weight)
     linear.int8_linear(row, linear.Int8Weight(values, scales.flatten()))
     four = linear.pack_int4(*Int4Format(packed=False).quantise(weight))
-    linear.int4_linear(row, four)
-    linear.dequantise_int4(four, torch.bfloat16)
+    for held in (four, *(pack_blocks(type, _blocks(type, HIDDEN, HIDDEN)) for type in BLOCKS)):
+        linear.group_linear(row, held)
+        linear.dequantise(held, torch.bfloat16)
 
 
-def _integer_experts() -> None:
+def _blocks(type: GGUFType, outputs: int, inputs: int) -> Tensor:
+    size = inputs // type.block_values * type.block_bytes
+    return torch.zeros(outputs, size, dtype=torch.uint8)
+
+
+def _quantised_experts() -> None:
     count, k, inner = 8, 2, 512
+    shapes = ((2 * inner, HIDDEN), (HIDDEN, inner))
+    pairs = [
+        [each.prepack(each.quantise(_rows(*shape)), None) for shape in shapes]
+        for each in (GpuInt8Format(), GpuInt4Format())
+    ]
+    pairs += [
+        [GpuMatrix(pack_blocks(type, _blocks(type, *shape)), None) for shape in shapes]
+        for type in BLOCKS
+    ]
     ids = (torch.arange(TOKENS * k, dtype=torch.int32) % count).view(TOKENS, k)
-    for weight_format in (GpuInt8Format(), GpuInt4Format()):
-        both, down = (
-            [weight_format.prepack(weight_format.quantise(_rows(*shape)), None)] * count
-            for shape in ((2 * inner, HIDDEN), (HIDDEN, inner))
-        )
-        bank = experts.experts(both, down, gated(GPU_OPS.swiglu))
+    for both, down in pairs:
+        bank = experts.experts([both] * count, [down] * count, gated(GPU_OPS.swiglu))
         for rows in (1, TOKENS):
             bank(_rows(rows, HIDDEN), ids[:rows])
 

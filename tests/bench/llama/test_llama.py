@@ -3,7 +3,6 @@ downloaded or compiled here."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import tarfile
@@ -27,25 +26,6 @@ from tests.bench.test_speed import lines_of
 
 PROMPT, GENERATE, IMAGE = Step("prompt", 600), Step("generate", 4, 700), Step("image", 64)
 AVX2, BF16 = LEVELS[0], LEVELS[3]
-CONVERTER = """
-import json
-class Converter:
-    def __init__(self, folder, kind, target):
-        self.kind, self.target, self.noted = kind, target, {}
-        self.gguf_writer, self.hparams = self, json.loads((folder / "config.json").read_text())
-    def add_tokenizer_model(self, name):
-        self.noted["tokenizer"] = name
-    def add_vocab_size(self, size):
-        self.noted["size"] = size
-    def write(self):
-        self.set_vocab()
-        told = [self.kind, self.model_arch, self.no_mtp, self.noted]
-        self.target.write_text(json.dumps(told))
-class FalconH1Model(Converter): model_arch = "falcon-h1"
-"""
-GGUF = """
-class LlamaFileType: MOSTLY_BF16 = "bf16"
-"""
 
 
 class Played(Build):
@@ -125,27 +105,14 @@ def test_what_fails_or_hangs_ends_the_build(
 
 def test_files_are_written_once_and_shared_by_levels(build: Played, tmp_path: Path) -> None:
     build.build(1)
-    made = {each: files.write(build, tmp_path, "tiny", each, 2) for each in ("int4", "int8")}
-    assert made["int8"].read_text() == "tiny-BF16.gguf Q8_0 2"
+    made = {each: files.write(build, tmp_path, "tiny", each, 2) for each in ("int4", "Q4_K_M")}
+    assert made["Q4_K_M"].read_text() == "tiny-BF16.gguf Q4_K_M 2"
     assert made["int4"].read_text() == "tiny-BF16.gguf Q4_0 2"
     assert not list(build.home.rglob("*.part"))
     count = len(build.ran)
     build.level = NATIVE
     assert files.write(build, tmp_path, "tiny", "bfloat16", 2).read_text() == "plain"
     assert len(build.ran) == count
-
-
-def test_a_familys_converter_is_given_no_vocabulary(tmp_path: Path) -> None:
-    build = Build(tmp_path, AVX2, print)
-    (build.source / "conversion").mkdir(parents=True)
-    (build.source / "gguf-py").mkdir()
-    (build.source / "conversion" / "falcon_h1.py").write_text(CONVERTER)
-    (build.source / "gguf-py" / "gguf.py").write_text(GGUF)
-    config = {"vocab_size": 1024, "model_type": "falcon_h1"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    target = files.write(build, tmp_path, "tiny", "bfloat16", 1)
-    told = ["bf16", "falcon-h1", True, {"tokenizer": "none", "size": 1024}]
-    assert json.loads(target.read_text()) == told
 
 
 def program(folder: Path, told: str) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QListWidget
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QListWidget
 
 from core.client.client import EngineClient
 from core.downloads import jobs
@@ -17,7 +17,7 @@ from core.downloads.messages import Plan, RemoteFile
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.models.downloads import ShownDownload, Stage, catalogue
-from desktop.models.fits import Fit, Memory, describe_fit, fit_of
+from desktop.models.fits import Fit, Memory, describe_fit, fit_of, needs
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.store.settings import AppSettings, NetworkSettings, SettingsFile
 from tests.desktop.conftest import OpenApp, until
@@ -153,7 +153,7 @@ async def test_H9_nothing_connects_while_it_is_forbidden(
     await until(lambda: "2 models" in words(app, "modelSearchWords"))
     assert connects(app)
     press(app, "networkToggle")
-    find(app, QCheckBox, "networkAllowed").setChecked(False)
+    find(app, QAbstractButton, "networkAllowed").setChecked(False)
     await until(lambda: not connects(app))
     asked = len(hub.asked)
     ask(app, "tiny")
@@ -184,15 +184,17 @@ def plan() -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "free", "total", "fit", "said"),
-    [(0, 9, 16, Fit.UNKNOWN, "not published"), (10**9, 9, 16, Fit.FITS, "Fits in bfloat16"),
-     (6 * 10**9, 9, 16, Fit.FITS, "Fits in int8"), (10**10, 9, 16, Fit.FITS, "Fits in int4"),
-     (15 * 10**9, 9, 16, Fit.TIGHT, "Tight"), (27 * 10**9, 9, 16, Fit.TOO_LARGE, "Doesn't fit")],
+    ("parameters", "gguf", "fit", "said"),
+    [(0, 0, Fit.UNKNOWN, "not published"), (1, 0, Fit.FITS, "Fits in bfloat16"),
+     (6, 0, Fit.FITS, "Fits in int8"), (10, 0, Fit.FITS, "Fits in int4"),
+     (15, 0, Fit.TIGHT, "Tight: even in int4"), (27, 0, Fit.TOO_LARGE, "Doesn't fit"),
+     (6, 5, Fit.FITS, "Fits as published"), (0, 5, Fit.FITS, "Fits as published"),
+     (6, 12, Fit.FITS, "Fits in int8"), (27, 14, Fit.TOO_LARGE, "even as published")],
 )  # fmt: skip
-def test_whether_it_fits(parameters: int, free: int, total: int, fit: Fit, said: str) -> None:
-    available = Memory(free * GB, total * GB)
-    assert fit_of(parameters, available) is fit
-    assert said in describe_fit(parameters, available)
+def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> None:
+    needed, available = needs(parameters * GB, gguf * GB), Memory(9 * GB, 16 * GB)
+    assert fit_of(needed, available) is fit
+    assert said in describe_fit(needed, available)
 
 
 def test_the_words_of_a_download(tmp_path: Path) -> None:

@@ -22,23 +22,28 @@ pytestmark = NEEDS_COMPILER
 NUMBERS = {
     GGUFType.Q4_1: (0, 2), GGUFType.Q5_1: (0, 2), GGUFType.Q4_K: (0, 2), GGUFType.Q5_K: (0, 2),
     GGUFType.Q2_K: (80, 82), GGUFType.Q3_K: (108,), GGUFType.Q6_K: (208,),
+    GGUFType.TQ1_0: (52,), GGUFType.TQ2_0: (64,), GGUFType.IQ1_M: (), GGUFType.NVFP4: (),
 }  # fmt: skip
 TYPES = pytest.mark.parametrize("type", LAYOUTS, ids=lambda type: type.name)
 
 
 def blocks(type: GGUFType, outputs: int, inputs: int, *, extreme: bool = False) -> Tensor:
     """Random blocks [outputs, row bytes] with usual numbers, or with the largest codes and scales
-    that there are."""
-    generator = np.random.default_rng(type.id)
+    that there are and numbers that are denormal."""
+    generator, unit = np.random.default_rng(type.id), 1e-6 if extreme else 0.01
     shape = (outputs, inputs // type.block_values, type.block_bytes)
     data = generator.integers(0, 256, shape, np.uint8)
     if extreme:
         data[:] = 0xFF if outputs % 2 else 0x00
     for place in NUMBERS.get(type, (0,)):
-        numbers = (0.01 * generator.standard_normal(shape[:2])).astype(np.float16)
+        numbers = (unit * generator.standard_normal(shape[:2])).astype(np.float16)
         data[..., place : place + 2] = numbers[..., None].view(np.uint8)
     if type is GGUFType.MXFP4:
         data[..., 0] = generator.integers(116, 124, shape[:2])
+    if type is GGUFType.IQ1_M:  # four bits of the number in each word of scales
+        words, shifts = data[..., 48:].view("<u2"), np.array([0, 4, 8, 12], np.uint16)
+        halves = (unit * generator.standard_normal(shape[:2])).astype(np.float16).view(np.uint16)
+        words[:] = words & 0xFFF | (halves[..., None] >> shifts & 15) << 12
     return torch.from_numpy(data).flatten(1)
 
 
@@ -75,6 +80,10 @@ def extreme_rows() -> Tensor:
     given = torch.tensor([127.0, -127.0]).repeat_interleave(13)[:, None].expand(26, 512).clone()
     given[::3, ::2] *= -1
     return given
+
+
+def test_every_type_of_blocks_has_tiles() -> None:
+    assert set(LAYOUTS) == {type for type in GGUFType if type.block_values > 1}
 
 
 @TYPES

@@ -96,7 +96,7 @@ def test_products_of_rows(
 def test_a_weight_comes_back_whole(groups: int, dtype: torch.dtype, device: torch.device) -> None:
     case = make_int4(18, GROUP * groups)
     with guarded_memory():
-        found = gpu.dequantise_int4(packed(case, device), dtype)
+        found = gpu.dequantise(packed(case, device), dtype)
     product, offset = terms(*case)
     assert_near(found, product + offset, 1, product.abs() + offset.abs())
     weight, scale = make_int8(18, 7 * groups)
@@ -110,11 +110,11 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(device: torch.device) -> No
     four = packed(make_int4(20, 96), device)
     eight_rows, _ = make_rows(16, 300, torch.bfloat16, device)
     four_rows, _ = make_rows(16, 96, torch.bfloat16, device)
-    whole = gpu.int8_linear(eight_rows, eight), gpu.int4_linear(four_rows, four)
+    whole = gpu.int8_linear(eight_rows, eight), gpu.group_linear(four_rows, four)
     for row in (0, 9, 15):
         here = slice(row, row + 1)
         assert torch.equal(gpu.int8_linear(eight_rows[here], eight), whole[0][here])
-        assert torch.equal(gpu.int4_linear(four_rows[here], four), whole[1][here])
+        assert torch.equal(gpu.group_linear(four_rows[here], four), whole[1][here])
 
 
 def test_more_rows_than_a_tile_are_refused(device: torch.device) -> None:
@@ -182,7 +182,7 @@ def test_products_that_do_not_work_are_not_and_the_log_says_why_once(
             raise RuntimeError("no such instruction")
         return torch.ones(len(inputs), 37, dtype=inputs.dtype, device=inputs.device)
 
-    monkeypatch.setattr(gpu, "int4_linear", broken)
+    monkeypatch.setattr(gpu, "group_linear", broken)
     formats.multiplies_integers.cache_clear()
     assert [formats.multiplies_integers(device) for _ in range(2)] == [False, False]
     formats.multiplies_integers.cache_clear()

@@ -1,0 +1,160 @@
+"""`python -m core.server --model DIR_OR_GGUF`, see docs/server.md. Exit code 1 if it fails."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import get_args
+
+import platformdirs
+from pydantic import ValidationError
+
+from core.api.errors import InvalidRequestError, WaymarkError
+from core.api.params import CacheSettings, ModelSettings, Precision
+from core.client.client import EngineClient
+from core.client.lock import DataFolderLock
+from core.client.programs import forbid_core_dumps, say_running
+from core.client.traces import report_uncaught
+from core.server.access import Access
+from core.server.answering import Answering
+from core.server.application import application
+from core.server.listening import bound, serve
+from core.server.requests.pictures import Pictures
+from core.system.private_files import private_folder, write_whole
+
+DEFAULT_PORT = 8484
+_KEY_FILE = "server.key"
+_SHORTEST_KEY = 8
+
+
+def parse_options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m core.server", description="Serve a model to programs on this computer."
+    )
+    parser.add_argument("--model", required=True, help="model folder or GGUF file")
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0: any free port")
+    parser.add_argument("--key", help="the key that clients send (default: made once and kept)")
+    parser.add_argument("--lan", action="store_true", help="let other machines connect")
+    parser.add_argument(
+        "--origin", action="append", default=[], help="origin of a web page that may connect"
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--dtype", choices=get_args(Precision), default="auto")
+    parser.add_argument("--context", type=int, help="context length in tokens")
+    parser.add_argument("--checkpoints", type=int, default=CacheSettings().count)
+    parser.add_argument("--interval", type=int, default=CacheSettings().interval)
+    parser.add_argument("--host-bytes", type=int, help="budget in host memory")
+    parser.add_argument("--device-bytes", type=int, help="budget on the graphics card")
+    parser.add_argument("--disk-bytes", type=int, help="budget on disk; 0 keeps nothing there")
+    parser.add_argument("--data", type=Path, help="folder for the key, contexts and pictures")
+    return parser.parse_args(arguments)
+
+
+def data_folder(given: Path | None) -> Path:
+    if given is not None:
+        return given.resolve()
+    if chosen := os.environ.get("WAYMARK_DATA"):
+        return Path(chosen).expanduser().resolve() / "server"
+    return platformdirs.user_data_path("waymark", appauthor=False) / "server"
+
+
+def key_of(given: str | None, data: Path) -> str:
+    """The key that was given, or the folder's, which is made at the first start."""
+    if given is not None:
+        if len(given) < _SHORTEST_KEY or not (given.isascii() and given.isprintable()):
+            raise InvalidRequestError(
+                f"A key has at least {_SHORTEST_KEY} letters, digits or signs of ASCII."
+            )
+        return given
+    file = data / _KEY_FILE
+    if not file.exists():
+        write_whole(file, secrets.token_urlsafe(24).encode())
+    return file.read_text("ascii").strip()
+
+
+def settings_of(options: argparse.Namespace, data: Path) -> tuple[ModelSettings, CacheSettings]:
+    """Raises InvalidRequestError, which names the option."""
+    try:
+        return _model_settings(options, data), CacheSettings(
+            count=options.checkpoints,
+            interval=options.interval,
+            host_bytes=options.host_bytes,
+            device_bytes=options.device_bytes,
+            disk_bytes=options.disk_bytes,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidRequestError(f"{first['loc'][0]}: {first['msg']}.") from None
+
+
+def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
+    return ModelSettings(
+        path=str(Path(options.model).resolve()),
+        device=options.device,
+        precision=options.dtype,
+        context_length=options.context,
+        cache_folder=str(data / "contexts"),
+        measure_kernels=True,
+    )
+
+
+async def run(options: argparse.Namespace, data: Path) -> None:
+    """Load the model, then listen until a signal comes."""
+    access = Access(key_of(options.key, data), tuple(options.origin), options.lan)
+    settings, cache = settings_of(options, data)
+    pictures = Pictures(data / "pictures")
+    with contextlib.closing(bound(options.port, options.lan)) as listening:
+        private_folder(data / "logs")
+        client = EngineClient(log_file=data / "logs" / "engine.log")
+        try:
+            await client.start()
+            model = await client.load(settings)
+            _announce(model.name, listening.getsockname()[1], access, options.key is None)
+            await serve(application(Answering(client, cache), pictures, access), listening)
+        finally:
+            await client.close()
+            pictures.clear()
+
+
+def _announce(model: str, port: int, access: Access, made: bool) -> None:
+    print(f"{model} is served at http://127.0.0.1:{port}/v1", flush=True)
+    if made:
+        print(f"Key: {access.key}", flush=True)
+    if access.lan:
+        print(
+            "Other machines can connect. Requests and replies are not encrypted on their way.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse_options(arguments)
+    forbid_core_dumps()
+    report_uncaught()
+    say_running()
+    try:
+        data = data_folder(options.data)
+        lock = DataFolderLock(data)
+        try:
+            asyncio.run(run(options, data))
+        finally:
+            lock.release()
+    except WaymarkError as error:
+        print(f"{error.info().title}: {error.message}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"A file can't be used: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

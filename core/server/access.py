@@ -1,0 +1,57 @@
+"""Who may talk to the server: checked before a request's body is read.
+
+A web page in the user's browser can send requests to this machine. It can't send the key, and its
+requests carry an Origin. If its name was pointed at this machine (DNS rebinding), that name is in
+the Host header.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.server.requests.refusals import Refusal
+
+_LOCAL = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`origins` are web pages that may use the server. With `lan`, other machines may."""
+
+    key: str
+    origins: tuple[str, ...] = ()
+    lan: bool = False
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Raises Refusal (401, 403)."""
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            raise Refusal("The Host header doesn't name this machine.", "Host", 403)
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.origins:
+            raise Refusal(
+                "Web pages may not use this server unless their origin was allowed.", "Origin", 403
+            )
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        given = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.key.encode()):
+            raise Refusal(
+                "The key is missing or wrong. Send it as `Authorization: Bearer KEY`.",
+                "Authorization",
+                401,
+                "invalid_api_key",
+            )
+
+    def _is_ours(self, host: str) -> bool:
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        if name.lower() == _LOCAL:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        # Only a name can be pointed at another machine.
+        return self.lan or address.is_loopback

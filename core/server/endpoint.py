@@ -1,0 +1,246 @@
+"""One request over HTTP: its body within limits, its answer, and its end when the client goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
+
+from core.api.errors import InternalError, WaymarkError
+from core.api.json_text import parse_json
+from core.client.traces import place_of, print_trace
+from core.server.answering import Answered, Answering
+from core.server.protocols.protocol import Call, Count, Problem, Protocol, to_json
+from core.server.requests.ask import Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body
+from core.server.requests.pictures import Pictures
+from core.server.requests.refusals import Refusal
+
+MOST_BODY_BYTES = 64 * 2**20
+BODY_S = 60.0
+# A client that takes nothing for this long is gone.
+SEND_S = 60.0
+# Until then an error still gets its own status. Some clients and proxies give up on a silent
+# connection after a minute; a long prompt may take several.
+SILENCE_S = 10.0
+
+
+async def read_body(request: Request) -> Body:
+    """Raises Refusal, ClientDisconnect."""
+    size, chunks = 0, list[bytes]()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MOST_BODY_BYTES:
+                    limit = MOST_BODY_BYTES >> 20
+                    raise Refusal(f"The request is larger than {limit} MiB.", status=413)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Refusal("The request took too long to arrive.", status=408) from None
+    return await asyncio.to_thread(_parsed, b"".join(chunks))
+
+
+def _parsed(data: bytes) -> Body:
+    try:
+        body = parse_json(data)
+    except ValueError as error:
+        raise Refusal(f"The request is not valid JSON: {error}.") from None
+    if not isinstance(body, dict):
+        raise Refusal("The request must be a JSON object.")
+    return body
+
+
+class Connection:
+    """Sends one response. Sending to a client that takes nothing raises TimeoutError."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def begin(self, status: int, headers: dict[str, str]) -> None:
+        self.begun = True
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await self._put({"type": "http.response.start", "status": status, "headers": pairs})
+
+    async def write(self, data: bytes, more: bool = True) -> None:
+        await self._put({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def whole(self, body: Any, status: int = 200, retry_s: int | None = None) -> None:
+        data = to_json(body)
+        headers = {"content-type": "application/json", "content-length": str(len(data))}
+        if retry_s is not None:
+            headers["retry-after"] = str(retry_s)
+        await self.begin(status, headers)
+        await self.write(data, more=False)
+
+    async def _put(self, message: dict[str, Any]) -> None:
+        async with asyncio.timeout(SEND_S):
+            await self._send(message)
+
+
+async def guarded(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    problem: Problem,
+    work: Callable[[Request, Connection], Awaitable[None]],
+) -> None:
+    """Do the work of a request until it is done or its client has gone, and answer its errors."""
+    connection = Connection(send)
+    try:
+        await work(Request(scope, receive), connection)
+    except Refusal as refusal:
+        error = refusal
+    except (ClientDisconnect, TimeoutError, OSError):
+        return
+    except WaymarkError as unexpected:
+        error = Refusal.of(unexpected.info())
+    except Exception as unexpected:
+        # Its own message may quote what people wrote.
+        print_trace(unexpected)
+        words = InternalError(place_of(unexpected), "Unexpected error in the server")
+        error = Refusal.of(words.info())
+    else:
+        return
+    if not connection.begun:
+        with contextlib.suppress(TimeoutError, OSError):
+            await connection.whole(problem(error), error.status, error.retry_s)
+
+
+def client_of(request: Request) -> str:
+    """A name that tells programs apart: where one runs, and what it calls itself."""
+    host = request.client.host if request.client is not None else ""
+    return f"{host} {request.headers.get('user-agent', '')}"
+
+
+class AnswerEndpoint:
+    """The ASGI application of one protocol's answers."""
+
+    def __init__(self, protocol: Protocol, answering: Answering, pictures: Pictures) -> None:
+        self._protocol = protocol
+        self._answering = answering
+        self._pictures = pictures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await guarded(scope, receive, send, self._protocol.problem, self._answer)
+
+    async def _answer(self, request: Request, connection: Connection) -> None:
+        body = await read_body(request)
+        reader = Reader(self._pictures)
+        with self._pictures.releasing(reader.images):
+            # Pictures are decoded and stored.
+            read = partial(self._protocol.read, body, reader, client_of(request))
+            call = await asyncio.to_thread(read, self._answering.model)
+            await until_gone(request, self._respond(call, connection))
+
+    async def _respond(self, call: Call, connection: Connection) -> None:
+        async with contextlib.aclosing(self._answering.answer(call.ask)) as events:
+            if call.stream:
+                await self._stream(call, events, connection)
+            else:
+                await self._whole(call, events, connection)
+
+    async def _whole(
+        self, call: Call, events: AsyncIterator[Answered], connection: Connection
+    ) -> None:
+        answer, reasoning = list[str](), list[str]()
+        async for event in events:
+            if isinstance(event, Delta):
+                answer.append(event.answer)
+                reasoning.append(event.reasoning)
+            else:
+                text, thought = "".join(answer), "".join(reasoning)
+                await connection.whole(call.writer.whole(text, thought, event))
+
+    async def _stream(
+        self, call: Call, events: AsyncGenerator[Answered, None], connection: Connection
+    ) -> None:
+        writer = call.writer
+        try:
+            async with contextlib.aclosing(with_silences(events)) as spoken:
+                async for event in spoken:
+                    if not connection.begun:
+                        headers = {"content-type": writer.media_type, "cache-control": "no-store"}
+                        await connection.begin(200, headers)
+                        await connection.write(writer.begin())
+                    if event is None:
+                        await connection.write(writer.keep_alive)
+                    elif isinstance(event, Ended):
+                        await connection.write(writer.end(event))
+                    elif event.answer or event.reasoning:
+                        await connection.write(writer.more(event))
+        except Refusal as refusal:
+            if not connection.begun:
+                raise
+            await connection.write(writer.broken(refusal))
+        await connection.write(b"", more=False)
+
+
+class CountEndpoint:
+    """The ASGI application of an endpoint that counts."""
+
+    def __init__(self, count: Count, answering: Answering, pictures: Pictures) -> None:
+        self._count, self._answering, self._pictures = count, answering, pictures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await guarded(scope, receive, send, self._count.problem, self._answer)
+
+    async def _answer(self, request: Request, connection: Connection) -> None:
+        body = await read_body(request)
+        reader = Reader(self._pictures)
+        with self._pictures.releasing(reader.images):
+            read = partial(self._count.read, body, reader, client_of(request))
+            ask = await asyncio.to_thread(read)
+
+            async def work() -> None:
+                counted = await self._answering.count(ask)
+                await connection.whole(self._count.tell(counted, self._answering.model))
+
+            await until_gone(request, work())
+
+
+async def with_silences(
+    events: AsyncIterator[Answered],
+) -> AsyncGenerator[Answered | None, None]:
+    """The events, and None for each SILENCE_S without one."""
+    following = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait({following}, timeout=SILENCE_S)
+            if not done:
+                yield None
+                continue
+            event = following.result()
+            if event is None:
+                return
+            yield event
+            following = asyncio.ensure_future(anext(events, None))
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+
+
+async def until_gone(request: Request, work: Awaitable[None]) -> None:
+    """Do the work, or cancel it as soon as the client has gone. Call with the body read."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        working.result()
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.wait({working, watching})

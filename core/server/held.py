@@ -1,0 +1,181 @@
+"""Replies as they were sampled, found again when a client sends them back as text.
+
+Tokenising a reply's text again need not give the ids that were sampled, and an id that differs
+ends what can be reused. A reply is found by the digests of the messages before it and by its text.
+Where something before it has changed (a date in a system prompt, a message that the client has
+summarised), it is found by the question before it and by its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Message,
+    TextPart,
+    UserMessage,
+)
+
+MOST_BYTES = 64 * 2**20
+_OVERHEAD_BYTES = 512  # of an entry beside its ids and texts
+_MOST_BRANCHES = 4096
+# A shorter text may be in another one by chance.
+_SHORTEST_QUOTE = 16
+_MOST_QUOTED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A client's chat in the cache: its key there, and the time that its template shows."""
+
+    chat: str
+    created: float
+
+    @classmethod
+    def new(cls) -> Branch:
+        return cls(secrets.token_hex(8), time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A conversation with the ids that are known, and where it belongs.
+
+    `side`: it quotes another conversation of the client, as requests for a title do.
+    """
+
+    conversation: Conversation
+    branch: Branch
+    client: str
+    side: bool
+
+
+class HeldReplies:
+    """The latest replies to all clients, least recently used ones dropped first."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._num_bytes = 0
+        self._replies: OrderedDict[bytes, AssistantMessage] = OrderedDict()
+        self._branches: OrderedDict[bytes, Branch] = OrderedDict()
+        # What each of the latest requests asked and was answered: client, question, reply.
+        self._latest: deque[tuple[str, str, str]] = deque(maxlen=_MOST_QUOTED)
+
+    def place(self, conversation: Conversation, client: str) -> Placed:
+        if conversation.raw is not None:
+            key = _digest(b"raw" + client.encode("utf-8", "surrogatepass"))
+            own = self._branches.setdefault(key, Branch.new())
+            return Placed(conversation, own, client, side=False)
+        messages, branch = list[Message](), None
+        for message, keys in _keyed(conversation.messages):
+            found = None
+            if isinstance(message, AssistantMessage):
+                found = self._find(message, keys)
+            messages.append(found or message)
+            branch = self._branches.get(keys[0], branch)
+        side = branch is None and self._quotes(conversation, client)
+        branch = branch or Branch.new()
+        placed = Conversation(messages=tuple(messages), created=branch.created)
+        return Placed(placed, branch, client, side)
+
+    def keep(self, placed: Placed, reply: AssistantMessage) -> None:
+        """Remember the reply to a conversation, or the whole of a reply that it continued."""
+        messages = placed.conversation.messages
+        if messages and isinstance(messages[-1], AssistantMessage):
+            messages = messages[:-1]
+        *_, (_, keys) = _keyed((*messages, reply))
+        for key in keys:
+            self._put(key, reply)
+        self._branches[keys[0]] = placed.branch
+        if len(messages) and not placed.side:
+            *_, (asked, asked_keys) = _keyed(messages)
+            self._branches[asked_keys[0]] = placed.branch
+            self._latest.append((placed.client, _text(asked), reply.text.strip()))
+        while len(self._branches) > _MOST_BRANCHES:
+            self._branches.popitem(last=False)
+
+    def _find(
+        self, message: AssistantMessage, keys: tuple[bytes, bytes]
+    ) -> AssistantMessage | None:
+        for key in keys:
+            held = self._replies.get(key)
+            # A client may send the thought back, or leave it out.
+            if held is not None and message.reasoning.strip() in ("", held.reasoning.strip()):
+                self._replies.move_to_end(key)
+                return held
+        return None
+
+    def _put(self, key: bytes, reply: AssistantMessage) -> None:
+        before = self._replies.pop(key, None)
+        if before is not None:
+            self._num_bytes -= _num_bytes(before)
+        self._replies[key] = reply
+        self._num_bytes += _num_bytes(reply)
+        while self._num_bytes > self._most_bytes and self._replies:
+            _, dropped = self._replies.popitem(last=False)
+            self._num_bytes -= _num_bytes(dropped)
+
+    def _quotes(self, conversation: Conversation, client: str) -> bool:
+        """True for a single message that has a question or a reply of the client's other chats in
+        it. One that begins with the question is a chat sent as one growing message."""
+        asked = [message for message in conversation.messages if isinstance(message, UserMessage)]
+        if len(asked) != 1 or isinstance(conversation.messages[-1], AssistantMessage):
+            return False
+        text = _text(asked[0])
+        for owner, question, reply in self._latest:
+            if owner != client or (question and text.startswith(question)):
+                continue
+            quoted = (each for each in (question, reply) if len(each) >= _SHORTEST_QUOTE)
+            if any(each in text for each in quoted):
+                return True
+        return False
+
+
+def _keyed(messages: tuple[Message, ...]) -> Iterator[tuple[Message, tuple[bytes, bytes]]]:
+    """Each message with the digest of all up to it, and of it with the message before it."""
+    chain, before = b"", b""
+    for message in messages:
+        own = _digest(_spelled(message))
+        chain = _digest(chain + own)
+        yield message, (chain, _digest(b"near" + before + own))
+        before = own
+
+
+def _spelled(message: Message) -> bytes:
+    """A message as the bytes that tell it from others; a reply without its thought and ids."""
+    if isinstance(message, UserMessage):
+        parts: list[str] = []
+        for part in message.content:
+            if isinstance(part, ImagePart):
+                parts += ["image", part.digest]
+            elif len(parts) % 2 == 0 and parts[-2:-1] == ["text"]:
+                parts[-1] += part.text
+            else:
+                parts += ["text", part.text]
+    else:
+        # Clients trim replies.
+        parts = ["text", message.text.strip()]
+    return json.dumps([message.role, *parts]).encode()
+
+
+def _text(message: Message) -> str:
+    if not isinstance(message, UserMessage):
+        return message.text.strip()
+    return "".join(part.text for part in message.content if isinstance(part, TextPart)).strip()
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _num_bytes(reply: AssistantMessage) -> int:
+    ids = len(reply.ids.data) if reply.ids is not None else 0
+    return ids + len(reply.text) + len(reply.reasoning) + _OVERHEAD_BYTES

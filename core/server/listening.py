@@ -1,0 +1,91 @@
+"""The socket and its limits: who may connect, and how long a request's head may take."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from core.api.errors import InvalidRequestError
+
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"
+HEAD_S = 15.0
+# Half of them may hold a socket open and send nothing, for HEAD_S.
+MOST_CONNECTIONS = 256
+_CLOSING_S = 3
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's protocol, which by itself waits without end for a request's head."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_S, self._end_silent)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        answered = self.cycle is None or self.cycle.response_complete
+        if not answered:
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_S, self._end_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end_silent(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
+
+
+def bound(port: int, lan: bool) -> socket.socket:
+    """A listening socket; port 0 is any free one. Raises InvalidRequestError."""
+    try:
+        return socket.create_server((EVERYWHERE if lan else LOOPBACK, port))
+    except OSError as error:
+        raise InvalidRequestError(f"Port {port} can't be used: {error.strerror}.") from None
+    except OverflowError:
+        raise InvalidRequestError(f"Port {port} can't be used: the highest is 65535.") from None
+
+
+async def serve(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until a signal comes or the task is cancelled; open requests get a moment to end."""
+    # uvicorn's messages may quote requests; errors are reported by `endpoint`.
+    logging.getLogger("uvicorn").disabled = True
+    for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logging.getLogger(name).disabled = True
+    options: dict[str, Any] = {
+        "loop": "asyncio",
+        "http": _Protocol,
+        "ws": "none",
+        "lifespan": "off",
+        "log_config": None,
+        "access_log": False,
+        "proxy_headers": False,
+        "server_header": False,
+        "limit_concurrency": MOST_CONNECTIONS,
+        "timeout_graceful_shutdown": _CLOSING_S,
+    }
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise

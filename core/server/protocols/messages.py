@@ -1,0 +1,159 @@
+"""Anthropic's `/v1/messages` and `/v1/messages/count_tokens`."""
+
+from __future__ import annotations
+
+import secrets
+
+from core.api.events import Counted
+from core.api.model_info import ModelInfo
+from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body, format_of, refuse_tools, sampling_of
+from core.server.requests.refusals import Refusal
+
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+def problem(refusal: Refusal) -> Body:
+    words = f"{refusal.field}: {refusal.message}" if refusal.field else refusal.message
+    kind = _KINDS.get(refusal.status, "api_error")
+    return {"type": "error", "error": {"type": kind, "message": words}}
+
+
+def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+    return Call(read_ask(body, reader, client), MessageWriter(model), bool(body.get("stream")))
+
+
+def read_ask(body: Body, reader: Reader, client: str) -> Ask:
+    refuse_tools(body)
+    # The newer of two places for a format.
+    config = body.get("output_config")
+    asked, field = body.get("output_format"), "output_format"
+    if isinstance(config, dict) and config.get("format") is not None:
+        asked, field = config["format"], "output_config.format"
+    return Ask(
+        reader.conversation(body.get("messages"), body.get("system")),
+        client,
+        sampling_of(body),
+        _thinking(body),
+        format_of(asked, field),
+    )
+
+
+def _thinking(body: Body) -> bool | None:
+    thinking = body.get("thinking")
+    kind = thinking.get("type") if isinstance(thinking, dict) else None
+    return {"disabled": False, "enabled": True, "adaptive": True}.get(str(kind))
+
+
+def _usage(ended: Ended) -> Body:
+    """Here the input is only what was not cached."""
+    stats = ended.stats
+    return {
+        "input_tokens": stats.evaluated_tokens,
+        "cache_read_input_tokens": stats.reused_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": stats.reply_tokens,
+    }
+
+
+def _stop_reason(ended: Ended) -> str:
+    return "end_turn" if ended.complete else "max_tokens"
+
+
+class MessageWriter(Writer):
+    """Writes content blocks: a thought, then the answer; one closes before the next opens."""
+
+    keep_alive = event({"type": "ping"}, "ping")
+
+    def __init__(self, model: ModelInfo) -> None:
+        super().__init__(model)
+        self._id = f"msg_{secrets.token_hex(12)}"
+        self._open = ""
+        self._index = -1
+
+    def begin(self) -> bytes:
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        message = self._message([], None, usage)
+        return self._event("message_start", message=message) + self.keep_alive
+
+    def more(self, delta: Delta) -> bytes:
+        parts = list[bytes]()
+        for kind, field, text in (
+            ("thinking", "thinking", delta.reasoning),
+            ("text", "text", delta.answer),
+        ):
+            if not text:
+                continue
+            if self._open != kind:
+                parts.append(self._close() + self._begin_block(kind))
+            piece = {"type": f"{kind}_delta", field: text}
+            parts.append(self._event("content_block_delta", index=self._index, delta=piece))
+        return b"".join(parts)
+
+    def end(self, ended: Ended) -> bytes:
+        # A message has at least one block.
+        opened = b"" if self._index >= 0 else self._begin_block("text")
+        last = self._event(
+            "message_delta",
+            delta={"stop_reason": _stop_reason(ended), "stop_sequence": None},
+            usage=_usage(ended),
+            timings=ended.timings(),
+        )
+        return opened + self._close() + last + self._event("message_stop")
+
+    def whole(self, text: str, reasoning: str, ended: Ended) -> Body:
+        blocks: list[Body] = [{"type": "text", "text": text}]
+        if reasoning:
+            blocks.insert(0, {"type": "thinking", "thinking": reasoning, "signature": ""})
+        message = self._message(blocks, _stop_reason(ended), _usage(ended))
+        return {**message, "timings": ended.timings()}
+
+    def broken(self, refusal: Refusal) -> bytes:
+        return event(problem(refusal), "error")
+
+    def _begin_block(self, kind: str) -> bytes:
+        self._open = kind
+        self._index += 1
+        block: Body = {"type": kind, kind: ""}
+        if kind == "thinking":
+            block["signature"] = ""
+        return self._event("content_block_start", index=self._index, content_block=block)
+
+    def _close(self) -> bytes:
+        if not self._open:
+            return b""
+        self._open = ""
+        return self._event("content_block_stop", index=self._index)
+
+    def _message(self, blocks: list[Body], reason: str | None, usage: Body) -> Body:
+        return {
+            "id": self._id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": blocks,
+            "stop_reason": reason,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+
+    def _event(self, kind: str, **fields: object) -> bytes:
+        return event({"type": kind, **fields}, kind)
+
+
+def _tell(counted: Counted, _model: ModelInfo) -> Body:
+    return {"input_tokens": counted.tokens}
+
+
+MESSAGES = Protocol("/v1/messages", read, problem)
+COUNT_TOKENS = Count("/v1/messages/count_tokens", read_ask, _tell, problem)

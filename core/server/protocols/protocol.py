@@ -1,0 +1,127 @@
+"""What a protocol has to do: read a body as an `Ask`, and write the answer's events."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from core.api.events import Counted
+from core.api.model_info import ModelInfo
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body
+from core.server.requests.refusals import Refusal
+
+
+class Writer(ABC):
+    """Writes one answer, as a stream or as a whole."""
+
+    media_type = "text/event-stream"
+    # A comment, which every reader of event streams skips.
+    keep_alive = b": waiting\n\n"
+
+    def __init__(self, model: ModelInfo) -> None:
+        self.model = model.name
+        self.created = int(time.time())
+
+    def begin(self) -> bytes:
+        return b""
+
+    @abstractmethod
+    def more(self, delta: Delta) -> bytes: ...
+
+    @abstractmethod
+    def end(self, ended: Ended) -> bytes: ...
+
+    @abstractmethod
+    def whole(self, text: str, reasoning: str, ended: Ended) -> Body: ...
+
+    @abstractmethod
+    def broken(self, refusal: Refusal) -> bytes:
+        """An error after the stream has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    ask: Ask
+    writer: Writer
+    stream: bool
+
+
+Problem = Callable[[Refusal], Body]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """An endpoint that answers. `read` raises Refusal; `problem` is the body of an error."""
+
+    path: str
+    read: Callable[[Body, Reader, str, ModelInfo], Call]
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """An endpoint that counts a prompt's tokens; `tell` is the body of its answer."""
+
+    path: str
+    read: Callable[[Body, Reader, str], Ask]
+    tell: Callable[[Counted, ModelInfo], Body]
+    problem: Problem
+
+
+def to_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+def event(data: Any, name: str = "") -> bytes:
+    """A server-sent event."""
+    head = f"event: {name}\n".encode() if name else b""
+    return b"".join((head, b"data: ", to_json(data), b"\n\n"))
+
+
+def refuse_unsupported(body: Body) -> None:
+    """Raises Refusal for OpenAI's fields whose absence from an answer a client can't handle."""
+    if body.get("n") not in (None, 1):
+        raise Refusal("Only one reply is sampled for a request.", "n")
+    # In legacy completions 0 is a number of alternatives, beside the sampled token.
+    if (logprobs := body.get("logprobs")) is not None and logprobs is not False:
+        raise Refusal("Probabilities of tokens are not reported.", "logprobs")
+
+
+def wants_usage(body: Body) -> bool:
+    options = body.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
+
+
+def finish_reason(ended: Ended) -> str:
+    return "stop" if ended.complete else "length"
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def openai_problem(refusal: Refusal) -> Body:
+    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    kind = "invalid_request_error" if refusal.status < 500 else "server_error"
+    error = {
+        "message": refusal.message,
+        "type": kinds.get(refusal.status, kind),
+        "param": refusal.field or None,
+        "code": refusal.code or None,
+    }
+    return {"error": error}
+
+
+def openai_usage(ended: Ended) -> Body:
+    stats = ended.stats
+    return {
+        "prompt_tokens": stats.prompt_tokens,
+        "completion_tokens": stats.reply_tokens,
+        "total_tokens": stats.prompt_tokens + stats.reply_tokens,
+        "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
+    }

@@ -1,0 +1,187 @@
+"""OpenAI's `/v1/responses`, without responses that the server would have to remember."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from core.api.model_info import ModelInfo
+from core.server.protocols.protocol import Call, Protocol, Writer, event, openai_problem
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body, format_of, refuse_tools, sampling_of, thinking_of
+from core.server.requests.refusals import Refusal
+
+_TOOL_ITEMS = ("function_call", "function_call_output", "custom_tool_call")
+
+
+def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+    refuse_tools(body)
+    for field in ("previous_response_id", "conversation"):
+        if body.get(field):
+            raise Refusal("Responses are not stored; send the whole conversation.", field)
+    if body.get("background"):
+        raise Refusal("Responses are answered while the client waits.", "background")
+    text = body.get("text")
+    asked = text.get("format") if isinstance(text, dict) else None
+    ask = Ask(
+        reader.conversation(_messages(body.get("input")), body.get("instructions"), "input"),
+        client,
+        sampling_of(body),
+        thinking_of(body),
+        format_of(asked, "text.format"),
+    )
+    return Call(ask, ResponseWriter(model), bool(body.get("stream")))
+
+
+def _messages(items: object) -> object:
+    """The items of an input as messages; a thought is an item before the reply's."""
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    if not isinstance(items, list):
+        return items
+    messages, thought = list[object](), ""
+    for index, item in enumerate(items):
+        kind = item.get("type", "message") if isinstance(item, dict) else "message"
+        if kind in _TOOL_ITEMS:
+            raise Refusal(
+                "Tool calls are not supported by this server yet.",
+                f"input.{index}",
+                code="tools_unsupported",
+            )
+        if kind == "reasoning":
+            parts = item.get("content")
+            texts = (part.get("text") for part in parts or () if isinstance(part, dict))
+            thought = "".join(text for text in texts if isinstance(text, str))
+            continue
+        if thought and isinstance(item, dict) and item.get("role") == "assistant":
+            item = {"reasoning_content": thought, **item}
+        messages.append(item)
+        thought = ""
+    return messages
+
+
+class ResponseWriter(Writer):
+    """Writes output items: a thought, then a message; one is done before the next is added."""
+
+    def __init__(self, model: ModelInfo) -> None:
+        super().__init__(model)
+        self._id = f"resp_{secrets.token_hex(12)}"
+        self._number = -1
+        # Finished items, and the kind, id and text of the one that is open.
+        self._items: list[Body] = []
+        self._kind = self._item_id = self._text = ""
+
+    def begin(self) -> bytes:
+        response = self._response("in_progress")
+        return self._event("response.created", response=response) + self._event(
+            "response.in_progress", response=response
+        )
+
+    def more(self, delta: Delta) -> bytes:
+        return self._add("reasoning", delta.reasoning) + self._add("message", delta.answer)
+
+    def end(self, ended: Ended) -> bytes:
+        opened = b"" if self._items or self._kind else self._open("message")
+        closed = self._close()
+        response = self._response("completed", ended)
+        return opened + closed + self._event(f"response.{response['status']}", response=response)
+
+    def whole(self, text: str, reasoning: str, ended: Ended) -> Body:
+        if reasoning:
+            self._items.append(_item("reasoning", _new_id("reasoning"), "completed", reasoning))
+        self._items.append(_item("message", _new_id("message"), "completed", text))
+        return self._response("completed", ended)
+
+    def broken(self, refusal: Refusal) -> bytes:
+        error = {"code": refusal.code or "server_error", "message": refusal.message}
+        response = {**self._response("failed"), "error": error}
+        return self._event("response.failed", response=response)
+
+    def _add(self, kind: str, text: str) -> bytes:
+        if not text:
+            return b""
+        begun = b"" if self._kind == kind else self._close() + self._open(kind)
+        self._text += text
+        return begun + self._part_event(f"{_PARTS[kind]}.delta", delta=text)
+
+    def _open(self, kind: str) -> bytes:
+        self._kind, self._item_id, self._text = kind, _new_id(kind), ""
+        item = {**_item(kind, self._item_id, "in_progress", ""), "content": []}
+        added = self._event("response.output_item.added", output_index=len(self._items), item=item)
+        return added + self._part_event("content_part.added", part=_part(kind, ""))
+
+    def _close(self) -> bytes:
+        if not self._kind:
+            return b""
+        part = _part(self._kind, self._text)
+        done = self._part_event(f"{_PARTS[self._kind]}.done", text=self._text)
+        done += self._part_event("content_part.done", part=part)
+        item = _item(self._kind, self._item_id, "completed", self._text)
+        done += self._event("response.output_item.done", output_index=len(self._items), item=item)
+        self._items.append(item)
+        self._kind = ""
+        return done
+
+    def _part_event(self, kind: str, **fields: object) -> bytes:
+        place = {"item_id": self._item_id, "output_index": len(self._items), "content_index": 0}
+        logprobs: Body = {"logprobs": []} if kind.startswith("output_text") else {}
+        return self._event(f"response.{kind}", **place, **logprobs, **fields)
+
+    def _event(self, kind: str, **fields: object) -> bytes:
+        self._number += 1
+        return event({"type": kind, "sequence_number": self._number, **fields}, kind)
+
+    def _response(self, status: str, ended: Ended | None = None) -> Body:
+        response: Body = {
+            "id": self._id,
+            "object": "response",
+            "created_at": self.created,
+            "model": self.model,
+            "status": status,
+            "output": self._items,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": {},
+            "parallel_tool_calls": False,
+            "tool_choice": "none",
+            "tools": [],
+        }
+        if ended is not None:
+            response |= {"usage": _usage(ended), "timings": ended.timings()}
+            if not ended.complete:
+                reason = {"reason": "max_output_tokens"}
+                response |= {"status": "incomplete", "incomplete_details": reason}
+        return response
+
+
+_PARTS = {"message": "output_text", "reasoning": "reasoning_text"}
+
+
+def _new_id(kind: str) -> str:
+    return f"{'msg' if kind == 'message' else 'rs'}_{secrets.token_hex(12)}"
+
+
+def _part(kind: str, text: str) -> Body:
+    part: dict[str, Any] = {"type": _PARTS[kind], "text": text}
+    return {**part, "annotations": [], "logprobs": []} if kind == "message" else part
+
+
+def _item(kind: str, item_id: str, status: str, text: str) -> Body:
+    item = {"type": kind, "id": item_id, "status": status, "content": [_part(kind, text)]}
+    return {**item, "role": "assistant"} if kind == "message" else {**item, "summary": []}
+
+
+def _usage(ended: Ended) -> Body:
+    stats = ended.stats
+    return {
+        "input_tokens": stats.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": stats.reused_tokens},
+        "output_tokens": stats.reply_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": stats.prompt_tokens + stats.reply_tokens,
+    }
+
+
+RESPONSES = Protocol("/v1/responses", read, openai_problem)

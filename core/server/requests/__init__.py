@@ -1,0 +1,1 @@
+"""A client's request: its messages, pictures and parameters, and why it was refused."""

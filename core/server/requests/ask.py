@@ -1,0 +1,62 @@
+"""The one request that every protocol is translated into, and the events of its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.api.chat import Conversation
+from core.api.events import FinishReason
+from core.api.params import SamplingParams
+from core.api.reply_format import ReplyFormat
+from core.api.stats import RequestStats
+
+_MODELS_OWN = SamplingParams()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """`conversation` holds no ids: clients send text. `client` tells programs apart in the queue.
+    `thinking` None leaves the choice to the model's template."""
+
+    conversation: Conversation
+    client: str
+    sampling: SamplingParams = _MODELS_OWN
+    thinking: bool | None = None
+    format: ReplyFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """More of a reply. The first one is empty: it says that the request was accepted."""
+
+    answer: str = ""
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`side`: it ran on a branch of its own, which evicts and keeps nothing."""
+
+    reason: FinishReason
+    stats: RequestStats
+    side: bool
+
+    @property
+    def complete(self) -> bool:
+        return self.reason == "stop"
+
+    def timings(self) -> dict[str, object]:
+        """The engine's counters, under llama.cpp's names where they mean the same."""
+        stats = self.stats
+        return {
+            "cache_n": stats.reused_tokens,
+            "prompt_n": stats.evaluated_tokens,
+            "prompt_ms": None if stats.prefill_s is None else round(stats.prefill_s * 1e3, 1),
+            "predicted_n": stats.reply_tokens,
+            "predicted_per_second": stats.decode_tokens_per_s,
+            "first_token_ms": None if stats.ttft_s is None else round(stats.ttft_s * 1e3, 1),
+            "restored_from": stats.restored_from,
+            "images_encoded": stats.images_encoded,
+            "miss": None if stats.miss is None else stats.miss.model_dump(),
+            "side": self.side,
+        }

@@ -1,0 +1,56 @@
+"""Errors as a client gets them: an HTTP status, a message, and the field that is wrong."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from core.api.errors import ErrorInfo, WaymarkError
+
+# Errors of the engine that the request itself causes; the rest is the server's trouble.
+_OF_REQUEST = frozenset({
+    "EmptyConversationError", "ImageAspectError", "ImageEmptyError", "ImageError",
+    "ImageTooLargeError", "ImageUnreadableError", "InvalidRequestError", "NoVisionError",
+    "PromptTooLongError", "ReplyFormatError", "TemplateError", "TemplateTimeoutError",
+    "TemplateTooLargeError",
+})  # fmt: skip
+# A client that tries again later may succeed.
+_PASSING = frozenset({
+    "BudgetTooSmallError", "EngineDiedError", "NoModelError", "NotEnoughMemoryError",
+    "RequestCancelled",
+})  # fmt: skip
+_RETRY_S = 5
+
+
+class Refusal(WaymarkError, title="The request was refused"):
+    """`field` is a path as in `messages.0.content`; `code` is a word that programs look for."""
+
+    def __init__(
+        self,
+        message: str,
+        field: str = "",
+        status: int = 400,
+        code: str = "",
+        retry_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.field, self.status, self.code, self.retry_s = field, status, code, retry_s
+
+    @classmethod
+    def of(cls, info: ErrorInfo) -> Refusal:
+        """The refusal for an error of the engine."""
+        if info.name == "PromptTooLongError":
+            return cls(info.message, "messages", 400, "context_length_exceeded")
+        if info.name == "ReplyFormatError":
+            return cls(info.message, "response_format")
+        if info.name in _OF_REQUEST:
+            return cls(f"{info.title}: {info.message}", "messages")
+        if info.name in _PASSING:
+            return cls(f"{info.title}: {info.message}", status=503, retry_s=_RETRY_S)
+        return cls(f"{info.title}: {info.message}", status=500)
+
+    @classmethod
+    def of_value(cls, error: ValidationError, names: dict[str, str]) -> Refusal:
+        """The refusal for a value; `names` are the client's names of our fields."""
+        first = error.errors(include_url=False, include_input=False)[0]
+        ours, *place = (str(part) for part in first["loc"])
+        return cls(f"{first['msg']}.", ".".join((names.get(ours, ours), *place)))

@@ -1,0 +1,3 @@
+"""anyio imports the backend of the running loop by name."""
+
+hiddenimports = ["anyio._backends._asyncio"]

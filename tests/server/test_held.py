@@ -1,0 +1,159 @@
+"""Replies that come back as text are found again with the ids that were sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from core.api.chat import (
+    AssistantMessage,
+    ContentPart,
+    Conversation,
+    ImagePart,
+    Message,
+    ReplyIds,
+    SystemMessage,
+    TextPart,
+    UserMessage,
+)
+from core.server.held import HeldReplies, Placed
+
+IMAGE = ImagePart(digest="a" * 64, path="here", name="one")
+
+
+def said(*parts: str | ImagePart) -> UserMessage:
+    content: list[ContentPart] = [
+        TextPart(text=part) if isinstance(part, str) else part for part in parts
+    ]
+    return UserMessage(content=tuple(content))
+
+
+def reply(text: str, number: int, reasoning: str = "") -> AssistantMessage:
+    ids = ReplyIds.pack((number,), "t", False)
+    return AssistantMessage(text=text, reasoning=reasoning, ids=ids)
+
+
+def placed(held: HeldReplies, *messages: Message, client: str = "me") -> Placed:
+    return held.place(Conversation(messages=messages), client)
+
+
+def numbers(found: Placed) -> list[int | None]:
+    """The id of each reply, None for one that is unknown."""
+    replies = [each for each in found.conversation.messages if isinstance(each, AssistantMessage)]
+    return [each.ids.unpack()[0] if each.ids is not None else None for each in replies]
+
+
+SYSTEM, FIRST = SystemMessage(text="Be brief."), said("How tall is it, please?")
+ANSWER = reply("It is 300 metres tall. ", 1, "Let me think")
+NEXT = said("And how old?")
+
+
+@pytest.fixture
+def held() -> HeldReplies:
+    held = HeldReplies()
+    held.keep(placed(held, SYSTEM, FIRST), ANSWER)
+    return held
+
+
+@pytest.mark.parametrize(
+    ("sent", "number"),
+    [
+        (AssistantMessage(text="It is 300 metres tall. "), 1),
+        (AssistantMessage(text="It is 300 metres tall."), 1),
+        (AssistantMessage(text=ANSWER.text, reasoning="Let me think\n"), 1),
+        (AssistantMessage(text=ANSWER.text, reasoning="Another thought"), None),
+        (AssistantMessage(text="It is 301 metres tall."), None),
+        (AssistantMessage(text=""), None),
+    ],
+)
+def test_a_reply_is_found_by_its_text(
+    held: HeldReplies, sent: AssistantMessage, number: int | None
+) -> None:
+    found = placed(held, SYSTEM, FIRST, sent, NEXT)
+    assert numbers(found) == [number]
+    kept = found.conversation.messages[2]
+    assert kept == (ANSWER if number else sent)
+
+
+@pytest.mark.parametrize(
+    ("before", "number"),
+    [
+        ((SYSTEM, said("How tall ", "is it, please?")), 1),
+        ((SystemMessage(text="Be brief. It is Tuesday."), FIRST), 1),
+        ((FIRST,), 1),
+        ((SYSTEM, said("How wide is it, please?")), None),
+        ((SYSTEM, said("How tall is it, please?", IMAGE)), None),
+    ],
+)
+def test_what_is_before_a_reply_tells_it_from_others(
+    held: HeldReplies, before: Sequence[Message], number: int | None
+) -> None:
+    sent = AssistantMessage(text=ANSWER.text)
+    assert numbers(placed(held, *before, sent, NEXT)) == [number]
+
+
+def test_equal_texts_after_different_messages_are_different_replies() -> None:
+    held = HeldReplies()
+    one, other = said("One?"), said("Other?")
+    for number, question in ((1, one), (2, other)):
+        held.keep(placed(held, question), reply("Yes.", number, f"thought {number}"))
+    sent = AssistantMessage(text="Yes.")
+    assert numbers(placed(held, one, sent, NEXT)) == [1]
+    assert numbers(placed(held, other, sent, one, sent, NEXT)) == [2, 1]
+
+
+def test_a_chat_keeps_its_key_and_time_over_turns_edits_and_other_replies(
+    held: HeldReplies,
+) -> None:
+    branch = placed(held, SYSTEM, FIRST).branch
+    sent = AssistantMessage(text=ANSWER.text)
+    second = placed(held, SYSTEM, FIRST, sent, NEXT)
+    assert second.branch == branch and second.conversation.created == branch.created
+    held.keep(second, reply("Old.", 2))
+    assert placed(held, SYSTEM, FIRST, sent, said("Edited")).branch == branch
+    assert placed(held, SYSTEM, FIRST, AssistantMessage(text="Not it."), NEXT).branch == branch
+    assert placed(held, SYSTEM, said("Something else entirely")).branch != branch
+
+
+def test_a_continued_reply_is_found_as_a_whole() -> None:
+    held = HeldReplies()
+    begun = placed(held, FIRST, AssistantMessage(text="It is"))
+    held.keep(begun, reply("It is tall.", 3))
+    assert numbers(placed(held, FIRST, AssistantMessage(text="It is tall."), NEXT)) == [3]
+
+
+TITLE = "Give a title to this chat:\nUser: How tall is it, please?\nReply: It is 300 metres tall."
+
+
+@pytest.mark.parametrize(
+    ("messages", "client", "side"),
+    [
+        ((said(TITLE),), "me", True),
+        ((SystemMessage(text="You name chats."), said(TITLE)), "me", True),
+        ((said("Tags for: How tall is it, please?"),), "me", True),
+        # Another client's, a chat that goes on, and chats that only look like one.
+        ((said(TITLE),), "other", False),
+        ((SYSTEM, FIRST, AssistantMessage(text=ANSWER.text), said(TITLE)), "me", False),
+        ((SYSTEM, FIRST), "me", False),
+        ((SystemMessage(text="Another system message."), FIRST), "me", False),
+        ((said("How tall is it, please? I mean the tower."),), "me", False),
+        ((said("A new question, of nothing before."),), "me", False),
+        ((said(TITLE), AssistantMessage(text="Tow")), "me", False),
+    ],
+)
+def test_a_side_request_quotes_a_chat(
+    held: HeldReplies, messages: Sequence[Message], client: str, side: bool
+) -> None:
+    assert placed(held, *messages, client=client).side is side
+
+
+def test_the_least_recently_used_reply_goes_first() -> None:
+    held = HeldReplies(most_bytes=5_000)
+    questions = [said(f"Question {number}?") for number in range(5)]
+    for number, question in enumerate(questions):
+        held.keep(placed(held, question), reply("x" * 400, number))
+        # The first one stays in use.
+        assert numbers(placed(held, questions[0], AssistantMessage(text="x" * 400), NEXT)) == [0]
+    found = [placed(held, each, AssistantMessage(text="x" * 400), NEXT) for each in questions]
+    assert [numbers(each)[0] is not None for each in found] == [True, False, False, True, True]

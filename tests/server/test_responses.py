@@ -1,0 +1,111 @@
+"""`/v1/responses` through OpenAI's own client, against a scripted engine."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.api.chat import AssistantMessage, ImagePart, SystemMessage, UserMessage
+from core.api.errors import InternalError
+from core.api.events import Failed
+from tests.server.serving import ScriptedEngine, Served, refused, serving
+
+PNG = base64.b64encode(b"\x89PNG and more").decode()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    engine = ScriptedEngine(then="I see|A fine day.")
+    with serving(engine.connect, tmp_path_factory.mktemp("server")) as served:
+        yield served
+
+
+@pytest.fixture
+def engine(served: Served) -> ScriptedEngine:
+    scripted: ScriptedEngine = served.engine
+    scripted.commands.clear()
+    return scripted
+
+
+def test_a_response_as_a_whole(served: Served, engine: ScriptedEngine) -> None:
+    response = served.openai().responses.create(
+        model="any", input="Hello", instructions="Be brief.", max_output_tokens=9,
+        reasoning={"effort": "none"}, text={"format": {"type": "json_object"}}, store=True,
+        metadata={"a": "b"}, prompt_cache_key="k",
+    )  # fmt: skip
+    assert [item.type for item in response.output] == ["reasoning", "message"]
+    assert (response.output_text, response.status) == ("A fine day.", "completed")
+    assert response.usage is not None and response.usage.input_tokens_details.cached_tokens == 7
+    command = engine.commands[0]
+    assert command.conversation.messages[0] == SystemMessage(text="Be brief.")
+    assert (command.thinking, command.sampling.max_tokens) == (False, 9)
+    assert command.format is not None and command.format.kind == "json"
+
+
+def test_a_response_as_a_stream(served: Served) -> None:
+    """The client's own accumulation of the events is the whole response."""
+    with served.openai().responses.stream(model="any", input="Hello") as stream:
+        events = list(stream)
+        response = stream.get_final_response()
+    assert response.output_text == "A fine day." and response.status == "completed"
+    thought = response.output[0]
+    assert thought.type == "reasoning" and thought.content is not None
+    assert thought.content[0].text == "I see"
+    numbers = [event.sequence_number for event in events]
+    assert numbers == sorted(set(numbers))
+
+
+def test_items_of_all_kinds(served: Served, engine: ScriptedEngine) -> None:
+    """A response's own output comes back as input, with what was said next."""
+    client = served.openai()
+    items: Any = [
+        {"role": "user", "content": [
+            {"type": "input_text", "text": "Look."},
+            {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
+        ]}
+    ]  # fmt: skip
+    first = client.responses.create(model="any", input=items)
+    items += [item.model_dump() for item in first.output]
+    items.append({"type": "message", "role": "user", "content": "And?"})
+    client.responses.create(model="any", input=items)
+    look, reply, _ = engine.commands[1].conversation.messages
+    assert isinstance(look, UserMessage) and isinstance(look.content[1], ImagePart)
+    assert isinstance(reply, AssistantMessage) and reply.ids is not None
+    assert (reply.text, reply.reasoning) == ("A fine day.", "I see")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"input": []}, "input"),
+        ({"input": 7}, "input"),
+        ({"input": [7]}, "input.0"),
+        ({"input": [{"type": "function_call_output"}]}, "input.0"),
+        ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
+         "input.0.content.0.type"),
+        ({"previous_response_id": "r"}, "previous_response_id"),
+        ({"background": True}, "background"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+    ],
+)  # fmt: skip
+def test_A3_a_responses_error_names_the_field(
+    served: Served, fields: dict[str, object], field: str
+) -> None:
+    body = json.dumps({"input": "Hello", **fields}).encode()
+    status, answer = served.raw("/v1/responses", body)
+    assert (status, json.loads(answer)["error"]["param"]) == (400, field)
+
+
+def test_A3_an_error_before_a_stream_has_its_status(tmp_path: Path) -> None:
+    engine = ScriptedEngine(Failed(request=0, error=InternalError("Oops.").info()))
+    with serving(engine.connect, tmp_path) as served:
+        create: Any = served.openai().responses.create
+        error = refused(lambda: create(model="any", input="Hello", stream=True))
+    assert error.status_code == 500
