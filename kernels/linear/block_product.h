@@ -12,7 +12,8 @@ struct tiles_of_block {
     const int8_t *values;
 };
 
-/* Words whose products are added up in 32 bits, or in 16: pairs of 15, 31, 63, or 128, times 127. */
+/* Words whose products are added up in 32 bits, or in 16: pairs of 15, 31, 63, or 128, times 127.
+ */
 INLINE int words_of_sum(struct shape shape) {
     if (HAS_QUADS) return GROUP_WORDS;
     return shape.largest == 15 ? 8 : shape.largest == 31 ? 4 : shape.largest == 63 ? 2 : 1;
@@ -68,8 +69,8 @@ INLINE void add_scaled(struct shape shape, int offsets, const struct scales *sca
         return;
     }
     float of_row = row->scales[group * shape.group / GROUP_INPUTS];
-    sum->numbers = multiply_add(__builtin_convertvector(found, floats), (floats)scale * of_row,
-                                sum->numbers);
+    sum->numbers =
+        multiply_add(__builtin_convertvector(found, floats), (floats)scale * of_row, sum->numbers);
     if (!offsets) return;
     floats inputs = (floats){0} + (float)row->sums[group] * of_row;
     sum->numbers =
@@ -125,7 +126,7 @@ INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces
 #pragma GCC unroll 16
                     for (int piece = 0; piece < pieces; piece++) {
                         word_lanes *to = HAS_QUADS ? &found[each][piece] : &pairs[each][piece];
-                        *to = HAS_QUADS        ? add_quads(*to, left, codes[piece])
+                        *to = HAS_QUADS       ? add_quads(*to, left, codes[piece])
                               : shape.largest ? add_small(*to, left, codes[piece])
                                               : add_signed(*to, left, codes[piece]);
                         KEEP_IN_REGISTER(*to);
@@ -142,9 +143,8 @@ INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces
         for (int each = 0; each < rows; each++)
 #pragma GCC unroll 16
             for (int piece = 0; piece < pieces; piece++)
-                add_scaled(shape, offsets, tiles.scales + piece / PIECES,
-                           piece % PIECES * REGISTER, row + each, group, found[each][piece],
-                           &sums[each][piece]);
+                add_scaled(shape, offsets, tiles.scales + piece / PIECES, piece % PIECES * REGISTER,
+                           row + each, group, found[each][piece], &sums[each][piece]);
     }
 #pragma GCC unroll 16
     for (int each = 0; each < rows; each++)

@@ -7,8 +7,8 @@
  *
  * with integers q, s and o, and numbers d and m. Rows are rounded to 8 bits, a block at a time, or
  * 32 inputs if scales are numbers. Products are exact integers within a group, or within a block if
- * scales are integers, and are added up in order. So a row has the same bits alone and beside others,
- * and at each level whose processors multiply and add in one step.
+ * scales are integers, and are added up in order. So a row has the same bits alone and beside
+ * others, and at each level whose processors multiply and add in one step.
  */
 #ifndef WAYMARK_BLOCKS_H
 #define WAYMARK_BLOCKS_H
@@ -34,8 +34,8 @@ struct shape {
 /* 256 inputs of a row. */
 struct row_block {
     int8_t integers[BLOCK_INPUTS];
-    int32_t corrections[16]; /* of each group: what the bias of its codes adds, negated */
-    int16_t sums[16];        /* of each group's integers */
+    int32_t corrections[16];       /* of each group: what the bias of its codes adds, negated */
+    int16_t sums[16];              /* of each group's integers */
     float scales[GROUPS_OF_BLOCK]; /* of 32 inputs each, or the first of all: see scale_inputs */
 } __attribute__((aligned(64)));
 

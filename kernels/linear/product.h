@@ -130,7 +130,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes,
     }                                                                                              \
     int waymark_linear_##name(struct linear *all) {                                                \
         take_rows(all);                                                                            \
-        run_product(multiply_part, all, row_bytes, 1);                                               \
+        run_product(multiply_part, all, row_bytes, 1);                                             \
         return 1;                                                                                  \
     }                                                                                              \
     static void multiply_expert(const void *given, long part, void *result) {                      \
@@ -139,7 +139,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes,
     int waymark_experts_##name(struct expert_rows *all) {                                          \
         struct linear inputs = inputs_of_experts(all);                                             \
         take_rows(&inputs);                                                                        \
-        run_routed(multiply_expert, all, row_bytes, 1);                                              \
+        run_routed(multiply_expert, all, row_bytes, 1);                                            \
         return 1;                                                                                  \
     }
 

@@ -129,8 +129,7 @@ static void take_q6_k(const uint8_t *from, struct codes *to) {
     /* Of 64 bytes the lower halves are the first 64 codes of a half, the upper ones the others. */
     for (int run = 0; run < BLOCK_INPUTS / 64; run++)
         for (int place = 0; place < 64; place++)
-            to->of[64 * run + place] =
-                from[run / 2 * 64 + place] >> run % 2 * 4 & 15;
+            to->of[64 * run + place] = from[run / 2 * 64 + place] >> run % 2 * 4 & 15;
     take_bits(from + 128, 2, 4, to->of);
     memcpy(to->scales, from + 192, 16);
     to->numbers[0] = half_at(from + 208);
@@ -176,16 +175,28 @@ static const struct {
     int values, bytes; /* of a block */
     void (*take)(const uint8_t *from, struct codes *to);
 } BLOCKS[] = {
-    [Q4_0] = {32, 18},    [Q4_1] = {32, 20},    [Q5_0] = {32, 22},
-    [Q5_1] = {32, 24},    [Q8_0] = {32, 34},    [IQ4_NL] = {32, 18},
-    [MXFP4] = {32, 17},   [Q2_K] = {256, 84, take_q2_k},
-    [Q3_K] = {256, 110, take_q3_k}, [Q4_K] = {256, 144, take_q4_k},
-    [Q5_K] = {256, 176, take_q5_k}, [Q6_K] = {256, 210, take_q6_k},
-    [IQ4_XS] = {256, 136, take_iq4_xs}, [NVFP4] = {64, 36},
-    [IQ1_S] = {256, 50, take_iq1_s}, [IQ1_M] = {256, 56, take_iq1_m},
-    [IQ2_XXS] = {256, 66, take_iq2_xxs}, [IQ2_XS] = {256, 74, take_iq2_xs},
-    [IQ2_S] = {256, 82, take_iq2_s}, [IQ3_XXS] = {256, 98, take_iq3_xxs},
-    [IQ3_S] = {256, 110, take_iq3_s}, [TQ1_0] = {256, 54, take_tq1_0},
+    [Q4_0] = {32, 18},
+    [Q4_1] = {32, 20},
+    [Q5_0] = {32, 22},
+    [Q5_1] = {32, 24},
+    [Q8_0] = {32, 34},
+    [IQ4_NL] = {32, 18},
+    [MXFP4] = {32, 17},
+    [Q2_K] = {256, 84, take_q2_k},
+    [Q3_K] = {256, 110, take_q3_k},
+    [Q4_K] = {256, 144, take_q4_k},
+    [Q5_K] = {256, 176, take_q5_k},
+    [Q6_K] = {256, 210, take_q6_k},
+    [IQ4_XS] = {256, 136, take_iq4_xs},
+    [NVFP4] = {64, 36},
+    [IQ1_S] = {256, 50, take_iq1_s},
+    [IQ1_M] = {256, 56, take_iq1_m},
+    [IQ2_XXS] = {256, 66, take_iq2_xxs},
+    [IQ2_XS] = {256, 74, take_iq2_xs},
+    [IQ2_S] = {256, 82, take_iq2_s},
+    [IQ3_XXS] = {256, 98, take_iq3_xxs},
+    [IQ3_S] = {256, 110, take_iq3_s},
+    [TQ1_0] = {256, 54, take_tq1_0},
     [TQ2_0] = {256, 66, take_tq2_0},
 };
 

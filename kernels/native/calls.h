@@ -39,7 +39,8 @@ int waymark_linear_blocks(struct linear *);
 int waymark_linear_blocks_many(struct linear *);
 
 /* Blocks `from` [outputs, bytes of `inputs`] of a GGUF file as tiles in `to`, which has `bytes`.
- * `grid` has the codes of rows that blocks choose: bytes [rows, 8 or 4], for types that have one. */
+ * `grid` has the codes of rows that blocks choose: bytes [rows, 8 or 4], for types that have one.
+ */
 struct tile {
     const void *from, *grid;
     void *to;
