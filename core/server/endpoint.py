@@ -24,8 +24,6 @@ from core.server.requests.refusals import Refusal
 
 MOST_BODY_BYTES = 64 * 2**20
 BODY_S = 60.0
-# A client that takes nothing for this long is gone.
-SEND_S = 60.0
 # Until then an error still gets its own status. Some clients and proxies give up on a silent
 # connection after a minute; a long prompt may take several.
 SILENCE_S = 10.0
@@ -58,7 +56,7 @@ def _parsed(data: bytes) -> Body:
 
 
 class Connection:
-    """Sends one response. Sending to a client that takes nothing raises TimeoutError."""
+    """Sends one response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -67,10 +65,10 @@ class Connection:
     async def begin(self, status: int, headers: dict[str, str]) -> None:
         self.begun = True
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self._put({"type": "http.response.start", "status": status, "headers": pairs})
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def write(self, data: bytes, more: bool = True) -> None:
-        await self._put({"type": "http.response.body", "body": data, "more_body": more})
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def whole(self, body: Any, status: int = 200, retry_s: int | None = None) -> None:
         data = to_json(body)
@@ -79,10 +77,6 @@ class Connection:
             headers["retry-after"] = str(retry_s)
         await self.begin(status, headers)
         await self.write(data, more=False)
-
-    async def _put(self, message: dict[str, Any]) -> None:
-        async with asyncio.timeout(SEND_S):
-            await self._send(message)
 
 
 async def guarded(
@@ -98,7 +92,7 @@ async def guarded(
         await work(Request(scope, receive), connection)
     except Refusal as refusal:
         error = refusal
-    except (ClientDisconnect, TimeoutError, OSError):
+    except (ClientDisconnect, OSError):
         return
     except WaymarkError as unexpected:
         error = Refusal.of(unexpected.info())
@@ -110,7 +104,7 @@ async def guarded(
     else:
         return
     if not connection.begun:
-        with contextlib.suppress(TimeoutError, OSError):
+        with contextlib.suppress(OSError):
             await connection.whole(problem(error), error.status, error.retry_s)
 
 
