@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
+from json import JSONDecodeError
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from core.api.errors import InternalError, WaymarkError
-from core.api.json_text import parse_json
+from core.api.json_text import json_fault, parse_json
 from core.client.traces import place_of, print_trace
 from core.server.answering import Answered, Answering
 from core.server.protocols.protocol import Call, Count, Problem, Protocol, to_json
@@ -48,8 +49,11 @@ async def read_body(request: Request) -> Body:
 def _parsed(data: bytes) -> Body:
     try:
         body = parse_json(data)
+    except UnicodeDecodeError:
+        raise Refusal("The request is not valid UTF-8.") from None
     except ValueError as error:
-        raise Refusal(f"The request is not valid JSON: {error}.") from None
+        fault = json_fault(error) if isinstance(error, JSONDecodeError) else str(error)
+        raise Refusal(f"The request is not valid JSON: {fault}.") from None
     if not isinstance(body, dict):
         raise Refusal("The request must be a JSON object.")
     return body
