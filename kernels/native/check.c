@@ -171,8 +171,8 @@ int main(void) {
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         for (long rows = 1; rows <= MOST_ROWS; rows++)
             if (!products(rows, bfloat)) return 1;
-        if (!products(ROWS, bfloat) || !blocks(bfloat) || !quantising(bfloat) ||
-            !experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat))
+        if (!products(ROWS, bfloat) || !blocks(bfloat) || !quantising(bfloat) || !experts(bfloat) ||
+            !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat))
             return 1;
     }
     return 0;
