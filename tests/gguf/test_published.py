@@ -156,6 +156,7 @@ def test_an_unchanged_file_is_digested_once(
     digests = [load().weights_digest for _ in range(2)]
     assert digested == [True, False] and digests[0] == digests[1] != ""
     assert done[-1][0] == done[-1][1], "all that was announced was read"
+    assert all(now <= total for now, total in done)
     assert not kept_in(store)
     with file.open("r+b") as data:
         data.seek(-1, os.SEEK_END)
