@@ -181,8 +181,17 @@ def test_the_fullest_step_stays_in_its_memory(tmp_path: Path) -> None:
         *(kernels / "native" / f"{name}.c" for name in ("thread_pool", "openmp")),
     ]
     program.with_suffix(".c").write_text(FULLEST)
-    flags = ["-std=gnu11", "-w", "-fsanitize=address", "-I", kernels, "-o", program, "-lm"]
-    command = ["cc", program.with_suffix(".c"), *sources, *flags]
+    flags = [
+        "-std=gnu11",
+        "-w",
+        "-fsanitize=address",
+        "-I",
+        str(kernels),
+        "-o",
+        str(program),
+        "-lm",
+    ]
+    command = ["cc", str(program.with_suffix(".c")), *map(str, sources), *flags]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("the compiler has no AddressSanitizer")
     subprocess.run([program], check=True, env={"ASAN_OPTIONS": "detect_leaks=0"})
