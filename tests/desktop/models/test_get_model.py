@@ -189,7 +189,8 @@ def plan() -> Plan:
      (6, 0, Fit.FITS, "Fits in int8"), (10, 0, Fit.FITS, "Fits in int4"),
      (15, 0, Fit.TIGHT, "Tight: even in int4"), (27, 0, Fit.TOO_LARGE, "Doesn't fit"),
      (6, 5, Fit.FITS, "Fits as published"), (0, 5, Fit.FITS, "Fits as published"),
-     (6, 12, Fit.FITS, "Fits in int8"), (27, 14, Fit.TOO_LARGE, "even as published")],
+     (6, 12, Fit.FITS, "Fits in int8"), (16, 5, Fit.TIGHT, "even as published"),
+     (27, 14, Fit.TOO_LARGE, "even as published")],
 )  # fmt: skip
 def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> None:
     needed, available = needs(parameters * GB, gguf * GB), Memory(9 * GB, 16 * GB)
