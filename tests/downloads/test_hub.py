@@ -25,11 +25,15 @@ from core.downloads.hub import Hub, TryAgainError, look, search
 from core.downloads.messages import (
     Configure,
     Connection,
+    Fetch,
     Found,
+    Pause,
+    Paused,
     Refused,
     RemoteFile,
     Repository,
     Search,
+    Stopped,
 )
 from core.downloads.names import checked_path, repository_name
 from core.downloads.transfer import Patience
@@ -256,6 +260,23 @@ def test_a_proxy_gets_every_request_and_a_limit_holds(hub: FakeHub) -> None:
 
     assert asyncio.run(live()) > 0.29
     assert hub.asked[-1].path.startswith("http://models.invalid/api/models/")
+
+
+def test_L2_a_download_paused_before_it_began_says_so_and_can_go_on(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    async def live() -> None:
+        service = Service(told.append)
+        for _ in range(2):
+            await service.take(Fetch(work=str(tmp_path)))
+            await service.take(Pause(work=str(tmp_path)))
+            await asyncio.sleep(0.01)
+        await service.take(Fetch(work=str(tmp_path)))
+        await asyncio.sleep(0.1)
+        await service.close()
+
+    asyncio.run(live())
+    assert [type(each) for each in told] == [Paused, Paused, Stopped]
 
 
 def test_a_search_is_tried_twice_and_then_says_why(hub: FakeHub) -> None:
