@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -54,7 +55,7 @@ class Service:
         self._emit, self._patience = emit, patience
         self._connected: Hub | None = None
         self._trouble: WaymarkError = InternalError("No connection is configured.")
-        self._fetching: dict[str, asyncio.Task[None]] = {}
+        self._fetching: dict[str, asyncio.Task[Path]] = {}
         self._asking: set[asyncio.Task[None]] = set()
 
     async def take(self, command: DownloadCommand) -> None:
@@ -68,6 +69,7 @@ class Service:
             case Fetch() if command.work not in self._fetching:
                 task = asyncio.ensure_future(self._fetch(command.work))
                 self._fetching[command.work] = task
+                task.add_done_callback(partial(self._ended, command.work))
             case Pause() if command.work in self._fetching:
                 self._fetching[command.work].cancel()
             case _:
@@ -126,20 +128,21 @@ class Service:
                 await asyncio.sleep(self._patience.pause_s(attempt))
         raise AssertionError("the last attempt returns or raises")
 
-    async def _fetch(self, work: str) -> None:
-        try:
-            download = Download(read(Path(work)), self._hub, self._emit, self._patience)
-            path = await download.run()
-            ending: BaseModel = Completed(work=work, path=str(path))
-        except asyncio.CancelledError:
-            ending = Paused(work=work)
-        except Exception as error:
-            ending = Stopped(work=work, error=_named(error).info())
+    async def _fetch(self, work: str) -> Path:
+        return await Download(read(Path(work)), self._hub, self._emit, self._patience).run()
+
+    def _ended(self, work: str, task: asyncio.Task[Path]) -> None:
+        """Not a part of the task: one that is cancelled at once never runs."""
         del self._fetching[work]
-        self._emit(ending)
+        if task.cancelled():
+            self._emit(Paused(work=work))
+        elif (error := task.exception()) is not None:
+            self._emit(Stopped(work=work, error=_named(error).info()))
+        else:
+            self._emit(Completed(work=work, path=str(task.result())))
 
 
-def _named(error: Exception) -> WaymarkError:
+def _named(error: BaseException) -> WaymarkError:
     if isinstance(error, WaymarkError):
         return error
     print_trace(error)

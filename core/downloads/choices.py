@@ -6,13 +6,13 @@ Nothing is opened: names and sizes decide, as they do for the files of a folder 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from core.api.errors import HubAnswerError
 from core.downloads.messages import Plan, RemoteFile, Repository
 from core.downloads.names import checked_path
-from core.gguf.library import PART_NAME, SUFFIX, TOWER, is_model, towers_for
+from core.gguf.library import MOST_TOWERS, PART_NAME, SUFFIX, TOWER, is_model, towers_for
 
 # model_type of config.json, and general.architecture of GGUF files; compared with the registries by
 # a test, since those import torch.
@@ -51,13 +51,14 @@ def choices(repository: Repository) -> tuple[Plan, ...]:
     names = [checked_path(path) for path in files]
     if len({str(name).casefold() for name in names}) < len(names):
         raise HubAnswerError("Two files of the model have the same name on some systems.")
+    towers = _towers_by_folder(files)
     found = [
         Plan(
             repository=repository.name,
             commit=repository.commit,
             choice=_quantisation(path),
             opens=path,
-            files=tuple(files[each] for each in (*_towers(path, files), *reversed(parts))),
+            files=tuple(files[each] for each in (*_towers(path, towers), *reversed(parts))),
         )
         for path in files
         if is_model(Path(path).name) and (parts := _parts(path, files))
@@ -89,6 +90,9 @@ def suggested(plans: Sequence[Plan], parameters: int, memory: int) -> int:
 
 
 def _wanted(path: str) -> bool:
+    """Hidden files are another program's."""
+    if any(part.startswith(".") for part in path.split("/")):
+        return False
     return path.lower().endswith(SUFFIX) or _FOLDER_FILE.fullmatch(path) is not None
 
 
@@ -107,14 +111,20 @@ def _parts(path: str, files: dict[str, RemoteFile]) -> list[str]:
     return parts if whole else []
 
 
-def _towers(path: str, files: dict[str, RemoteFile]) -> list[str]:
+def _towers_by_folder(files: Iterable[str]) -> dict[Path, list[Path]]:
+    found: dict[Path, list[Path]] = {}
+    for path in map(Path, files):
+        near = found.setdefault(path.parent, [])
+        is_tower = path.suffix.lower() == SUFFIX and TOWER in path.name.lower()
+        if is_tower and len(near) < MOST_TOWERS:
+            near.append(path)
+    return found
+
+
+def _towers(path: str, towers: dict[Path, list[Path]]) -> list[str]:
     """The vision tower that would be opened with a model, if there is one."""
-
-    def towers_in(folder: Path) -> list[Path]:
-        names = (Path(each) for each in files if each.lower().endswith(SUFFIX))
-        return [each for each in names if each.parent == folder and TOWER in each.name.lower()]
-
-    return [each.as_posix() for each in towers_for(Path(path), towers_in)[:1]]
+    found = towers_for(Path(path), lambda folder: towers.get(folder, []))
+    return [each.as_posix() for each in found[:1]]
 
 
 def _quantisation(path: str) -> str:

@@ -94,12 +94,16 @@ class DownloadsClient:
         await self._send(Fetch(work=str(work)))
 
     async def pause(self, work: Path) -> None:
+        # After the request to fetch, which waits for the process.
+        async with self._starting:
+            pass
         if self._process is not None:
             await self._send(Pause(work=str(work)))
 
     async def close(self) -> None:
-        """End the process; what has arrived is kept. Idempotent."""
-        process = self._process
+        """End the process, even one that is starting; what has arrived is kept. Idempotent."""
+        async with self._starting:
+            process = self._process
         if process is None:
             return
         assert process.stdin is not None

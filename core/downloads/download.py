@@ -34,6 +34,8 @@ class Download:
 
     async def run(self) -> Path:
         """Fetch, check and publish everything; returns the model. Raises WaymarkError."""
+        # Before anything is told, or it would seem lost until it is checked.
+        await asyncio.to_thread(self._read_journals)
         telling = asyncio.ensure_future(self._keep_telling())
         try:
             await asyncio.to_thread(self._look_around)
@@ -47,6 +49,10 @@ class Download:
             for part in self._parts:
                 part.stop()
 
+    def _read_journals(self) -> None:
+        for part in self._parts:
+            part.read_journal()
+
     def _look_around(self) -> None:
         """Find what is there already: whole files in their places, and checked pieces."""
         for part in self._parts:
@@ -57,7 +63,6 @@ class Download:
                 else:
                     raise in_the_way(place)
             except FileNotFoundError:
-                part.read_journal()
                 if part.pieces:
                     part.check()
             except (OSError, NotRegularFileError) as error:

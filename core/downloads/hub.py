@@ -43,6 +43,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FOUND_AT_ONCE = 100
 MOST_FILES = 20_000
 LONGEST_SEARCH = 200
+HIGHEST_PORT = 65_535
 
 # Formats of other programs, as repositories are tagged.
 _OTHERS = frozenset({"mlx", "bitsandbytes", "openvino", "onnx", "peft", "exl2", "exl3"})
@@ -71,11 +72,18 @@ class Hub:
         self._due = 0.0
         timeout = httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s))
         try:
+            if connection.proxy and not _can_be_reached(httpx2.URL(connection.proxy)):
+                raise ValueError("no host, or no such port")
             self._client = httpx2.AsyncClient(
                 timeout=timeout, proxy=connection.proxy or None, cookies=CookieJar(_NO_COOKIES)
             )
         except (ValueError, httpx2.InvalidURL) as error:
             raise HubUnreachableError("The proxy's address is not valid.") from error
+        except ImportError as error:
+            # The system's may be one, too.
+            raise HubUnreachableError("Waymark can't use SOCKS proxies, only HTTP ones.") from error
+        if not self._token.isascii() or not self._token.isprintable():
+            raise NoAccessError("The access token has characters that no token has.")
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -129,6 +137,10 @@ class Hub:
             raise HubAnswerError("A redirect leads to an address that is not valid.") from error
         except httpx2.RequestError as error:
             raise TryAgainError(_reason(error)) from error
+        except RuntimeError as error:
+            if not self._client.is_closed:
+                raise
+            raise TryAgainError("the connection's settings have changed") from error
         raise HubAnswerError("The server redirects without end.")
 
     def raise_for(self, response: httpx2.Response) -> None:
@@ -166,6 +178,8 @@ class Hub:
             url.scheme == "https" and target.scheme != "https"
         ):
             raise HubAnswerError("The server redirects to an address that is not encrypted.")
+        if not _can_be_reached(target):
+            raise HubAnswerError("A redirect leads to an address that is not valid.")
         return target
 
 
@@ -173,13 +187,17 @@ def unreachable(error: TryAgainError) -> WaymarkError:
     return HubUnreachableError(f"After several attempts: {error.reason}.")
 
 
+def _can_be_reached(url: httpx2.URL) -> bool:
+    return bool(url.host) and (url.port or 0) <= HIGHEST_PORT
+
+
 def _origin(address: str) -> tuple[str, str, int | None]:
     try:
         url = httpx2.URL(address)
     except httpx2.InvalidURL as error:
         raise HubUnreachableError("The model server's address is not valid.") from error
-    if url.scheme not in ("http", "https") or not url.host:
-        raise HubUnreachableError("The model server's address has to begin with https://.")
+    if url.scheme not in ("http", "https") or not _can_be_reached(url):
+        raise HubUnreachableError("The model server's address has to be like https://host.")
     return url.scheme, url.host, url.port
 
 

@@ -19,7 +19,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from core.api.errors import BrokenConfigError, DownloadFolderError, HubAnswerError, WaymarkError
+from core.api.errors import (
+    BrokenConfigError,
+    DownloadFolderError,
+    HubAnswerError,
+    NotRegularFileError,
+    WaymarkError,
+)
 from core.downloads.messages import Plan
 from core.downloads.names import checked_path, checked_repository
 from core.downloads.parts import PartFile
@@ -72,7 +78,8 @@ def create(models: Path, plan: Plan) -> Job:
             folder.mkdir(mode=0o700, exist_ok=True)
             if folder.is_symlink():
                 raise DownloadFolderError(f"{folder} is a link.")
-        if not (work / PLAN).exists():
+        # A damaged plan is written again: pieces count by their digests alone.
+        if not _is_readable(work):
             write_whole(work / PLAN, plan.model_dump_json().encode())
     except OSError as error:
         raise DownloadFolderError(f"{error.filename or work}: {error.strerror}.") from error
@@ -87,6 +94,12 @@ def read(work: Path) -> Job:
         raise DownloadFolderError(f"{work / PLAN} can't be read.") from error
     _check(plan)
     return Job(work, plan)
+
+
+def _is_readable(work: Path) -> bool:
+    with contextlib.suppress(WaymarkError):
+        return bool(read(work))
+    return False
 
 
 def unfinished(models: Path) -> list[Job]:
@@ -125,7 +138,7 @@ def publish(job: Job, missing: list[PartFile]) -> None:
     for part in missing:
         place = job.place(part.file.path)
         _make_folder(job, place.parent)
-        _move(part.path, place)
+        _move(part, place)
     discard(job)
 
 
@@ -155,22 +168,30 @@ def _make_folder(job: Job, folder: Path) -> None:
         raise DownloadFolderError(f"{error.filename}: {error.strerror}.") from error
 
 
-def _move(part: Path, place: Path) -> None:
+def _move(part: PartFile, place: Path) -> None:
     """Never replaces a file."""
     try:
-        os.link(part, place)
-    except FileExistsError:
-        raise in_the_way(place) from None
+        os.link(part.path, place)
     except OSError:
-        # A file system without hard links, as on a USB stick.
         if os.path.lexists(place):
-            raise in_the_way(place) from None
+            # Another download of the repository may have brought it meanwhile.
+            if not _is_published(part, place):
+                raise in_the_way(place) from None
+            return
+        # A file system without hard links, as on a USB stick.
         try:
-            rename(part, place)
+            rename(part.path, place)
         except OSError as error:
             raise DownloadFolderError(f"{place}: {error.strerror}.") from error
     else:
-        part.unlink(missing_ok=True)
+        part.path.unlink(missing_ok=True)
+
+
+def _is_published(part: PartFile, place: Path) -> bool:
+    try:
+        return part.has_digest(place)
+    except (OSError, NotRegularFileError):
+        return False
 
 
 def _check(plan: Plan) -> None:

@@ -14,12 +14,16 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_-])?"
 _REPOSITORY = re.compile(rf"({_NAME})/({_NAME})")
 # Devices of Windows, with any ending.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+# Browsers and chats shorten addresses.
+_WITHOUT_SCHEME = ("huggingface.co/", "www.huggingface.co/", "hf.co/")
 _FORBIDDEN = frozenset('<>:"\\|?*')
 
 
 def repository_name(text: str) -> str:
     """Org/Name from that name or from a repository's address, '' for any other text."""
     text = text.strip()
+    if text.lower().startswith(_WITHOUT_SCHEME):
+        text = f"https://{text}"
     if "://" in text:
         try:
             text = urlsplit(text).path

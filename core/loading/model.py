@@ -52,11 +52,11 @@ def read_model(
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
-    With a `store`, quantised matrices are kept for the next load, or of other formats the digest
-    of the files. Calls `progress(done, total)`, in
-    bytes read and then packed, and `check`, which may raise RequestCancelled, at least every 4 MiB
-    read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
-    MissingFileError; a load that fails or is cancelled leaves nothing behind.
+    With a `store`, the next load finds quantised matrices there, or the digest of the files if
+    nothing is quantised. Calls `progress(done, total)`, in bytes read and then packed, and `check`,
+    which may raise RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
+    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails or is cancelled
+    leaves nothing behind.
     """
     needed, free = plan.num_bytes, available(device)
     if not fits(needed, free):

@@ -225,9 +225,8 @@ class TensorReader:
 
 
 def packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
-    weight_format = spec.format(formats)
-    is_packed = Use.MATRIX in spec.use and not weight_format.is_plain
-    return weight_format.num_bytes(spec.shape, spec.dtype) if is_packed else 0
+    is_packed = Use.MATRIX in spec.use and not spec.format(formats).is_plain
+    return spec.held_bytes(formats) if is_packed else 0
 
 
 def _changed(name: str) -> BrokenWeightsError:

@@ -105,7 +105,8 @@ class GGUFContainer(Container):
             result = whole.wait(found, advance) if found is not None else ""
         if self.facts() != self._opened:
             raise _changed(self.path)
-        advance(left)
+        if digest:  # else `left` has tables that stay in the file
+            advance(left)
         return result
 
     def look_up(self, name: str) -> Tensor:

@@ -50,6 +50,12 @@ class TensorSpec:
     def format(self, formats: WeightFormats) -> StoredFormat:
         return formats.of(self.exact) if self.blocks is None else self.blocks
 
+    def held_bytes(self, formats: WeightFormats) -> int:
+        """Bytes of its matrices, each of which a format may fill up."""
+        count = self.stack or 1
+        shape = self.shape[0] // count, *self.shape[1:]
+        return count * self.format(formats).num_bytes(shape, self.dtype)
+
     @property
     def stored_shape(self) -> Shape:
         if self.stack is None:
@@ -78,7 +84,7 @@ def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
         return 0 if spec.use == Use.TABLE and formats.rows_from_file else spec.num_bytes
     weight_format = spec.format(formats)
     looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
-    return weight_format.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)
+    return spec.held_bytes(formats) + (spec.num_bytes if looked_up else 0)
 
 
 def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:

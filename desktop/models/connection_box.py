@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFormLayout, QFrame, QLineEdit, QSpinBox
 
@@ -72,6 +75,9 @@ class ConnectionBox(QFrame):
         self.apply()
 
     def apply(self) -> None:
+        if folder := self._folder.text().strip():
+            # The process of downloads has another working folder, and knows no "~".
+            self._folder.setText(str(Path.home() / os.path.expanduser(folder)))
         network = NetworkSettings(
             allowed=self.allowed.isChecked(),
             hub=self._hub.text().strip(),

@@ -109,6 +109,8 @@ class ShownDownload:
 class DownloadsController(QObject):
     # The list, or how far a download is.
     changed = Signal()
+    # ErrorInfo: why a download can't begin or be deleted.
+    refused = Signal(object)
 
     def __init__(
         self,
@@ -201,7 +203,11 @@ class DownloadsController(QObject):
         self.changed.emit()
 
     async def _begin(self, plan: Plan) -> None:
-        job = await answered(partial(jobs.create, self.folder, plan))
+        try:
+            job = await answered(partial(jobs.create, self.folder, plan))
+        except WaymarkError as error:
+            self.refused.emit(error.info())
+            return
         work = str(job.work)
         if work not in self.shown or self.shown[work].stage is Stage.COMPLETE:
             self.shown[work] = ShownDownload(job, Stage.PAUSED, 0)
@@ -222,7 +228,10 @@ class DownloadsController(QObject):
         found = self.shown.pop(work, None)
         self.changed.emit()
         if found is not None and found.stage is not Stage.COMPLETE:
-            await answered(partial(jobs.discard, found.job))
+            try:
+                await answered(partial(jobs.discard, found.job))
+            except WaymarkError as error:
+                self.refused.emit(error.info())
 
     def _show(self, download: ShownDownload) -> None:
         self.shown[str(download.job.work)] = download

@@ -14,6 +14,8 @@ from desktop.numbers import format_bytes
 # Bytes of a parameter in the precisions that the engine chooses from, the most exact first; a
 # twentieth of a model is not quantised.
 BYTES_PER_PARAMETER = {"bfloat16": 2.0, "int8": 1.15, "int4": 0.65}
+# Blocks of a GGUF file take no less in memory, however few bits they have in the file.
+FEWEST_BYTES = 4.375 / 8
 # For contexts, pictures and the program itself.
 ROOM_BYTES = 10**9
 # Other programs can be closed, but the system needs its share.
@@ -56,7 +58,7 @@ def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
         for name, each in BYTES_PER_PARAMETER.items()
     }
     if gguf_bytes:
-        published = gguf_bytes + ROOM_BYTES
+        published = max(gguf_bytes, int(parameters * FEWEST_BYTES)) + ROOM_BYTES
         smaller = {name: each for name, each in found.items() if each < published and parameters}
         return {tr("as published"): published, **smaller}
     return found if parameters else {}

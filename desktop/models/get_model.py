@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QDialog, QFrame, QListWidget, QListWidgetItem, QWidget
 
-from core.api.errors import WaymarkError
+from core.api.errors import ErrorInfo, WaymarkError
 from core.downloads.choices import choices, runs, suggested
 from core.downloads.messages import Plan, Repository
 from core.downloads.names import repository_name
@@ -25,6 +25,8 @@ from desktop.widgets.plain import Button, ElidedLabel, Label
 from desktop.widgets.search_field import SearchField
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
+# More would not fit on a small screen.
+FILES_NAMED = 4
 
 
 class GetModelDialog(QDialog):
@@ -55,7 +57,7 @@ class GetModelDialog(QDialog):
         self._connection = ConnectionBox(downloads)
         self._connection.hide()
         self._connection.folder_asked.connect(self._choose_folder)
-        self._settings.toggled.connect(self._connection.setVisible)
+        downloads.refused.connect(self._say_error)
         self._list = DownloadList(downloads, self)
         self._list.load_asked.connect(self._load)
         self._build(find)
@@ -67,24 +69,31 @@ class GetModelDialog(QDialog):
         for each in (find, close, self._settings):
             each.setAutoDefault(False)
         downloads = scrolled(self._list, "downloadScroll")
-        middle = row((self._found, 3), (self._details, 2), spacing=12)
+        models = QWidget()
+        row((self._found, 3), (self._details, 2), of=models, margins=(0, 0, 0, 0), spacing=12)
+        # In the place of the models: a small screen hasn't room for both.
+        self._settings.toggled.connect(self._connection.setVisible)
+        self._settings.toggled.connect(models.setHidden)
         parts = column(
             row((self.search, 1), find, self._settings),
-            self._connection,
             self._said,
             of=self,
             margins=(16, 14, 16, 14),
             spacing=10,
         )
-        parts.addLayout(middle, 3)
+        parts.addWidget(self._connection, 3)
+        parts.addWidget(models, 3)
         parts.addWidget(downloads, 2)
         parts.addLayout(row(None, close))
         self._downloads.changed.connect(lambda: downloads.setVisible(bool(self._downloads.shown)))
         downloads.setVisible(bool(self._downloads.shown))
-        self.resize(theme.px(WIDTH), theme.px(HEIGHT))
+        # A part of the screen is the title's.
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
 
     def ask(self) -> None:
         """Search for the words, or open the repository that they name; '' shows the catalogue."""
+        self._settings.setChecked(False)
         text = self.search.text().strip()
         if not text:
             self._show_catalogue()
@@ -102,9 +111,8 @@ class GetModelDialog(QDialog):
             try:
                 await ask()
             except WaymarkError as error:
-                info = error.info()
                 if number == self._questions:
-                    self._say(f"{info.title}. {info.message}", wrong=True)
+                    self._say_error(error.info())
 
         self._tasks.spawn(answer(), tr("Asking the model server"))
 
@@ -159,6 +167,9 @@ class GetModelDialog(QDialog):
         self._said.setProperty("class", "error small" if wrong else "muted small")
         theme.restyle(self._said)
         self._said.setVisible(bool(words))
+
+    def _say_error(self, info: ErrorInfo) -> None:
+        self._say(f"{info.title}. {info.message}", wrong=True)
 
     def _begin(self, plan: Plan) -> None:
         self._downloads.begin(plan)
@@ -239,8 +250,8 @@ class ModelDetails(QFrame):
         plan = self._plans[index]
         gguf = plan.size if plan.opens else 0
         self._fit.setText(describe_fit(needs(self._parameters, gguf), memory()))
-        names = ", ".join(file.path for file in plan.files[:12])
-        more = len(plan.files) - 12
+        names = ", ".join(sorted(file.path for file in plan.files)[:FILES_NAMED])
+        more = len(plan.files) - FILES_NAMED
         rest = tr(" and {count} more").format(count=format_count(more)) if more > 0 else ""
         self._files.setText(names + rest)
 

@@ -142,10 +142,10 @@ MODEL_ROWS = (
         lambda: (
             tr("Precision"),
             tr(
-                "Automatic uses a GGUF file as published, and other models in bfloat16 or float32, "
-                "whichever is faster here, or int8 or int4 if memory is short. int8 takes half, "
-                "int4 a third of the memory of bfloat16, and both reply faster; their replies "
-                "differ."
+                "On a processor Automatic runs a GGUF file as published. It runs other models in "
+                "bfloat16 or float32, whichever is faster here, and any in int8 or int4 if memory "
+                "is short. int8 takes half, int4 a third of the memory of bfloat16, and both reply "
+                "faster; their replies differ."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M"),
         ),

@@ -201,8 +201,8 @@ static void take_rows(const struct linear *given, struct row_block *to) {
 
 /* ------------------------------------------------------------------ a few rows */
 
-/* Static, because a late thread may still read them. Eight rows may each have one block in part. */
-static struct row_block step_rows[MOST_NUMBERS / BLOCK_INPUTS + AT_ONCE];
+/* Static, because a late thread may still read them. Each row may have one block in part. */
+static struct row_block step_rows[MOST_NUMBERS / BLOCK_INPUTS + MOST_STEP_ROWS];
 
 /* Outputs of a part, of `rows` rows from `row` on: `result` [rows, outputs_of_part]. */
 static void part_of_rows(const struct linear *all, long part, long row, long rows, float *result) {

@@ -84,7 +84,8 @@ void run_product(pool_compute some, struct linear *all, long row_bytes, long at_
 
 /* ------------------------------------------------------------------ experts */
 
-#define MOST_ROUTED 16 /* rows of one job, whose experts it has by itself: see `ids` */
+#define MOST_STEP_ROWS 64 /* of a step, as kernels/experts/native.py says */
+#define MOST_ROUTED 16    /* rows of one job, whose experts it has by itself: see `ids` */
 
 /* Some rows of an expert_rows, from `first` on: `each` is what their products have in common. */
 struct routed {

@@ -38,7 +38,7 @@ int waymark_linear_int4_many(struct linear *);
 int waymark_linear_blocks(struct linear *);
 int waymark_linear_blocks_many(struct linear *);
 
-/* Blocks `from` [outputs, bytes of `inputs`] of a GGUF file as tiles in `to`, which has `bytes`.
+/* Blocks `from` [outputs, bytes of `inputs`] of a GGUF file as tiles in `to` (linear/blocks.h).
  * `grid` has the codes of rows that blocks choose: bytes [rows, 8 or 4], for types that have one.
  */
 struct tile {

@@ -244,6 +244,40 @@ def test_L2_a_kill_at_any_point_resumes(
     assert hub.bytes_sent - sent < kills * (whole + 2 * 4 * 3 * PIECE)
 
 
+def test_L2_a_resumed_download_never_looks_lost(hub: FakeHub, tmp_path: Path) -> None:
+    job = created(tmp_path, hub)
+    hub.faults.extend([Fault("break", 5_000)] * 4 + [Fault("size")] * 4)
+    with pytest.raises(WaymarkError):
+        asyncio.run(fetch(job, hub))
+    told: list[Progress] = []
+    hub.faults.clear()
+    arrived = job.received()
+    asyncio.run(fetch(job, hub, told))
+    assert told[0].done == arrived > 0
+
+
+def test_L2_a_damaged_plan_is_written_again(hub: FakeHub, tmp_path: Path) -> None:
+    job = created(tmp_path, hub)
+    (job.work / jobs.PLAN).write_bytes(b"{")
+    assert created(tmp_path, hub) == job
+
+
+def test_L2_two_choices_that_share_a_file_arrive_at_once(hub: FakeHub, tmp_path: Path) -> None:
+    files = {"A-Q4_0.gguf": b"4" * 9_000, "A-Q8_0.gguf": b"8" * 9_000, "mmproj-F16.gguf": b"m" * 50}
+    hub.repositories[NAME].files = files
+    hub.pace_s = 0.02
+
+    async def both() -> None:
+        client = Hub(Connection(hub=hub.address))
+        plans = choices(await look(client, NAME))
+        await client.close()
+        assert len(plans) == 2
+        await asyncio.gather(*(fetch(jobs.create(tmp_path, plan), hub) for plan in plans))
+
+    asyncio.run(both())
+    assert shown(tmp_path) == files
+
+
 Usage = namedtuple("Usage", "total used free")
 
 

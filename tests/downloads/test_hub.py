@@ -25,11 +25,15 @@ from core.downloads.hub import Hub, TryAgainError, look, search
 from core.downloads.messages import (
     Configure,
     Connection,
+    Fetch,
     Found,
+    Pause,
+    Paused,
     Refused,
     RemoteFile,
     Repository,
     Search,
+    Stopped,
 )
 from core.downloads.names import checked_path, repository_name
 from core.downloads.transfer import Patience
@@ -123,10 +127,43 @@ def test_two_files_that_some_systems_confuse_are_refused() -> None:
     ("text", "name"),
     [("Org/Name", "Org/Name"), (" https://huggingface.co/Org/N-1.5/tree/main ", "Org/N-1.5"),
      ("https://huggingface.co/Org/Name/resolve/main/a.gguf", "Org/Name"), ("qwen", ""),
+     ("huggingface.co/Org/Name", "Org/Name"), ("hf.co/Org/Name/tree/main", "Org/Name"),
      ("../etc", ""), ("a/..", ""), ("Org/", ""), ("http://[", ""), ("nul/a", ""), ("a b/c", "")],
 )  # fmt: skip
 def test_a_pasted_name_or_address(text: str, name: str) -> None:
     assert repository_name(text) == name
+
+
+def test_many_files_and_hidden_ones_cost_little() -> None:
+    names = [f"m{number}-Q4_K.gguf" for number in range(5_000)]
+    names += ["config.json", "a.safetensors", ".hidden.json", ".cache/b.gguf"]
+    files = tuple(gb(name, 1) for name in names)
+    began = time.monotonic()
+    plans = choices(Repository(name="Org/A", family="llama", commit=COMMIT, files=files))
+    assert len(plans) == 5_001 and time.monotonic() - began < 5
+    assert not any(file.path.startswith(".") for plan in plans for file in plan.files)
+
+
+@pytest.mark.parametrize(
+    ("connection", "kind"),
+    [(Connection(proxy="socks5://127.0.0.1:1"), HubUnreachableError),
+     (Connection(proxy="http://a:99999"), HubUnreachableError),
+     (Connection(token="tök"), NoAccessError), (Connection(token="a\nb"), NoAccessError)],
+)  # fmt: skip
+def test_a_setting_that_can_not_be_used_has_a_name(
+    connection: Connection, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind):
+        Hub(connection)
+
+
+def test_a_change_of_settings_during_a_request_is_tried_again(hub: FakeHub) -> None:
+    async def closed(client: Hub) -> None:
+        await client.close()
+        await look(client, "Org/Small")
+
+    with pytest.raises(TryAgainError):
+        ask(hub.address, closed)
 
 
 def gb(path: str, size: float) -> RemoteFile:
@@ -180,14 +217,18 @@ def test_H9_no_cookie_is_sent_back(hub: FakeHub) -> None:
     assert len(hub.asked) == 2 and "cookie" not in hub.asked[1].headers
 
 
-@pytest.mark.parametrize("location", ["ftp://a/b", "file:///etc/passwd", "http://a:x/", "/again"])
+@pytest.mark.parametrize(
+    "location", ["ftp://a/b", "file:///etc/passwd", "http://a:x/", "http://a:99999", "/again"]
+)
 def test_a_redirect_elsewhere_is_refused(hub: FakeHub, location: str) -> None:
     hub.refusals.extend([(302, f"Location: {location}\r\n")] * 20)
     with pytest.raises(HubAnswerError):
         ask(hub.address, lambda client: look(client, "Org/Small"))
 
 
-@pytest.mark.parametrize("address", ["", "ftp://a", "file:///etc", "http://", "https://["])
+@pytest.mark.parametrize(
+    "address", ["", "ftp://a", "file:///etc", "http://", "https://[", "http://a:99999"]
+)
 def test_H9_an_address_that_is_none_is_refused_and_no_other_is_used(address: str) -> None:
     told: list[Any] = []
 
@@ -219,6 +260,23 @@ def test_a_proxy_gets_every_request_and_a_limit_holds(hub: FakeHub) -> None:
 
     assert asyncio.run(live()) > 0.29
     assert hub.asked[-1].path.startswith("http://models.invalid/api/models/")
+
+
+def test_L2_a_download_paused_before_it_began_says_so_and_can_go_on(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    async def live() -> None:
+        service = Service(told.append)
+        for _ in range(2):
+            await service.take(Fetch(work=str(tmp_path)))
+            await service.take(Pause(work=str(tmp_path)))
+            await asyncio.sleep(0.01)
+        await service.take(Fetch(work=str(tmp_path)))
+        await asyncio.sleep(0.1)
+        await service.close()
+
+    asyncio.run(live())
+    assert [type(each) for each in told] == [Paused, Paused, Stopped]
 
 
 def test_a_search_is_tried_twice_and_then_says_why(hub: FakeHub) -> None:

@@ -18,12 +18,15 @@ from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.precision import BFLOAT16, INT8, PUBLISHED, Chosen, choose_precision
 from core.weights.gguf_container import GGUFContainer
-from core.weights.spec import Use, planned_bytes
+from core.weights.spec import TensorSpec, Use, planned_bytes
 from kernels.blocks.types import GGUFType
+from kernels.common.memory import Arena
 from kernels.dispatch import Backend, backend
+from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix
 from tests.gguf.conftest import ConvertedOf
 from tests.gguf.rewriting import Change, Data, blocks, decoded, rewrite
+from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.loading.keeping import WRITTEN_NS, kept_in, store_in
 from tests.loads import load_model
 from tests.oracle.runs import CPU, deviation, our_logits, text
@@ -153,6 +156,7 @@ def test_an_unchanged_file_is_digested_once(
     digests = [load().weights_digest for _ in range(2)]
     assert digested == [True, False] and digests[0] == digests[1] != ""
     assert done[-1][0] == done[-1][1], "all that was announced was read"
+    assert all(now <= total for now, total in done)
     assert not kept_in(store)
     with file.open("r+b") as data:
         data.seek(-1, os.SEEK_END)
@@ -194,3 +198,11 @@ def test_the_estimate_is_that_of_the_blocks(converted: ConvertedOf, tmp_path: Pa
     held = ModelPlan(container).held(torch.bfloat16, kernels, with_mtp=False)
     in_blocks = {name: each for name, each in held.tensors.items() if each.blocks is not None}
     assert planned_bytes(in_blocks, kernels.formats) == container.num_bytes(in_blocks)
+
+
+@NEEDS_COMPILER
+def test_the_estimate_has_the_tiles_of_each_expert() -> None:
+    held = NativeBlockFormat(library(), Arena(), GGUFType.Q4_K, 256)
+    spec = TensorSpec((8 * 3, 256), torch.bfloat16, Use.MATRIX, stack=8, blocks=held)
+    matrix = held.prepack((torch.zeros(3, held.row_bytes, dtype=torch.uint8),), None)
+    assert planned_bytes({"experts": spec}) == 8 * matrix.num_bytes

@@ -165,6 +165,26 @@ async def test_H9_nothing_connects_while_it_is_forbidden(
     assert not SettingsFile(folders.settings_file).load()[0].network.allowed
 
 
+async def test_a_folder_is_absolute_and_one_that_can_not_be_used_is_said_here(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    app = await open_app()
+    ask(app, "Org/Tiny-GGUF")
+    await until(lambda: words(app, "modelDetailsName") == "Org/Tiny-GGUF")
+    (folders.data / "file").write_bytes(b"")
+    for text, folder in (
+        ("~/models", Path.home() / "models"), ("models", Path.home() / "models"),
+        (str(folders.data / "file"), folders.data / "file"),
+    ):  # fmt: skip
+        press(app, "networkToggle")
+        find(app, QLineEdit, "networkFolder").setText(text)
+        find(app, QLineEdit, "networkFolder").editingFinished.emit()
+        press(app, "networkToggle")
+        assert app.parts.downloads.folder == folder
+    press(app, "modelDownload")
+    await until(lambda: "stored there" in words(app, "modelSearchWords"))
+
+
 async def test_H9_the_window_connects_to_nothing_by_itself(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:
@@ -189,7 +209,8 @@ def plan() -> Plan:
      (6, 0, Fit.FITS, "Fits in int8"), (10, 0, Fit.FITS, "Fits in int4"),
      (15, 0, Fit.TIGHT, "Tight: even in int4"), (27, 0, Fit.TOO_LARGE, "Doesn't fit"),
      (6, 5, Fit.FITS, "Fits as published"), (0, 5, Fit.FITS, "Fits as published"),
-     (6, 12, Fit.FITS, "Fits in int8"), (27, 14, Fit.TOO_LARGE, "even as published")],
+     (6, 12, Fit.FITS, "Fits in int8"), (16, 5, Fit.TIGHT, "even as published"),
+     (27, 14, Fit.TOO_LARGE, "even as published")],
 )  # fmt: skip
 def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> None:
     needed, available = needs(parameters * GB, gguf * GB), Memory(9 * GB, 16 * GB)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from kernels.blocks.types import GGUFType, dequantise
 from kernels.common.memory import Arena
 from kernels.experts.native import NativeExperts, make_bank
 from kernels.experts.reference import LoopedExperts
+from kernels.linear import reference
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native_blocks import LAYOUTS, NativeBlockFormat
 from kernels.linear.reference import Matrix
@@ -152,3 +156,42 @@ def test_experts_are_their_matrices(type: GGUFType) -> None:
     assert torch.equal(rows[places], expected[other_places])
     _, step = bank(hidden[:2], ids[:2], is_step=True)
     assert torch.equal(step, rows[places][:4])
+
+
+# Rows through one expert of Q8_0 whose last blocks aren't full: as many blocks as a step may have.
+FULLEST = """
+#include <stdlib.h>
+#include "native/calls.h"
+int main(void) {
+    long rows = 61, inputs = 17184, outputs = 16;
+    const void *weights[] = {calloc(rows * inputs, 1)};
+    struct expert_rows all = {calloc(rows * inputs, 4), weights, NULL, calloc(rows, 4),
+                              calloc(rows * outputs, 4), rows, 1, outputs, inputs, inputs,
+                              .threads = 1, .format = 8};
+    return !waymark_experts_blocks(&all);
+}
+"""
+
+
+def test_the_fullest_step_stays_in_its_memory(tmp_path: Path) -> None:
+    kernels, program = Path(reference.__file__).parents[1], tmp_path / "fullest"
+    names = ("blocks", "int8", "int8_few", "product")
+    sources = [
+        *(kernels / "linear" / f"{name}.c" for name in names),
+        *(kernels / "native" / f"{name}.c" for name in ("thread_pool", "openmp")),
+    ]
+    program.with_suffix(".c").write_text(FULLEST)
+    flags = [
+        "-std=gnu11",
+        "-w",
+        "-fsanitize=address",
+        "-I",
+        str(kernels),
+        "-o",
+        str(program),
+        "-lm",
+    ]
+    command = ["cc", str(program.with_suffix(".c")), *map(str, sources), *flags]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("the compiler has no AddressSanitizer")
+    subprocess.run([program], check=True, env={"ASAN_OPTIONS": "detect_leaks=0"})

@@ -40,6 +40,17 @@ def fake_compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @COMPILES
+@pytest.mark.skipif(platform.system() != "Linux", reason="others don't limit addresses")
+def test_the_check_takes_little_memory(tmp_path: Path) -> None:
+    """Some systems count memory that is never touched."""
+    found, check = built(library.cache_folder()), tmp_path / "check"
+    sources = ["-I", str(build._KERNELS), str(build._CHECK), str(found)]
+    subprocess.run(["cc", "-std=gnu11", "-w", *sources, "-o", str(check)], check=True)
+    limited = ["sh", "-c", f"ulimit -v {2**21}; {check}"]
+    assert subprocess.run(limited, check=False).returncode == 0
+
+
+@COMPILES
 def test_it_compiles_once_and_leaves_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
