@@ -62,7 +62,7 @@ class Answering:
                     return
                 except EngineError as error:
                     if not (side and error.error.name == NoRoomBesideError.__name__):
-                        raise Refusal.of(error.error) from None
+                        raise _refusal(error, ask) from None
 
     async def count(self, ask: Ask) -> Counted:
         """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
@@ -73,7 +73,7 @@ class Answering:
         try:
             return await request.last()
         except EngineError as error:
-            raise Refusal.of(error.error) from None
+            raise _refusal(error, ask) from None
         finally:
             request.cancel()
 
@@ -85,7 +85,7 @@ class Answering:
             for part in message.content
         )
         if pictures and not self.model.vision:
-            raise Refusal(f"{self.model.name} can't see pictures.", "messages")
+            raise Refusal(f"{self.model.name} can't see pictures.", ask.prompt_field)
 
     async def _generate(
         self, ask: Ask, placed: Placed, side: bool
@@ -153,3 +153,7 @@ class Answering:
             await request.last()
         if self._preparing.get(chat) is request:
             del self._preparing[chat]
+
+
+def _refusal(error: EngineError, ask: Ask) -> Refusal:
+    return Refusal.of(error.error, ask.prompt_field, ask.format_field)

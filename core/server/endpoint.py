@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
+from json import JSONDecodeError
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from core.api.errors import InternalError, WaymarkError
-from core.api.json_text import parse_json
+from core.api.json_text import json_fault, parse_json
 from core.client.traces import place_of, print_trace
 from core.server.answering import Answered, Answering
 from core.server.protocols.protocol import Call, Count, Problem, Protocol, to_json
@@ -24,8 +25,6 @@ from core.server.requests.refusals import Refusal
 
 MOST_BODY_BYTES = 64 * 2**20
 BODY_S = 60.0
-# A client that takes nothing for this long is gone.
-SEND_S = 60.0
 # Until then an error still gets its own status. Some clients and proxies give up on a silent
 # connection after a minute; a long prompt may take several.
 SILENCE_S = 10.0
@@ -50,15 +49,18 @@ async def read_body(request: Request) -> Body:
 def _parsed(data: bytes) -> Body:
     try:
         body = parse_json(data)
+    except UnicodeDecodeError:
+        raise Refusal("The request is not valid UTF-8.") from None
     except ValueError as error:
-        raise Refusal(f"The request is not valid JSON: {error}.") from None
+        fault = json_fault(error) if isinstance(error, JSONDecodeError) else str(error)
+        raise Refusal(f"The request is not valid JSON: {fault}.") from None
     if not isinstance(body, dict):
         raise Refusal("The request must be a JSON object.")
     return body
 
 
 class Connection:
-    """Sends one response. Sending to a client that takes nothing raises TimeoutError."""
+    """Sends one response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -67,10 +69,10 @@ class Connection:
     async def begin(self, status: int, headers: dict[str, str]) -> None:
         self.begun = True
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self._put({"type": "http.response.start", "status": status, "headers": pairs})
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def write(self, data: bytes, more: bool = True) -> None:
-        await self._put({"type": "http.response.body", "body": data, "more_body": more})
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def whole(self, body: Any, status: int = 200, retry_s: int | None = None) -> None:
         data = to_json(body)
@@ -79,10 +81,6 @@ class Connection:
             headers["retry-after"] = str(retry_s)
         await self.begin(status, headers)
         await self.write(data, more=False)
-
-    async def _put(self, message: dict[str, Any]) -> None:
-        async with asyncio.timeout(SEND_S):
-            await self._send(message)
 
 
 async def guarded(
@@ -98,7 +96,7 @@ async def guarded(
         await work(Request(scope, receive), connection)
     except Refusal as refusal:
         error = refusal
-    except (ClientDisconnect, TimeoutError, OSError):
+    except (ClientDisconnect, OSError):
         return
     except WaymarkError as unexpected:
         error = Refusal.of(unexpected.info())
@@ -110,7 +108,7 @@ async def guarded(
     else:
         return
     if not connection.begun:
-        with contextlib.suppress(TimeoutError, OSError):
+        with contextlib.suppress(OSError):
             await connection.whole(problem(error), error.status, error.retry_s)
 
 

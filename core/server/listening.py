@@ -1,4 +1,4 @@
-"""The socket and its limits: who may connect, and how long a request's head may take."""
+"""The socket and its limits: who may connect, and how long a client may keep it waiting."""
 
 from __future__ import annotations
 
@@ -16,33 +16,54 @@ from core.api.errors import InvalidRequestError
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"
 HEAD_S = 15.0
+# A client that takes nothing for this long is gone.
+SEND_S = 60.0
 # Half of them may hold a socket open and send nothing, for HEAD_S.
 MOST_CONNECTIONS = 256
 _CLOSING_S = 3
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol, which by itself waits without end for a request's head."""
+    """uvicorn's protocol, which by itself waits without end for a request's head, and for a client
+    to take the rest of a response."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Writing pauses as soon as anything waits for the client.
+        transport.set_write_buffer_limits(high=0)
         self._head_timer = self.loop.call_later(HEAD_S, self._end_silent)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         answered = self.cycle is None or self.cycle.response_complete
         if not answered:
-            self._stop_timer()
+            self._stop_head_timer()
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_S, self._end_silent)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Closing would wait for the client, too.
+        self._send_timer = self.loop.call_later(SEND_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_send_timer()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        self._stop_head_timer()
+        self._stop_send_timer()
         super().connection_lost(exc)
 
-    def _stop_timer(self) -> None:
+    def _stop_send_timer(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+    def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None

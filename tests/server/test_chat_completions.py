@@ -183,6 +183,7 @@ TOOL = {"type": "function", "function": {"name": "f"}}
         ({"messages": [{"role": "user", "content": 7}]}, "messages.0.content", None),
         (parts(7), "messages.0.content.0", None),
         (parts({"type": "audio"}), "messages.0.content.0.type", None),
+        (parts({"type": ["text"]}), "messages.0.content.0.type", None),
         (parts({"type": "text"}), "messages.0.content.0.text", None),
         (parts(image("http://a/b")), "messages.0.content.0", "image_address_refused"),
         (parts(image("file:///etc/passwd")), "messages.0.content.0", "image_address_refused"),
@@ -256,3 +257,37 @@ def test_models_and_health(served: Served) -> None:
     status, body = served.raw("/health")
     assert status == 200 and json.loads(body)["model"] == "scripted"
     assert served.raw("/nowhere")[0] == 404 and served.raw("/v1/chat/completions")[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "names"),
+    [
+        ("chat/completions", {"messages": HELLO}, ("messages", "response_format")),
+        ("completions", {"prompt": "Hello"}, ("prompt", "response_format")),
+        ("responses", {"input": "Hello"}, ("input", "text.format")),
+        ("messages", {"messages": HELLO, "output_config": {"format": {"type": "json_object"}}},
+         ("messages", "output_config.format")),
+    ],
+)  # fmt: skip
+def test_A3_errors_of_the_engine_name_the_protocols_field(
+    tmp_path: Path, path: str, fields: Any, names: tuple[str, str]
+) -> None:
+    errors = (PromptTooLongError("Too long.", 5), ReplyFormatError("No such format."))
+    engine = ScriptedEngine(*(Failed(request=0, error=error.info()) for error in errors))
+    with serving(engine.connect, tmp_path) as served:
+        for name in names:
+            status, answer = served.raw(f"/v1/{path}", json.dumps(fields).encode())
+            error = json.loads(answer)["error"]
+            assert status == 400
+            assert error.get("param") == name or error["message"].startswith(f"{name}: ")
+
+
+def test_every_event_is_one_line_for_any_client(tmp_path: Path) -> None:
+    """Clients that split text at all of Unicode's line separators get whole events."""
+    engine = ScriptedEngine(then="a\u2028b\x85c\u2029d")
+    with serving(engine.connect, tmp_path) as served:
+        body = json.dumps({"messages": HELLO, "stream": True}).encode()
+        answer = served.raw("/v1/chat/completions", body)[1].decode()
+    lines = [line.removeprefix("data: ") for line in answer.splitlines() if "{" in line]
+    deltas = [json.loads(line)["choices"][0]["delta"].get("content", "") for line in lines]
+    assert "".join(deltas) == "a\u2028b\x85c\u2029d"

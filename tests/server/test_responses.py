@@ -86,6 +86,8 @@ def test_items_of_all_kinds(served: Served, engine: ScriptedEngine) -> None:
         ({"input": 7}, "input"),
         ({"input": [7]}, "input.0"),
         ({"input": [{"type": "function_call_output"}]}, "input.0"),
+        ({"input": [{"type": "item_reference", "id": "i"}]}, "input.0.type"),
+        ({"input": [{"type": "reasoning", "content": 7}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
          "input.0.content.0.type"),
         ({"previous_response_id": "r"}, "previous_response_id"),

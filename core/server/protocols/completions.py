@@ -35,7 +35,8 @@ def read(body: Body, _reader: Reader, client: str, model: ModelInfo) -> Call:
     if body.get("best_of") not in (None, 1):
         raise Refusal("Only one reply is sampled for a request.", "best_of")
     sampling = sampling_of({"max_tokens": _DEFAULT_TOKENS, **body})
-    ask = Ask(Conversation(messages=(), raw=prompt_of(body.get("prompt"))), client, sampling)
+    conversation = Conversation(messages=(), raw=prompt_of(body.get("prompt")))
+    ask = Ask(conversation, client, sampling, prompt_field="prompt")
     return Call(ask, CompletionWriter(model, wants_usage(body)), bool(body.get("stream")))
 
 

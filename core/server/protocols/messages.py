@@ -46,6 +46,7 @@ def read_ask(body: Body, reader: Reader, client: str) -> Ask:
         sampling_of(body),
         _thinking(body),
         format_of(asked, field),
+        format_field=field,
     )
 
 

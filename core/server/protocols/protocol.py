@@ -74,8 +74,13 @@ class Count:
     problem: Problem
 
 
+# Some clients take these for ends of lines, and so of events.
+_SEPARATORS = {ord(each): f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
+
+
 def to_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_SEPARATORS).encode(errors="replace")
 
 
 def event(data: Any, name: str = "") -> bytes:

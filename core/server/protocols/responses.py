@@ -30,6 +30,8 @@ def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
         sampling_of(body),
         thinking_of(body),
         format_of(asked, "text.format"),
+        prompt_field="input",
+        format_field="text.format",
     )
     return Call(ask, ResponseWriter(model), bool(body.get("stream")))
 
@@ -42,7 +44,7 @@ def _messages(items: object) -> object:
         return items
     messages, thought = list[object](), ""
     for index, item in enumerate(items):
-        kind = item.get("type", "message") if isinstance(item, dict) else "message"
+        kind = (item.get("type") or "message") if isinstance(item, dict) else "message"
         if kind in _TOOL_ITEMS:
             raise Refusal(
                 "Tool calls are not supported by this server yet.",
@@ -51,9 +53,12 @@ def _messages(items: object) -> object:
             )
         if kind == "reasoning":
             parts = item.get("content")
-            texts = (part.get("text") for part in parts or () if isinstance(part, dict))
+            parts = parts if isinstance(parts, list) else ()
+            texts = (part.get("text") for part in parts if isinstance(part, dict))
             thought = "".join(text for text in texts if isinstance(text, str))
             continue
+        if kind != "message":
+            raise Refusal(f"Items of type {kind!r} can't be read.", f"input.{index}.type")
         if thought and isinstance(item, dict) and item.get("role") == "assistant":
             item = {"reasoning_content": thought, **item}
         messages.append(item)

@@ -19,7 +19,7 @@ def _read(body: Body, reader: Reader, client: str) -> Ask:
     name = "content" if "content" in body else "prompt"
     if not isinstance(text := body.get(name), str):
         raise Refusal("A text or messages are needed.", name)
-    return Ask(Conversation(messages=(), raw=text), client)
+    return Ask(Conversation(messages=(), raw=text), client, prompt_field=name)
 
 
 def _tell(counted: Counted, model: ModelInfo) -> Body:

@@ -16,13 +16,16 @@ _MODELS_OWN = SamplingParams()
 @dataclass(frozen=True, slots=True)
 class Ask:
     """`conversation` holds no ids: clients send text. `client` tells programs apart in the queue.
-    `thinking` None leaves the choice to the model's template."""
+    `thinking` None leaves the choice to the model's template. The fields are the protocol's names
+    for the conversation and for the format, for errors."""
 
     conversation: Conversation
     client: str
     sampling: SamplingParams = _MODELS_OWN
     thinking: bool | None = None
     format: ReplyFormat | None = None
+    prompt_field: str = "messages"
+    format_field: str = "response_format"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from core.api.chat import (
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
 
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
+_TEXT_TYPES = ("text", "input_text", "output_text", "refusal")
 # Parts without anything that a prompt needs.
-_IGNORED_TYPES = frozenset({"redacted_thinking", "cache_control"})
+_IGNORED_TYPES = ("redacted_thinking", "cache_control")
 _NO_TOOLS = "Tool calls are not supported by this server yet."
 
 

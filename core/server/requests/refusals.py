@@ -36,14 +36,14 @@ class Refusal(WaymarkError, title="The request was refused"):
         self.field, self.status, self.code, self.retry_s = field, status, code, retry_s
 
     @classmethod
-    def of(cls, info: ErrorInfo) -> Refusal:
+    def of(cls, info: ErrorInfo, prompt_field: str = "", format_field: str = "") -> Refusal:
         """The refusal for an error of the engine."""
         if info.name == "PromptTooLongError":
-            return cls(info.message, "messages", 400, "context_length_exceeded")
+            return cls(info.message, prompt_field, 400, "context_length_exceeded")
         if info.name == "ReplyFormatError":
-            return cls(info.message, "response_format")
+            return cls(info.message, format_field)
         if info.name in _OF_REQUEST:
-            return cls(f"{info.title}: {info.message}", "messages")
+            return cls(f"{info.title}: {info.message}", prompt_field)
         if info.name in _PASSING:
             return cls(f"{info.title}: {info.message}", status=503, retry_s=_RETRY_S)
         return cls(f"{info.title}: {info.message}", status=500)
