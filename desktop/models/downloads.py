@@ -274,7 +274,6 @@ def catalogue() -> tuple[Repository, ...]:
             name=each["repository"],
             family=each["family"],
             parameters=each["parameters"],
-            licence=each["licence"],
         )
         for each in tomllib.loads(text)["model"]
     )
