@@ -42,6 +42,7 @@ class GetModelDialog(QDialog):
         self._questions = 0
         self.search = SearchField("modelSearch", tr("Search Hugging Face, or paste Org/Name"))
         self.search.found.connect(self.ask)
+        self.search.left.connect(self.close)
         find = Button(tr("Search"), name="modelSearchStart")
         find.clicked.connect(self.ask)
         self._settings = Button(tr("Connection"), name="networkToggle")

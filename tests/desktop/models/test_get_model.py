@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QListWidget
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QLineEdit, QListWidget
 
 from core.client.client import EngineClient
 from core.downloads import jobs
@@ -108,6 +108,8 @@ async def test_what_is_not_there_is_said(
     await until(lambda: words(app, "modelSearchWords").startswith(said))
     ask(app, "")
     assert find(app, QListWidget, "modelResults").count() == len(catalogue())
+    QTest.keyClick(find(app, QLineEdit, "modelSearch"), Qt.Key.Key_Escape)
+    assert not find(app, QDialog, "getModelDialog").isVisible()
 
 
 async def test_a_download_is_paused_found_again_resumed_and_deleted(
