@@ -171,7 +171,8 @@ def test_the_digest_is_that_of_all_files(converted: ConvertedOf, tmp_path: Path)
     read: list[int] = []
     assert read_all(container) == hashlib.sha256(b"".join(digests)).hexdigest()
     name = "model.language_model.norm.weight"
-    digest = container.read([name], lambda stream: None, read.append, digest=False)
+    norm = torch.empty(container.tensors[name].shape)
+    digest = container.read([name], lambda stream: stream.fill(norm), read.append, digest=False)
     assert digest == "" and sum(read) == container.num_bytes([name])
     tower.write_bytes(tower.read_bytes()[:-4] + b"abcd")
     with pytest.raises(BrokenWeightsError, match="changed while it was being read"):
