@@ -43,7 +43,7 @@ def runs(family: str) -> bool:
 
 
 def choices(repository: Repository) -> tuple[Plan, ...]:
-    """What can be downloaded, the smallest first.
+    """The choices of a repository, the smallest first.
 
     Raises HubAnswerError for a file name that is not allowed.
     """

@@ -51,7 +51,7 @@ class Repository(Frozen):
 
 
 class Plan(Frozen):
-    """What a download fetches. `opens` is the path of the file to load, "" for the whole folder."""
+    """The files of a download; `opens` is the path of the one to load, "" for the whole folder."""
 
     repository: str
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]

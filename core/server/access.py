@@ -1,4 +1,4 @@
-"""Who may talk to the server: checked before a request's body is read.
+"""Checks the Host, Origin and key of a request before its body is read.
 
 A web page in the user's browser can send requests to this machine. It can't send the key, and its
 requests carry an Origin. If its name was pointed at this machine (DNS rebinding), that name is in

@@ -1,4 +1,4 @@
-"""What clients ask about the server and its model before they send anything."""
+"""Answers about the server and its model: `/v1/models` and `/health`."""
 
 from __future__ import annotations
 

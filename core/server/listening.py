@@ -30,6 +30,7 @@ class _Protocol(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
 
+    # uvicorn narrows the type of asyncio's own method, too.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         # Writing pauses as soon as anything waits for the client.

@@ -65,7 +65,7 @@ def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
 
 
 def fit_of(needed: Needs, available: Memory) -> Fit:
-    """Whether the smallest precision fits."""
+    """The fit of the smallest precision."""
     if not needed:
         return Fit.UNKNOWN
     smallest = min(needed.values())

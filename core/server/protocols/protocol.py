@@ -1,4 +1,4 @@
-"""What a protocol has to do: read a body as an `Ask`, and write the answer's events."""
+"""The interface of a protocol: it reads a body as an `Ask` and writes the answer's events."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def fake_compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @COMPILES
-@pytest.mark.skipif(platform.system() != "Linux", reason="others don't limit addresses")
+@pytest.mark.skipif(platform.system() != "Linux", reason="`ulimit -v` has no effect elsewhere")
 def test_the_check_takes_little_memory(tmp_path: Path) -> None:
     """Some systems count memory that is never touched."""
     found, check = built(library.cache_folder()), tmp_path / "check"
