@@ -68,7 +68,7 @@ class MarkdownBody(WholeText):
         self._more: Button | None = None
         self._layout = column(of=self, spacing=BLOCK_SPACING)
         # Otherwise new blocks squeeze the others until the transcript has made room.
-        self._layout.setSizeConstraint(QLayout.SizeConstraint.SetMinimumSize)
+        self._layout.setVerticalSizeConstraint(QLayout.SizeConstraint.SetMinimumSize)
         self.num_renders = 0  # for tests
 
     def append(self, text: str) -> None:
