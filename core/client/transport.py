@@ -1,4 +1,4 @@
-"""A child process over pipes: commands on its standard input, events on its output.
+"""The worker as a child process over pipes: commands on its standard input, events on its output.
 
 Its standard error goes to a log file, the last lines also to memory. It ends when its input closes.
 """
@@ -11,14 +11,14 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Generic
+from typing import BinaryIO
 
-from pydantic import BaseModel, TypeAdapter
-
+from core.api.commands import Command
 from core.api.errors import EngineDiedError
-from core.client.codec import HEADER, Message, body_length, decode, encode
+from core.api.events import EVENTS, Event
+from core.client.codec import HEADER, body_length, decode, encode
 from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
 from core.system.private_files import open_or_create
 
@@ -57,27 +57,16 @@ def worker_environment() -> dict[str, str]:
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
 
 
-class Transport(Generic[Message]):
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        log: BinaryIO | None,
-        events: TypeAdapter[Message],
-    ) -> None:
-        self._process, self._log, self._events = process, log, events
+class WorkerTransport:
+    def __init__(self, process: asyncio.subprocess.Process, log: BinaryIO | None) -> None:
+        self._process = process
+        self._log = log
         self._job: object | None = None
         self._errors: collections.deque[str] = collections.deque(maxlen=KEPT_ERROR_LINES)
         self._drain = asyncio.ensure_future(self._keep_errors())
 
     @classmethod
-    async def spawn(
-        cls,
-        command: Sequence[str],
-        log_file: Path | None,
-        events: TypeAdapter[Message],
-        environment: Mapping[str, str],
-    ) -> Transport[Message]:
-        """Raises OSError."""
+    async def spawn(cls, command: Sequence[str], log_file: Path | None) -> WorkerTransport:
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -86,14 +75,14 @@ class Transport(Generic[Message]):
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=ROOT,
-                env=environment,
+                env=worker_environment(),
                 creationflags=hidden_window(),
             )
-        except OSError:
+        except OSError as error:
             if log is not None:
                 log.close()
-            raise
-        transport = cls(process, log, events)
+            raise EngineDiedError(f"The engine could not be started: {error}.") from error
+        transport = cls(process, log)
         transport._job = contain(process.pid)
         return transport
 
@@ -101,7 +90,7 @@ class Transport(Generic[Message]):
     def pid(self) -> int:
         return self._process.pid
 
-    async def send(self, command: BaseModel) -> None:
+    async def send(self, command: Command) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(encode(command))
@@ -109,18 +98,19 @@ class Transport(Generic[Message]):
         except (ConnectionError, RuntimeError) as error:
             raise EngineDiedError("The engine no longer accepts commands.") from error
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> Event | None:
         assert self._process.stdout is not None
         try:
             header = await self._process.stdout.readexactly(HEADER.size)
             body = await self._process.stdout.readexactly(body_length(header))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        return decode(self._events, body)
+        return decode(EVENTS, body)
 
     async def stop(self, patience_s: float) -> None:
         """Close its input, wait, then kill. Safe to call at any time and twice."""
-        self.close_input()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         # asyncio also waits for the pipes to end, and a full one that nobody reads never does.
         discard = asyncio.ensure_future(self._discard_events())
         try:
@@ -134,10 +124,6 @@ class Transport(Generic[Message]):
             discard.cancel()
         await self._finish_errors()
         self.close_pipes()
-
-    def close_input(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -6,15 +6,18 @@ A process that dies ends its downloads with a named error; the next request star
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from core.api.errors import EngineDiedError, ErrorInfo, ProtocolError, WaymarkError
-from core.client.programs import clean_environment, program
+from core.client.codec import HEADER, body_length, decode, encode
+from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
 from core.client.requests import EngineError
-from core.client.transport import Transport
 from core.downloads.messages import (
     EVENTS,
     Completed,
@@ -32,6 +35,7 @@ from core.downloads.messages import (
     Search,
     Stopped,
 )
+from core.system.private_files import open_or_create
 
 DownloadNews = Progress | Paused | Stopped | Completed
 STOP_PATIENCE_S = 3.0
@@ -54,8 +58,9 @@ class DownloadsClient:
         self._heard, self._log_file = heard, log_file
         self._command = command or program("core.downloads")
         self._connection = Connection()
-        self._process: Transport[DownloadEvent] | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._job: object | None = None
         self._asked: dict[int, asyncio.Future[tuple[Repository, ...]]] = {}
         self._fetching: set[str] = set()
         self._last = 0
@@ -98,13 +103,18 @@ class DownloadsClient:
     async def close(self) -> None:
         """End the process, even one that is starting; what has arrived is kept. Idempotent."""
         async with self._starting:
-            process, listening = self._process, self._listening
-        if process is None or listening is None:
+            process = self._process
+        if process is None:
             return
-        process.close_input()
-        await asyncio.wait((listening,), timeout=STOP_PATIENCE_S)
-        process.kill()
-        await listening
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_PATIENCE_S)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        if self._listening is not None:
+            await self._listening
 
     async def _ask(self, command: Callable[[int], BaseModel]) -> tuple[Repository, ...]:
         await self._start()
@@ -122,30 +132,55 @@ class DownloadsClient:
         async with self._starting:
             if self._process is not None:
                 return
+            log = self._opened_log()
             try:
-                self._process = await Transport.spawn(
-                    self._command, self._log_file, EVENTS, clean_environment()
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    cwd=ROOT,
+                    env=clean_environment(),
+                    creationflags=hidden_window(),
                 )
             except OSError as error:
                 raise EngineDiedError(f"Downloads could not be started: {error}.") from error
+            finally:
+                if log != subprocess.DEVNULL:
+                    os.close(log)
+            self._job = contain(self._process.pid)
             self._listening = asyncio.ensure_future(self._listen(self._process))
             await self._send(Configure(connection=self._connection))
 
+    def _opened_log(self) -> int:
+        if self._log_file is not None:
+            with contextlib.suppress(OSError):
+                return open_or_create(self._log_file, os.O_WRONLY | os.O_TRUNC)
+        return subprocess.DEVNULL
+
     async def _send(self, command: BaseModel) -> None:
-        if self._process is None:
+        process = self._process
+        if process is None or process.stdin is None:
             raise _died()
         try:
-            await self._process.send(command)
-        except EngineDiedError as error:
+            process.stdin.write(encode(command))
+            await process.stdin.drain()
+        except (ConnectionError, RuntimeError) as error:
             raise _died() from error
 
-    async def _listen(self, process: Transport[DownloadEvent]) -> None:
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
         try:
-            while (event := await process.receive()) is not None:
-                self._take(event)
+            while True:
+                header = await process.stdout.readexactly(HEADER.size)
+                body = await process.stdout.readexactly(body_length(header))
+                self._take(decode(EVENTS, body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
         except ProtocolError:
-            process.kill()
-        await process.stop(STOP_PATIENCE_S)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await process.wait()
         self._process = None
         self._end_all(_died())
 
