@@ -56,13 +56,10 @@ class CodeText(LongText):
         self.num_laid_out = 0  # characters; for tests
         self._is_field = False
         self._follows = False
-        self.setReadOnly(True)
-        self.setUndoRedoEnabled(False)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        text_selection().watch(self)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.viewport().setAutoFillBackground(False)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -71,7 +68,6 @@ class CodeText(LongText):
         self.document().setDocumentMargin(6)
         self.setFont(theme.fixed_font())
         self._colours: _Colours | None = None
-        text_selection().watch(self)
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)
