@@ -26,6 +26,7 @@ from kernels.linear.gpu_parts import (
     part_codes,
     part_group,
     part_scales,
+    share_of,
     step_bytes,
 )
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
@@ -33,6 +34,10 @@ from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays
 _OUTPUTS = 16  # of one program: the fewest that a dot takes, and so the most programs
 _INPUTS = 256  # of one step over 8-bit weights
+# A program waits for memory most of the time: an H200 holds about so many, and one of fewer steps
+# than these gains nothing.
+_PROGRAMS, _FEWEST_STEPS = 4096, 4
+_ADDED = 256  # sums of a program that adds up shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +111,13 @@ def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
 def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
     """[n, num_inputs] -> [n, num_outputs] in the type of `inputs`; raises ValueError if n > 16."""
     assert weight.values.is_contiguous() and weight.scale.is_contiguous()
-    outputs = _outputs(inputs, weight.shape)
-    _int8_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
+    tiles, shares = _grid(inputs, weight.shape, _INPUTS)
+    sums = _sums(inputs, weight.shape, shares)
+    _int8_linear[(tiles, shares)](
         inputs,
         weight.values,
         weight.scale,
-        outputs,
+        sums,
         inputs.shape[0],
         *weight.shape,
         inputs.stride(0),
@@ -121,17 +127,18 @@ def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
         num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
     )
-    return outputs
+    return _added(sums, inputs.dtype)
 
 
 def group_linear(inputs: Tensor, weight: GroupWeight) -> Tensor:
     assert all(each.is_contiguous() for each in weight.tensors)
-    outputs = _outputs(inputs, weight.shape)
-    _group_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
+    tiles, shares = _grid(inputs, weight.shape, KINDS[weight.kind].step)
+    sums = _sums(inputs, weight.shape, shares)
+    _group_linear[(tiles, shares)](
         inputs,
         *weight.tensors[:2],
         weight.tensors[-1],
-        outputs,
+        sums,
         inputs.shape[0],
         *weight.shape,
         inputs.stride(0),
@@ -141,7 +148,7 @@ def group_linear(inputs: Tensor, weight: GroupWeight) -> Tensor:
         num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
     )
-    return outputs
+    return _added(sums, inputs.dtype)
 
 
 def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
@@ -161,12 +168,34 @@ def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
     return outputs
 
 
-def _outputs(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _grid(inputs: Tensor, shape: tuple[int, int], step: int) -> tuple[int, int]:
+    """Tiles of outputs, and shares of a row's inputs: the weight's shape alone decides.
+
+    Raises ValueError for more rows than a program takes.
+    """
     if inputs.shape[0] > MAX_ROWS:
         raise ValueError(f"up to {MAX_ROWS} rows at once, not {inputs.shape[0]}")
     assert dense_rows(inputs) and inputs.shape[1] == shape[1]
-    size = inputs.shape[0], shape[0]
-    return torch.empty(size, dtype=inputs.dtype, device=inputs.device)
+    tiles = triton.cdiv(shape[0], _OUTPUTS)
+    return tiles, max(1, min(_PROGRAMS // tiles, triton.cdiv(shape[1], step) // _FEWEST_STEPS))
+
+
+def _sums(inputs: Tensor, shape: tuple[int, int], shares: int) -> Tensor:
+    """Room for the sums of each share: [shares, n, num_outputs]; one share is the result."""
+    dtype = inputs.dtype if shares == 1 else torch.float32
+    return torch.empty(shares, inputs.shape[0], shape[0], dtype=dtype, device=inputs.device)
+
+
+def _added(sums: Tensor, dtype: torch.dtype) -> Tensor:
+    """All shares added up one after the other."""
+    shares, *shape = sums.shape
+    if shares == 1:
+        return sums[0]
+    outputs = torch.empty(shape, dtype=dtype, device=sums.device)
+    _add_shares[(triton.cdiv(outputs.numel(), _ADDED),)](
+        sums, outputs, outputs.numel(), SHARES=shares, BLOCK=_ADDED
+    )
+    return outputs
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -174,7 +203,7 @@ def _int8_linear(
     inputs: tl.tensor,
     weight: tl.tensor,
     scale: tl.tensor,
-    outputs: tl.tensor,
+    sums: tl.tensor,
     num_rows: int,
     num_outputs: int,
     num_inputs: int,
@@ -187,16 +216,15 @@ def _int8_linear(
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     line = weight + output.to(tl.int64)[:, None] * num_inputs
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for at in range(0, num_inputs, INPUTS):
-        column = at + tl.arange(0, INPUTS)[None, :]
+    begin, end = share_of(tl.cdiv(num_inputs, INPUTS))
+    for step in range(begin, end):
+        column = step * INPUTS + tl.arange(0, INPUTS)[None, :]
         inside = column < num_inputs
         left = tl.load(inputs + row * stride + column, (row < num_rows) & inside, 0.0)
         right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0)
         total = tl.dot(left, tl.trans(right.to(left.dtype)), total, input_precision="ieee")
     total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
-    there = outputs + row * num_outputs + output[None, :]
-    valid = (row < num_rows) & (output < num_outputs)[None, :]
-    tl.store(there, total.to(outputs.dtype.element_ty), valid)
+    _put(sums, total, row, output, num_rows, num_outputs)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -205,7 +233,7 @@ def _group_linear(
     codes: tl.tensor,
     scales: tl.tensor,
     factors: tl.tensor,
-    outputs: tl.tensor,
+    sums: tl.tensor,
     num_rows: int,
     num_outputs: int,
     num_inputs: int,
@@ -221,11 +249,35 @@ def _group_linear(
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = grouped_product(
         inputs + row * stride, row < num_rows, codes, scales, factors, output, num_outputs,
-        num_inputs, num_inputs, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
+        num_inputs, num_inputs, True, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
-    there = outputs + row * num_outputs + output[None, :]
+    _put(sums, total, row, output, num_rows, num_outputs)
+
+
+@triton.jit
+def _put(
+    sums: tl.tensor,
+    total: tl.tensor,
+    row: tl.tensor,
+    output: tl.tensor,
+    num_rows: int,
+    num_outputs: int,
+) -> None:
+    first = tl.program_id(1).to(tl.int64) * num_rows * num_outputs
     valid = (row < num_rows) & (output < num_outputs)[None, :]
-    tl.store(there, total.to(outputs.dtype.element_ty), valid)
+    there = sums + first + row * num_outputs + output[None, :]
+    tl.store(there, total.to(sums.dtype.element_ty), valid)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _add_shares(
+    sums: tl.tensor, outputs: tl.tensor, count: int, SHARES: tl.constexpr, BLOCK: tl.constexpr
+) -> None:
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(sums + place, place < count, 0.0)
+    for share in tl.static_range(1, SHARES):
+        total += tl.load(sums + share * count + place, place < count, 0.0)
+    tl.store(outputs + place, total.to(outputs.dtype.element_ty), place < count)
 
 
 @triton.jit
