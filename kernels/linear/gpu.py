@@ -38,6 +38,8 @@ _INPUTS = 256  # of one step over 8-bit weights
 # than these gains nothing.
 _PROGRAMS, _FEWEST_STEPS = 4096, 4
 _ADDED = 256  # sums of a program that adds up shares
+_SCALED = 2048  # numbers of a program that scales rows of integers
+_STEPS = 8  # of a program that dequantises groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,11 @@ class Int8Weight:
         return int8_linear(inputs, self)
 
     def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
-        values, scale = self.values[outputs], self.scale[outputs, None]
+        values, scale = self.values[outputs], self.scale[outputs]
         room = torch.empty(values.shape, dtype=dtype, device=values.device)
-        return torch.mul(values, scale, out=room)
+        rows, width = values.shape
+        _scale_rows[(rows, triton.cdiv(width, _SCALED))](values, scale, room, width, BLOCK=_SCALED)
+        return room
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +160,14 @@ def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
     num_outputs, num_inputs = weight.shape
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
     steps = triton.cdiv(num_inputs, KINDS[weight.kind].step)
-    _dequantise[(triton.cdiv(num_outputs, _OUTPUTS), steps)](
+    _dequantise[(triton.cdiv(num_outputs, _OUTPUTS), triton.cdiv(steps, _STEPS))](
         *weight.tensors[:2],
         weight.tensors[-1],
         outputs,
         num_outputs,
         num_inputs,
         OUTPUTS=_OUTPUTS,
+        STEPS=_STEPS,
         **constants(weight.kind),
     )
     return outputs
@@ -281,6 +286,17 @@ def _add_shares(
 
 
 @triton.jit
+def _scale_rows(
+    values: tl.tensor, scale: tl.tensor, outputs: tl.tensor, width: int, BLOCK: tl.constexpr
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    number = tl.load(values + row * width + column, column < width, 0).to(tl.float32)
+    result = (number * tl.load(scale + row)).to(outputs.dtype.element_ty)
+    tl.store(outputs + row * width + column, result, column < width)
+
+
+@triton.jit
 def _dequantise(
     codes: tl.tensor,
     scales: tl.tensor,
@@ -289,23 +305,26 @@ def _dequantise(
     num_outputs: int,
     num_inputs: int,
     OUTPUTS: tl.constexpr,
+    STEPS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> None:
-    """Programs (outputs, step)."""
+    """Programs (outputs, steps)."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    step, groups = tl.program_id(1), num_inputs // GROUP
-    line, known = output.to(tl.int64), output < num_outputs
-    first, second, high = step_bytes(codes, line, known, step, tl.num_programs(1), KIND, GROUP)
-    for part in tl.static_range(PARTS):
-        group = part_group(step, part, KIND)
-        scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
-        result = part_codes(first, second, high, part, KIND) * scale[:, None]
-        if OFFSETS:
-            result += offset[:, None]
-        column = group * GROUP + tl.arange(0, GROUP)[None, :]
-        there = outputs + line[:, None] * num_inputs + column
-        valid = known[:, None] & (column < num_inputs)
-        tl.store(there, result.to(outputs.dtype.element_ty), valid)
+    line, known, groups = output.to(tl.int64), output < num_outputs, num_inputs // GROUP
+    steps = (groups + PARTS - 1) // PARTS
+    begin = tl.program_id(1) * STEPS
+    for step in range(begin, tl.minimum(begin + STEPS, steps)):
+        first, second, high = step_bytes(codes, line, known, step, steps, KIND, GROUP)
+        for part in tl.static_range(PARTS):
+            group = part_group(step, part, KIND)
+            scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
+            result = part_codes(first, second, high, part, KIND) * scale[:, None]
+            if OFFSETS:
+                result += offset[:, None]
+            column = group * GROUP + tl.arange(0, GROUP)[None, :]
+            there = outputs + line[:, None] * num_inputs + column
+            valid = known[:, None] & (column < num_inputs)
+            tl.store(there, result.to(outputs.dtype.element_ty), valid)
