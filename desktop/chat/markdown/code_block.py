@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
     QGuiApplication,
@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from desktop import theme
-from desktop.chat.markdown.highlight import Highlighting, Span
+from desktop.chat.markdown.highlight import Highlighting, Span, is_loaded
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
@@ -192,6 +192,8 @@ class _Colours(QSyntaxHighlighter):
 
 # Time for highlighting at a step.
 COLOUR_FOR_S = 0.004
+# Until another look for the lexer.
+LOADED_AFTER_MS = 10
 
 
 class CodeBlock(QFrame):
@@ -250,6 +252,9 @@ class CodeBlock(QFrame):
 
     def _colour(self) -> bool:
         if self._coloured or not self._closed:
+            return False
+        if not is_loaded(self._language):
+            QTimer.singleShot(LOADED_AFTER_MS, self, lambda: pace().go_on(self._colour))
             return False
         if self._colours is None:
             self._colours = Highlighting(self._code, self._language)

@@ -9,7 +9,7 @@ import time
 
 import shiboken6
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLayout, QWidget
 
 from desktop.chat.markdown.block_text import INDENT, BlockText
 from desktop.chat.markdown.blocks import Block
@@ -67,6 +67,8 @@ class MarkdownBody(WholeText):
         self._pages = 1
         self._more: Button | None = None
         self._layout = column(of=self, spacing=BLOCK_SPACING)
+        # Otherwise new blocks squeeze the others until the transcript has made room.
+        self._layout.setVerticalSizeConstraint(QLayout.SizeConstraint.SetMinimumSize)
         self.num_renders = 0  # for tests
 
     def append(self, text: str) -> None:
@@ -215,7 +217,11 @@ class MarkdownBody(WholeText):
         place = self._layout.indexOf(self._held(before)) + 1 if before is not None else 0
         if isinstance(held, _Indented):
             held.hold(widget)
+        # Shown here: for each widget that it shows itself, the layout lays out all of them.
+        self._layout.setEnabled(False)
         self._layout.insertWidget(place, self._held(widget))
+        self._held(widget).show()
+        self._layout.setEnabled(True)
         return widget
 
     def _held(self, widget: QWidget) -> QWidget:
