@@ -4,6 +4,9 @@
 
 #include "linear/blocks.h"
 
+/* Columns whose tiles are unpacked before many rows are multiplied. */
+#define TILES_AT_ONCE COLUMNS_AT_ONCE
+
 /* Neighbouring columns of tiles. */
 struct tiles_of_block {
     const char *codes;
@@ -91,6 +94,15 @@ INLINE floats whole_block(struct shape shape, int offsets, const struct scales *
     return multiply_add(__builtin_convertvector(total, floats), -scale, found);
 }
 
+/* Adds a whole block of a row to its total. */
+INLINE void add_block(struct shape shape, int offsets, const struct scales *scales, long at,
+                      const struct row_block *row, union block_sum sum, float *to) {
+    floats found = whole_block(shape, offsets, scales, at, row, sum);
+    floats scale = (floats){0} + row->scales[0];
+    store_floats(to, shape.integers ? multiply_add(found, scale, load_floats(to))
+                                    : load_floats(to) + found);
+}
+
 /* Adds a block of `rows` rows, which are constant like `shape` and `pieces`, to their totals
  * [rows, stride]. A piece is a register of outputs. */
 INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces,
@@ -149,14 +161,9 @@ INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces
 #pragma GCC unroll 16
     for (int each = 0; each < rows; each++)
 #pragma GCC unroll 16
-        for (int piece = 0; piece < pieces; piece++) {
-            float *to = totals + each * stride + piece * LANES;
-            floats found = whole_block(shape, offsets, tiles.scales + piece / PIECES,
-                                       piece % PIECES * REGISTER, row + each, sums[each][piece]);
-            floats scale = (floats){0} + row[each].scales[0];
-            store_floats(to, shape.integers ? multiply_add(found, scale, load_floats(to))
-                                            : load_floats(to) + found);
-        }
+        for (int piece = 0; piece < pieces; piece++)
+            add_block(shape, offsets, tiles.scales + piece / PIECES, piece % PIECES * REGISTER,
+                      row + each, sums[each][piece], totals + each * stride + piece * LANES);
 }
 
 /* All rows of a block, `most` and four of them at a time. Their totals are `stride` apart. */

@@ -94,6 +94,9 @@ struct block_type {
 /* The type with this id in GGUF files; NULL if it has no kernel. */
 const struct block_type *block_type_of(int id);
 
+/* Rounds the rows of `given`: block b of row r is `to`[b * rows + r]. */
+void take_rows(const struct linear *given, struct row_block *to);
+
 /* ------------------------------------------------------------------ where a tile has what */
 
 /* Four bits of each code: words of two neighbouring groups, one in the lower halves of bytes. */
