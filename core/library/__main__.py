@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from core.api.errors import BrokenConfigError, WaymarkError
 from core.api.params import Frozen, ModelSettings
@@ -48,8 +48,8 @@ class Remembered(Frozen):
 
     conditions: str = ""
     device: str = ""
-    models: dict[str, ModelFacts] = {}
-    rates: dict[str, Rate] = {}
+    models: dict[str, ModelFacts] = Field(default_factory=dict)
+    rates: dict[str, Rate] = Field(default_factory=dict)
 
 
 class Survey:

@@ -1,4 +1,4 @@
-"""The window's side of the process that reads headers. It starts for one survey and ends with it."""
+"""The window's side of the process that reads headers, which runs for one survey."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from core.api.errors import EngineDiedError, ProtocolError
 from core.client.codec import HEADER, body_length, decode, encode
 from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
-from core.library.messages import EVENTS, Described, Describe, Device, ModelFacts, Reading
+from core.library.messages import EVENTS, Describe, Described, Device, ModelFacts, Reading
 
 # A damaged file ends the process; with more of them than this something else is wrong.
 MOST_ENDINGS = 8
@@ -21,6 +21,10 @@ def _unreadable(path: str) -> ModelFacts:
     words = "Reading its headers ended the process that reads them."
     error = EngineDiedError(words, "This model's files can't be read")
     return ModelFacts(path=path, trouble=error.info())
+
+
+def _is_text(path: str) -> bool:
+    return path == path.encode(errors="replace").decode()
 
 
 class LibraryClient:
@@ -41,7 +45,10 @@ class LibraryClient:
 
         Raises EngineDiedError if the process can't be started or ends again and again.
         """
-        left = list(paths)
+        # A name that is no text can't be sent.
+        left = [path for path in paths if _is_text(path)]
+        for path in set(paths).difference(left):
+            self._heard(Described(models=(_unreadable(path),)))
         for _ in range(MOST_ENDINGS):
             blamed = await self._survey(left)
             if blamed is None:

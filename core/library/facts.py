@@ -122,7 +122,7 @@ def _template(container: Container) -> str:
 
 
 def _licence(container: Container) -> str:
-    """The licence that the file, the model card or a licence's first line names; '' if none does."""
+    """What the file, the model card or the first line of its licence names; '' if none does."""
     named: Any = ""
     if isinstance(container, GGUFContainer):
         named = container.model.metadata.get("general.license", "")

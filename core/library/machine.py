@@ -108,8 +108,9 @@ def _made(held: StoredFormat, dtype: torch.dtype, device: torch.device) -> Matri
 def _expert_share(config: Mapping[str, Any]) -> float:
     """The share of a layer's experts that a token goes through."""
     texts = config.get("text_config")
-    places = (texts if isinstance(texts, Mapping) else {}, config)
-    every = next((each[key] for each in places for key in _EXPERTS if each.get(key)), 0)
-    some = next((each["num_experts_per_tok"] for each in places if "num_experts_per_tok" in each), 0)
-    numbers = isinstance(every, int) and isinstance(some, int) and 0 < some < every
-    return some / every if numbers else 1.0
+    found = {**config, **(texts if isinstance(texts, Mapping) else {})}
+    some = found.get("num_experts_per_tok")
+    every = next((found[key] for key in _EXPERTS if found.get(key)), None)
+    if isinstance(some, int) and isinstance(every, int) and 0 < some < every:
+        return some / every
+    return 1.0

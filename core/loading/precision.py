@@ -92,7 +92,8 @@ def choose_precision(
             break
         other = sized(precision)
         if other.num_bytes < chosen.num_bytes:
-            too_large.append(TooLarge(precision=chosen.precision.name, needed=with_room(chosen.num_bytes)))
+            needed = with_room(chosen.num_bytes)
+            too_large.append(TooLarge(precision=chosen.precision.name, needed=needed))
             chosen = other
     why = PrecisionChoice(
         needed=with_room(chosen.num_bytes),
