@@ -54,6 +54,13 @@ def format_count(count: int) -> str:
     return locale().toString(count)
 
 
+def short_count(parameters: int) -> str:
+    """4.0B, 450M"""
+    if parameters >= 10**9:
+        return f"{number(parameters / 10**9, 1)}B"
+    return f"{number(parameters / 10**6, 0 if parameters >= 10**7 else 1)}M"
+
+
 def format_bytes(count: int) -> str:
     """149.6 MB"""
     if count < 1000:

@@ -24,6 +24,7 @@ from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
+from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
@@ -87,6 +88,7 @@ class WindowParts(QObject):
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
