@@ -12,6 +12,7 @@ from core.models import (
     granite_hybrid,
     jamba,
     lfm2,
+    lfm2_moe,
     lfm2_vl,
     llama,
     nemotron_h,
@@ -39,6 +40,7 @@ FAMILIES = {
     "qwen3_vl": qwen3_vl.FAMILY,
     "qwen3_vl_moe": qwen3_vl.MOE_FAMILY,
     "lfm2": lfm2.FAMILY,
+    "lfm2_moe": lfm2_moe.FAMILY,
     "lfm2_vl": lfm2_vl.FAMILY,
 }
 

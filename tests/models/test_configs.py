@@ -190,6 +190,11 @@ LFM2-1.2B | block_auto_adjust_ff_dim=False | mlp_width=12288
 LFM2-1.2B | block_ffn_dim_multiplier=1.3 | mlp_width=10752
 LFM2-1.2B | tie_embedding=False | tie_word_embeddings=False
 LFM2-1.2B | tie_word_embeddings=False | tie_word_embeddings=False
+LFM2-8B-A1B | | head_dim=64; mlp_width=7168; num_experts=32; num_experts_per_tok=4;
+    moe_intermediate_size=1792; num_dense_layers=2; rope_parameters.rope_theta=1e6;
+    routing.sigmoid=True; routing.normalise=True; routing.scale=1.0; tie_word_embeddings=True
+LFM2-8B-A1B | hidden_size=...; intermediate_size=...; num_experts=...; moe_intermediate_size=... |
+    hidden_size=2048; head_dim=64; mlp_width=7168; num_experts=32; moe_intermediate_size=1792
 LFM2-VL-1.6B | tie_word_embeddings=False | tied=False
 LFM2-VL-1.6B | tie_embedding=False | tied=False
 LFM2-VL-1.6B | text_config.tie_word_embeddings=False | tied=True
@@ -493,6 +498,9 @@ LFM2-1.2B:
     head_dim=63 | block_ffn_dim_multiplier=-1.0 | block_ffn_dim_multiplier=1e+308 |
     block_ffn_dim_multiplier=1e-09 | block_ff_dim='many' -> intermediate_size |
     rope_parameters={'rope_type': 'yarn'} -> yarn
+LFM2-8B-A1B:
+    num_experts_per_tok=33 | num_experts=65537 | num_dense_layers=-1 | use_expert_bias=False |
+    routed_scaling_factor=0.0 | layer_types=['conv'] | num_key_value_heads=5
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |

@@ -24,6 +24,7 @@ NAMES = (
     "Nemotron-3-Nano-30B-A3B",
     "Jamba-1.5-Mini",
     "LFM2-1.2B",
+    "LFM2-8B-A1B",
     "LFM2-VL-1.6B",
 )
 RELEASES: dict[str, dict[str, Any]] = {

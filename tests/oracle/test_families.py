@@ -34,6 +34,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
+from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     TinyFalconH1,
@@ -88,6 +89,16 @@ LFM2 = {
     "only-convolutions": TinyLfm2(layers="CC", taps=2, seed=4),
     "only-attention": TinyLfm2(layers="FF", max_shard_size="20KB", seed=5),
 }
+
+LFM2_MOE = {
+    "experts": TinyLfm2Moe("CFCC"),
+    "all-experts": TinyLfm2Moe("FC", dense=0, experts=3, inner=40, tied=False, seed=1),
+    "scaled": TinyLfm2Moe(
+        "CCF", dense=2, top_k=1, taps=4, bias=True, seed=2,
+        others={"norm_topk_prob": False, "routed_scaling_factor": 2.5},
+    ),
+    "sharded": TinyLfm2Moe("CF", heads=3, hidden=24, kv_heads=1, max_shard_size="20KB", seed=3),
+}  # fmt: skip
 
 GRANITE = {
     "hybrid": TinyGranite(),
@@ -202,6 +213,13 @@ FAMILIES = {
         (1, 2, 3, 4, 65, 1023, 1025, 2050),
         {"plain": TinyLfm2(dtype=B, seed=9)},
         "Lfm2ForCausalLM",
+    ),
+    "lfm2_moe": Row(
+        write_lfm2_moe,
+        LFM2_MOE,
+        ("experts",),
+        rough={"routed": TinyLfm2Moe("CFCC", dtype=B, seed=9)},
+        oracle="Lfm2MoeForCausalLM",
     ),
     "granite": Row(
         write_granite,
