@@ -14,6 +14,7 @@ from core.models import (
     lfm2,
     lfm2_moe,
     lfm2_vl,
+    lfm3,
     llama,
     nemotron_h,
     qwen3_5,
@@ -42,6 +43,7 @@ FAMILIES = {
     "lfm2": lfm2.FAMILY,
     "lfm2_moe": lfm2_moe.FAMILY,
     "lfm2_vl": lfm2_vl.FAMILY,
+    "lfm3": lfm3.FAMILY,
 }
 
 

@@ -199,6 +199,12 @@ LFM2-VL-1.6B | tie_word_embeddings=False | tied=False
 LFM2-VL-1.6B | tie_embedding=False | tied=False
 LFM2-VL-1.6B | text_config.tie_word_embeddings=False | tied=True
 LFM2-VL-1.6B | vision_config=None | vision_config=None
+LFM3-1.7B | | head_dim=128; intermediate_size=7680; full_rope.rope_type='proportional';
+    full_rope.partial_rotary_factor=0.5; full_rope.rope_theta=1e6; sliding_rope.rope_theta=1e4;
+    sliding_window=256; tie_word_embeddings=True
+LFM3-1.7B | layer_types=...; rope_parameters=...; num_hidden_layers=6 | types=('conv', 'conv',
+    'full_attention', 'conv', 'sliding_attention', 'conv'); full_rope.rope_type='proportional';
+    full_rope.rope_theta=1e6; sliding_rope.rope_type='default'; sliding_rope.rope_theta=1e4
 llama | rope_theta=500000; rope_scaling={'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor':
     4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'} |
     rope_parameters.rope_type='llama3'; rope_parameters.rope_theta=500000.0;
@@ -501,6 +507,12 @@ LFM2-1.2B:
 LFM2-8B-A1B:
     num_experts_per_tok=33 | num_experts=65537 | num_dense_layers=-1 | use_expert_bias=False |
     routed_scaling_factor=0.0 | layer_types=['conv'] | num_key_value_heads=5
+LFM3-1.7B:
+    attention_bias=True | layer_types=['conv'] | layer_types=['mamba'] | sliding_window=0 |
+    conv_L_cache=1 | num_key_value_heads=5 | rope_parameters='default' |
+    rope_parameters.full_attention.rope_type='yarn' -> yarn |
+    rope_parameters.sliding_attention.partial_rotary_factor=0.5 -> partial_rotary_factor |
+    rope_parameters.full_attention.partial_rotary_factor=1.5
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |
@@ -568,6 +580,9 @@ def test_rope_of_older_files_and_of_long_contexts() -> None:
     full, sliding = (each.frequencies(256, CPU) for each in (text.full_rope, text.sliding_rope))
     assert torch.equal(full, inverse_frequencies(1e6, 256, CPU) / 8)
     assert torch.equal(sliding, inverse_frequencies(1e4, 256, CPU))
+    # LFM3's keep their place in the head, and the last half of them stands still.
+    lfm3 = parse(RELEASED["LFM3-1.7B"]).full_rope.frequencies(128, CPU)
+    assert torch.equal(lfm3[:32], inverse_frequencies(1e6, 128, CPU)[:32]) and not lfm3[32:].any()
     # In float32 the slowest pair of Falcon-H1 still turns.
     falcon = parse(RELEASED["Falcon-H1-0.5B-Instruct"]).rope_parameters.frequencies(64, CPU)
     assert falcon.dtype == torch.float32 and 0 < float(falcon[-1]) < 1e-10

@@ -23,7 +23,7 @@ from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
-from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
+from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
@@ -58,6 +58,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "lfm2_moe": lambda path: write_lfm2_moe(
         path, TinyLfm2Moe("CF", experts=3, top_k=3, dtype=BFLOAT16)
     ),
+    "lfm3": lambda path: write_lfm3(path, TinyLfm3("CSF", dtype=BFLOAT16)),
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2("CF"), patch=16, depth=1, dtype=BFLOAT16)
     ),

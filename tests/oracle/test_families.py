@@ -34,7 +34,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
-from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
+from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     TinyFalconH1,
@@ -99,6 +99,15 @@ LFM2_MOE = {
     ),
     "sharded": TinyLfm2Moe("CF", heads=3, hidden=24, kv_heads=1, max_shard_size="20KB", seed=3),
 }  # fmt: skip
+
+PLAIN_LFM3 = {"use_sandwich_norm": False, "use_attention_gate": False}
+LFM3 = {
+    "hybrid": TinyLfm3(),
+    "untied": TinyLfm3("SFC", tied=False, head_dim=12, window=1, seed=1),
+    "biases": TinyLfm3("FC", bias=True, taps=4, seed=2),
+    "one-key-head": TinyLfm3("CFCS", hidden=24, heads=3, kv_heads=1, window=200, seed=3),
+    "plain": TinyLfm3("CSF", others=PLAIN_LFM3, max_shard_size="20KB", seed=4),
+}
 
 GRANITE = {
     "hybrid": TinyGranite(),
@@ -220,6 +229,14 @@ FAMILIES = {
         ("experts",),
         rough={"routed": TinyLfm2Moe("CFCC", dtype=B, seed=9)},
         oracle="Lfm2MoeForCausalLM",
+    ),
+    "lfm3": Row(
+        write_lfm3,
+        LFM3,
+        ("hybrid",),
+        (1, 2, 3, 6, 7, 8, 65, 1025),
+        {"plain": TinyLfm3(dtype=B, seed=9)},
+        "Lfm3ForCausalLM",
     ),
     "granite": Row(
         write_granite,

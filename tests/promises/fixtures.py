@@ -20,7 +20,7 @@ from tests.gguf.vocabularies import llama_models
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
-from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
+from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
@@ -78,6 +78,8 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
     "lfm2_moe": lambda path: write_lfm2_moe(path, TinyLfm2Moe("CF", experts=4, top_k=2, seed=16)),
+    # Its window is smaller than a run.
+    "lfm3": lambda path: write_lfm3(path, TinyLfm3("CSF", seed=17)),
     # Its shared layer is what the smaller releases have without experts.
     "granite": lambda path: write_granite(path, TinyGranite("MF", experts=5, top_k=2, seed=13)),
     # Its one Mamba-1 block has sparse experts.
