@@ -15,6 +15,7 @@ from core.models import (
     lfm2_moe,
     lfm2_vl,
     lfm3,
+    lfm3_vl,
     llama,
     nemotron_h,
     qwen3_5,
@@ -44,6 +45,7 @@ FAMILIES = {
     "lfm2_moe": lfm2_moe.FAMILY,
     "lfm2_vl": lfm2_vl.FAMILY,
     "lfm3": lfm3.FAMILY,
+    "lfm3_vl": lfm3_vl.FAMILY,
 }
 
 

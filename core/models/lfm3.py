@@ -25,7 +25,7 @@ from core.weights.plan import Weights
 from kernels.common.shapes import ShortConvShape
 
 LayerType = Literal["conv", "full_attention", "sliding_attention"]
-_PERIOD = ("sliding_attention", "conv", "full_attention", "conv")
+_PERIOD: tuple[LayerType, ...] = ("sliding_attention", "conv", "full_attention", "conv")
 _FULL_ROPE = {
     "rope_type": "proportional",
     "rope_theta": 1_000_000.0,

@@ -205,6 +205,12 @@ LFM3-1.7B | | head_dim=128; intermediate_size=7680; full_rope.rope_type='proport
 LFM3-1.7B | layer_types=...; rope_parameters=...; num_hidden_layers=6 | types=('conv', 'conv',
     'full_attention', 'conv', 'sliding_attention', 'conv'); full_rope.rope_type='proportional';
     full_rope.rope_theta=1e6; sliding_rope.rope_type='default'; sliding_rope.rope_theta=1e4
+LFM3-VL-2B | | text_config.head_dim=128; tie_word_embeddings=True; projector_hidden_size=4096;
+    vision_config.head_dim=64; vision_config.num_key_value_heads=8;
+    vision_config.rope_parameters.rope_theta=1e6
+LFM3-VL-2B | vision_config.layer_types=...; vision_config.num_hidden_layers=5 |
+    vision_config.types=('conv', 'conv', 'full_attention', 'conv', 'full_attention')
+LFM3-VL-2B | vision_config=None | vision_config=None
 llama | rope_theta=500000; rope_scaling={'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor':
     4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'} |
     rope_parameters.rope_type='llama3'; rope_parameters.rope_theta=500000.0;
@@ -513,6 +519,12 @@ LFM3-1.7B:
     rope_parameters.full_attention.rope_type='yarn' -> yarn |
     rope_parameters.sliding_attention.partial_rotary_factor=0.5 -> partial_rotary_factor |
     rope_parameters.full_attention.partial_rotary_factor=1.5
+LFM3-VL-2B:
+    text_config=None | text_config.num_key_value_heads=5 | projector_hidden_act='relu' |
+    vision_config.num_attention_heads=7 -> hidden_size | vision_config.num_key_value_heads=5 |
+    vision_config.conv_kernel_size=4 | vision_config.conv_kernel_size=65 |
+    vision_config.layer_types=['conv'] | vision_config.layer_types=['mamba'] |
+    vision_config.in_channels=1 | vision_config.rope_parameters.rope_type='default' -> rope_type
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |

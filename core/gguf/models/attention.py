@@ -272,7 +272,7 @@ GEMMA3 = Architecture(
         "post_feedforward_layernorm.weight": rule("post_ffw_norm.weight", step=zero_centred),
     },
 )
-_LFM2_STACK = {
+_LFM2_STACK: Rules = {
     "embed_tokens.weight": rule("token_embd.weight"),
     "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),
 }
