@@ -22,6 +22,7 @@ class Attention:
     head_dim^-1/2). With a window in `shape` a token sees only the last `window` tokens, but all
     keys are stored, so that any prefix can be restored. `gated`: the query projection has, for each
     head, head_dim query rows and head_dim gate rows, and the result is multiplied by sigmoid(gate).
+    `head_gate` names a projection to one gate for each head, which multiplies it likewise.
     `both_ways`: the tokens of one picture also see those that follow. `input_norm` as in
     `JoinedLinear`.
     """
@@ -39,6 +40,7 @@ class Attention:
         bias: bool = False,
         scale: float | None = None,
         gated: bool = False,
+        head_gate: str | None = None,
         both_ways: bool = False,
         input_norm: InputNorm | None = None,
     ) -> None:
@@ -46,7 +48,7 @@ class Attention:
         self.shape, self.rope = shape, rope
         self.gated, self.both_ways = gated, both_ways
         self._ops = weights.ops(shape, RotationShape(heads, head_dim, rotary_dim or head_dim))
-        if gated:
+        if gated or head_gate:
             weights.ops(OpenGateShape(heads, head_dim))
         self.scale = head_dim**-0.5 if scale is None else scale
         self.specs = (FullAttentionSpec(kv_heads, head_dim, weights.dtype),)
@@ -56,6 +58,8 @@ class Attention:
             ("k_proj", kv_width),
             ("v_proj", kv_width),
         ]
+        if head_gate is not None:
+            parts.append((head_gate, heads))
         self.projections = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
         self.output = Linear(weights, "o_proj", query_width, width, bias=bias)
         self.query_norm = norm(weights.scope("q_norm"), head_dim, epsilon) if norm else None
@@ -63,10 +67,10 @@ class Attention:
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         memory, shape = forward.memory, self.shape
-        queries, keys, values = self.projections(hidden, memory.is_step)
+        queries, keys, values, *gates = self.projections(hidden, memory.is_step)
         queries = queries.unflatten(1, (shape.heads, -1))
         keys, values = (each.unflatten(1, (shape.kv_heads, -1)) for each in (keys, values))
-        gate = None
+        gate = gates[0].unsqueeze(2) if gates else None
         if self.gated:
             queries, gate = queries.chunk(2, dim=-1)
         rotation = forward.rotations[self.rope] if self.rope else None

@@ -12,7 +12,10 @@ from core.models import (
     granite_hybrid,
     jamba,
     lfm2,
+    lfm2_moe,
     lfm2_vl,
+    lfm3,
+    lfm3_vl,
     llama,
     nemotron_h,
     qwen3_5,
@@ -39,7 +42,10 @@ FAMILIES = {
     "qwen3_vl": qwen3_vl.FAMILY,
     "qwen3_vl_moe": qwen3_vl.MOE_FAMILY,
     "lfm2": lfm2.FAMILY,
+    "lfm2_moe": lfm2_moe.FAMILY,
     "lfm2_vl": lfm2_vl.FAMILY,
+    "lfm3": lfm3.FAMILY,
+    "lfm3_vl": lfm3_vl.FAMILY,
 }
 
 

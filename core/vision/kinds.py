@@ -56,13 +56,20 @@ def open_processor(
     if config.get("model_type") == "lfm2_vl":
         tiles = read_tile_config(source, config, token_id)
         return TileImageProcessor(tiles.with_max_tokens(max_tokens))
-    return ImageProcessor(read_processor_config(source, config).with_max_tokens(max_tokens))
+    settings = read_processor_config(source, config).with_max_tokens(max_tokens)
+    in_line = config.get("model_type") == "lfm3_vl"
+    return ImageProcessor(settings, in_line=in_line)
 
 
 class ImageProcessor(PictureProcessor):
-    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens."""
+    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; `in_line`: at positions in
+    a line, as LFM3-VL has them."""
 
     config: ProcessorConfig
+
+    def __init__(self, config: ProcessorConfig, *, in_line: bool = False) -> None:
+        super().__init__(config)
+        self._in_line = in_line
 
     @property
     def max_tokens(self) -> int:
@@ -86,7 +93,8 @@ class ImageProcessor(PictureProcessor):
                 key=self._key(size, data),
                 rows=plan.rows,
                 columns=plan.columns,
-                num_positions=max(plan.rows, plan.columns),
+                num_positions=plan.tokens if self._in_line else max(plan.rows, plan.columns),
+                in_line=self._in_line,
             ),
             to_patches=partial(self._patches, plan),
         )

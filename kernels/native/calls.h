@@ -250,12 +250,13 @@ int waymark_mamba1_step(struct mamba1 *);
 int waymark_mamba1_run(struct mamba1 *);
 
 /* Pairs (i, i + half) of every head rotate by the angles of `cosine` and `sine` [tokens, half], the
- * other numbers of `from` [tokens, heads, width] stay. */
+ * other numbers of `from` [tokens, heads, width] stay. With `wide_angles` these are float32 whatever
+ * the type of the heads. */
 struct rotate {
     const void *from, *cosine, *sine;
     void *to;
     long tokens, heads, width, half, token_stride, head_stride;
-    int is_bfloat, threads;
+    int is_bfloat, wide_angles, threads;
 };
 int waymark_rotate(struct rotate *);
 
@@ -308,11 +309,12 @@ int waymark_geglu(struct gated_product *);
 /* or relu. */
 int waymark_reglu(struct gated_product *);
 
-/* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous. */
+/* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous; a head has
+ * `width` gates, or one. */
 struct open_gate {
     const void *attended, *gate;
     void *to;
-    long tokens, heads, width, token_stride, head_stride;
+    long tokens, heads, width, gates, token_stride, head_stride;
     int is_bfloat, threads;
 };
 int waymark_open_gate(struct open_gate *);

@@ -82,15 +82,16 @@ static int rows(int bfloat) {
                             SIZE,   SIZE / 2, 1e-6f,  bfloat, 2};
     struct gated_rms_norm gated = {room(),       room(), room(), room(), ROWS, 2,
                                    SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, 2};
-    struct rotate rotate = {room(),   room(), room(), room(),   ROWS,   2,
-                            SIZE / 2, 17,     SIZE,   SIZE / 2, bfloat, 2};
+    struct rotate rotate = {room(), room(), room(),   room(), ROWS, 2, SIZE / 2,
+                            17,     SIZE,   SIZE / 2, bfloat, 0,    2};
     struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, 1, bfloat, 2};
-    struct open_gate gate = {room(),       room(), room(),   ROWS,   2,
+    struct open_gate gate = {room(),       room(), room(),   ROWS,   2, SIZE / 2 - 1,
                              SIZE / 2 - 1, SIZE,   SIZE / 2, bfloat, 2};
     struct add sum = {room(), room(), room(), ROWS, SIZE - 1, 1, bfloat, 2};
     struct group_norm groups = {room(), room(), room(), room(), ROWS,   2, SIZE / 2 - 1,
                                 SIZE,   1e-6f,  1,      1,      bfloat, 2};
-    if (!waymark_gated_group_norm(&groups)) return 0;
+    if (!waymark_gated_group_norm(&groups) || !waymark_rotate(&rotate)) return 0;
+    rotate.wide_angles = 1;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
            waymark_swiglu(&product) && waymark_geglu(&product) && waymark_reglu(&product) &&
            waymark_open_gate(&gate) && waymark_add(&sum);

@@ -40,6 +40,14 @@ GATED_PRODUCT(reglu, relu)
 INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     long token = row / all->heads, head = row % all->heads, to = row * all->width;
     long from = token * all->token_stride + head * all->head_stride;
+    float of_head = sigmoid(read_number(all->gate, from, is_bfloat));
+    if (all->gates < all->width) {
+        for (long place = to; place < to + all->width; place++) {
+            float attended = read_number(all->attended, place, is_bfloat);
+            write_number(all->to, place, attended * of_head, is_bfloat);
+        }
+        return;
+    }
     for (long place = 0; place < all->width; place++) {
         float gate = sigmoid(read_number(all->gate, from + place, is_bfloat));
         float attended = read_number(all->attended, to + place, is_bfloat);

@@ -34,6 +34,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
+from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     TinyFalconH1,
@@ -87,6 +88,25 @@ LFM2 = {
     "one-key-head": TinyLfm2(hidden=24, heads=3, kv_heads=1, layers="FCF", seed=3),
     "only-convolutions": TinyLfm2(layers="CC", taps=2, seed=4),
     "only-attention": TinyLfm2(layers="FF", max_shard_size="20KB", seed=5),
+}
+
+LFM2_MOE = {
+    "experts": TinyLfm2Moe("CFCC"),
+    "all-experts": TinyLfm2Moe("FC", dense=0, experts=3, inner=40, tied=False, seed=1),
+    "scaled": TinyLfm2Moe(
+        "CCF", dense=2, top_k=1, taps=4, bias=True, seed=2,
+        others={"norm_topk_prob": False, "routed_scaling_factor": 2.5},
+    ),
+    "sharded": TinyLfm2Moe("CF", heads=3, hidden=24, kv_heads=1, max_shard_size="20KB", seed=3),
+}  # fmt: skip
+
+PLAIN_LFM3 = {"use_sandwich_norm": False, "use_attention_gate": False}
+LFM3 = {
+    "hybrid": TinyLfm3(),
+    "untied": TinyLfm3("SFC", tied=False, head_dim=12, window=1, seed=1),
+    "biases": TinyLfm3("FC", bias=True, taps=4, seed=2),
+    "one-key-head": TinyLfm3("CFCS", hidden=24, heads=3, kv_heads=1, window=200, seed=3),
+    "plain": TinyLfm3("CSF", others=PLAIN_LFM3, max_shard_size="20KB", seed=4),
 }
 
 GRANITE = {
@@ -202,6 +222,21 @@ FAMILIES = {
         (1, 2, 3, 4, 65, 1023, 1025, 2050),
         {"plain": TinyLfm2(dtype=B, seed=9)},
         "Lfm2ForCausalLM",
+    ),
+    "lfm2_moe": Row(
+        write_lfm2_moe,
+        LFM2_MOE,
+        ("experts",),
+        rough={"routed": TinyLfm2Moe("CFCC", dtype=B, seed=9)},
+        oracle="Lfm2MoeForCausalLM",
+    ),
+    "lfm3": Row(
+        write_lfm3,
+        LFM3,
+        ("hybrid",),
+        (1, 2, 3, 6, 7, 8, 65, 1025),
+        {"plain": TinyLfm3(dtype=B, seed=9)},
+        "Lfm3ForCausalLM",
     ),
     "granite": Row(
         write_granite,

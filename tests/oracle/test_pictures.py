@@ -22,7 +22,7 @@ from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
-from tests.oracle import runs, tiny_gemma3, tiny_lfm2_vl
+from tests.oracle import runs, tiny_gemma3, tiny_lfm, tiny_lfm2_vl
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CPU,
@@ -41,6 +41,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
+from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, make_lfm3_vl_pair, write_lfm3_vl
 from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
 from tests.oracle.tiny_text import TinyLfm2
@@ -91,6 +92,15 @@ LFM2_VL = {
     ),
     "one-position": TinyLfm2Vl(TinyLfm2("CFC", bias=True), positions=1, heads=1, seed=3),
 }
+LFM3_VL = {
+    "plain": TinyLfm3Vl(),
+    "untied": TinyLfm3Vl(TinyLfm3("FC", tied=False), tower="FCFC", heads=2, kv_heads=1, seed=1),
+    "other-widths": TinyLfm3Vl(
+        TinyLfm3("CS", hidden=48), hidden=24, heads=3, kv_heads=3, projector_bias=False, seed=2
+    ),
+    "large-kernel": TinyLfm3Vl(tower="CC", kernel=5, seed=3),
+    "one-patch-kernel": TinyLfm3Vl(tower="CF", kernel=1, seed=4),
+}
 GEMMA3 = {
     "vision": TinyGemma3(),
     "text-only": TinyGemma3(text_only=True, seed=1),
@@ -140,6 +150,8 @@ MIXED = mixed(Picture(4, 6), Picture(2, 8, 1), 116)
 MIXED_VL = mixed(Picture(4, 6), Picture(2, 8, 1), 62)
 SEVERAL_VL = three(Picture(6, 10, 1), Picture(2, 4, 2), Picture(2, 2, 3))
 SHAPED = mixed(Shaped(4, 6), Shaped(2, 8, 1), 62)
+IN_LINE = mixed(InLine(4, 6), InLine(2, 8, 1), 62)
+LINES = three(InLine(6, 10, 1), InLine(2, 4, 2), InLine(2, 2, 3))
 SHAPES = three(Shaped(6, 10, 1), Shaped(2, 4, 2), Shaped(2, 2, 3))
 
 
@@ -164,8 +176,13 @@ class Row:
 
     def theirs(self, pair: Pair, pieces: list[Any]) -> Tensor:
         """[tokens, vocabulary] of one forward of the oracle over the whole prompt."""
+        given, dtype = self.given(pieces), pair.oracle.dtype
+        given = {
+            name: each.to(dtype) if each.is_floating_point() else each
+            for name, each in given.items()
+        }
         with torch.inference_mode():
-            logits: Tensor = pair.oracle(**self.given(pieces), use_cache=False).logits[0]
+            logits: Tensor = pair.oracle(**given, use_cache=False).logits[0]
         return logits
 
     def pieces_of(self, tiny: Any) -> list[list[Any]]:
@@ -205,6 +222,16 @@ FAMILIES = {
         TinyLfm2Vl(dtype=B, seed=9),
         "Lfm2VlForConditionalGeneration",
         given=tiny_lfm2_vl.oracle_inputs,
+    ),
+    "lfm3_vl": Row(
+        make_lfm3_vl_pair,
+        LFM3_VL,
+        ("plain",),
+        {"several": LINES, "mixed": IN_LINE},
+        TinyLfm3Vl(dtype=B, seed=9),
+        "Lfm3VlForConditionalGeneration",
+        bound=3e-2,  # the oracle is rougher
+        given=tiny_lfm.oracle_inputs,
     ),
     "gemma3": Row(
         make_gemma3_pair,
@@ -372,7 +399,7 @@ def test_all_ways_to_store_experts_are_one_model(
     assert torch.equal(ours(), expected)
 
 
-# ---------------------------------------------------------------- LFM2-VL and Gemma 3
+# ---------------------------------------------------------------- LFM2-VL, LFM3-VL and Gemma 3
 
 
 def test_the_older_spelling_of_the_tower_gives_the_same_bits(tmp_path: Path) -> None:
@@ -383,6 +410,20 @@ def test_the_older_spelling_of_the_tower_gives_the_same_bits(tmp_path: Path) -> 
     assert not any(name.startswith(older) for name in tensors)
     save_file({name.replace(tower, older): each for name, each in tensors.items()}, file)
     assert torch.equal(our_logits(load(tmp_path), SHAPED), expected)
+
+
+def test_transformers_names_of_lfm3_give_the_same_bits(tmp_path: Path) -> None:
+    write_lfm3_vl(tmp_path, LFM3_VL["plain"])
+    expected, file = our_logits(load(tmp_path), IN_LINE), tmp_path / "model.safetensors"
+    newer = {"patchifier": "patch_embed", "_layernorm.": "_norm.", "attn.gate_proj": "attn.g_proj"}
+    tensors = {}
+    for name, each in load_file(file).items():
+        for theirs, ours in newer.items():
+            name = name.replace(theirs, ours)
+        tensors[name] = each
+    assert tensors.keys() != load_file(file).keys()
+    save_file(tensors, file)
+    assert torch.equal(our_logits(load(tmp_path), IN_LINE), expected)
 
 
 def test_the_embedding_scale_is_rounded_as_in_training(tmp_path: Path) -> None:
