@@ -24,7 +24,13 @@ from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.settings.budgets import too_large, too_small
 from desktop.settings.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
-from desktop.store.settings import AppSettings, NetworkSettings, SettingsFile, kept_path
+from desktop.store.settings import (
+    AppSettings,
+    NetworkSettings,
+    ServerSettings,
+    SettingsFile,
+    kept_path,
+)
 
 # A load may fail for these reasons with a folder that is as it should be.
 NOT_THE_FOLDERS = frozenset(
@@ -102,6 +108,9 @@ class SettingsController(QObject):
 
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
+
+    def set_server(self, server: ServerSettings) -> None:
+        self._put(self.settings.model_copy(update={"server": server}))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
         """Restore the defaults of these settings; returns a function that undoes it."""

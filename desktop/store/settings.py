@@ -61,6 +61,15 @@ class NetworkSettings(Settings):
     megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
 
 
+class ServerSettings(Settings):
+    """The local server; `key` is the digest of its key, empty until it is switched on first."""
+
+    on: bool = False
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8484
+    lan: bool = False
+    key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
 TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
 
 
@@ -76,6 +85,7 @@ class AppSettings(Settings):
     ahead: AheadSettings = AheadSettings()
     window: WindowSettings = WindowSettings()
     network: NetworkSettings = NetworkSettings()
+    server: ServerSettings = ServerSettings()
 
     @field_validator("cache")
     @classmethod

@@ -51,6 +51,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         ),
         tr("&Engine"): (
             Entry("actionGetModel", tr("Get a model…")),
+            Entry("actionServer", tr("Local server…")),
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (

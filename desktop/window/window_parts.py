@@ -25,6 +25,7 @@ from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
 from desktop.pictures.pictures import PictureController
+from desktop.server.server import ServerController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
 from desktop.store.database import Database
@@ -87,6 +88,7 @@ class WindowParts(QObject):
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
@@ -100,6 +102,7 @@ class WindowParts(QObject):
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
+        self.server.begin()
 
     async def close(self) -> None:
         """Store everything, carry out deletions, end the engine. Idempotent."""
@@ -113,6 +116,7 @@ class WindowParts(QObject):
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
+            ("ending the local server", self.server.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),
             ("ending threads", self._threads.shutdown, STEP_LIMIT_S),
