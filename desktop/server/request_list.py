@@ -15,6 +15,7 @@ from desktop.widgets.plain_text import shortened
 LEAST_HEIGHT = 150
 LONGEST_NAME = 60
 _NUMBERS = (3, 4, 5, 6)
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class RequestList(QTreeWidget):
@@ -34,13 +35,15 @@ class RequestList(QTreeWidget):
         self.setUniformRowHeights(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.setMinimumHeight(theme.px(LEAST_HEIGHT))
+        self.header().setObjectName("serverRequestsHeader")
+        self.header().setAccessibleName(tr("What the columns show"))
         self.header().setSectionsMovable(False)
         self.header().setStretchLastSection(False)
         for column in range(self.columnCount()):
             self.header().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         self.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         for column in _NUMBERS:
-            self.headerItem().setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
+            self.headerItem().setTextAlignment(column, _RIGHT)
         server.listed.connect(self._show)
         self._show()
 
@@ -52,7 +55,7 @@ class RequestList(QTreeWidget):
             if number not in self._items:
                 self._items[number] = QTreeWidgetItem()
                 for column in _NUMBERS:
-                    self._items[number].setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
+                    self._items[number].setTextAlignment(column, _RIGHT)
                 self.insertTopLevelItem(0, self._items[number])
             for column, words in enumerate(cells(seen)):
                 self._items[number].setText(column, words)

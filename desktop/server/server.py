@@ -115,6 +115,11 @@ class ServerController(QObject):
         self.new_key = ""
         self.changed.emit()
 
+    def forget(self) -> None:
+        """Forget what programs have sent: a process that ends deletes it."""
+        if self.settings.on:
+            self._apply()
+
     async def close(self) -> None:
         async with self._changing:
             await self._server.close()

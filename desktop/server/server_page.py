@@ -24,7 +24,7 @@ from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label
 
-WIDTH, HEIGHT, SNIPPET_HEIGHT = 760, 680, 170
+WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
 
 

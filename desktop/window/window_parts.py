@@ -89,6 +89,7 @@ class WindowParts(QObject):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
+        self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
