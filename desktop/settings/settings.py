@@ -29,6 +29,7 @@ from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
     NetworkSettings,
+    ServerSettings,
     SettingsFile,
     kept_path,
 )
@@ -117,6 +118,9 @@ class SettingsController(QObject):
 
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
+
+    def set_server(self, server: ServerSettings) -> None:
+        self._put(self.settings.model_copy(update={"server": server}))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
         """Restore the defaults of these settings; returns a function that undoes it."""

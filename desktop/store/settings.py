@@ -86,6 +86,15 @@ class LibrarySettings(Settings):
     welcomed: bool = False
 
 
+class ServerSettings(Settings):
+    """The local server; `key` is the digest of its key, empty until it is switched on first."""
+
+    on: bool = False
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8484
+    lan: bool = False
+    key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
 TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
 
 
@@ -102,6 +111,7 @@ class AppSettings(Settings):
     window: WindowSettings = WindowSettings()
     network: NetworkSettings = NetworkSettings()
     library: LibrarySettings = LibrarySettings()
+    server: ServerSettings = ServerSettings()
 
     @field_validator("cache")
     @classmethod

@@ -22,6 +22,7 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model, models_here
+from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
@@ -50,9 +51,10 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
         self._leaving = False
-        # Made when it is asked for first.
+        # Made when they are asked for first.
         self._get_model: GetModelDialog | None = None
         self._library: LibraryDialog | None = None
+        self._server: LocalServerDialog | None = None
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
@@ -108,6 +110,7 @@ class MainWindow(QMainWindow):
             "actionModels": self._show_library,
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
+            "actionServer": self._show_server,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -265,6 +268,13 @@ class MainWindow(QMainWindow):
         self._library.raise_()
         self._library.activateWindow()
         self._library.view.setFocus()
+
+    def _show_server(self) -> None:
+        if self._server is None:
+            self._server = LocalServerDialog(self._parts.server, self)
+        self._server.show()
+        self._server.raise_()
+        self._server.activateWindow()
 
     def _load_path(self, path: str) -> None:
         self._parts.settings.set_model_path(path)
