@@ -21,6 +21,7 @@ Noun: TypeAlias = Literal[
     "chat",
     "deleted chat",
     "message",
+    "match",
     "field",
     "item",
 ]
@@ -165,6 +166,7 @@ def count_of(count: int, noun: Noun) -> str:
         "chat": (tr("{} chat"), tr("{} chats")),
         "deleted chat": (tr("{} deleted chat"), tr("{} deleted chats")),
         "message": (tr("{} message"), tr("{} messages")),
+        "match": (tr("{} match"), tr("{} matches")),
         "field": (tr("{} field"), tr("{} fields")),
         "item": (tr("{} item"), tr("{} items")),
     }[noun]

@@ -22,6 +22,7 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model, models_here
+from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
@@ -55,6 +56,7 @@ class MainWindow(QMainWindow):
         self._get_model: GetModelDialog | None = None
         self._library: LibraryDialog | None = None
         self._server: LocalServerDialog | None = None
+        self._search: SearchDialog | None = None
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
@@ -114,6 +116,7 @@ class MainWindow(QMainWindow):
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
+            "actionSearchMessages": self._show_search,
             "actionSide": self._sides.toggle_right,
             "actionContext": lambda: self._turn_to(0),
             "actionSettings": lambda: self._turn_to(1),
@@ -142,6 +145,7 @@ class MainWindow(QMainWindow):
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
         self.side_bar.open_asked.connect(self._open)
         self.side_bar.look_asked.connect(parts.chat.open)
+        self.side_bar.search_asked.connect(self._show_search)
         self.side_bar.trash.delete_asked.connect(parts.deletion.delete_for_good)
         for asking in (page.header.model, page.empty):
             asking.folder_asked.connect(self._choose_and_load)
@@ -275,6 +279,13 @@ class MainWindow(QMainWindow):
         self._server.show()
         self._server.raise_()
         self._server.activateWindow()
+
+    def _show_search(self, words: str = "") -> None:
+        if self._search is None:
+            parts = self._parts
+            self._search = SearchDialog(parts.search, lambda: parts.chats.shown, self)
+            self._search.open_asked.connect(self.page.show_hit)
+        self._search.begin(words)
 
     def _load_path(self, path: str) -> None:
         self._parts.settings.set_model_path(path)

@@ -58,7 +58,8 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         ),
         tr("&View"): (
             Entry("actionChats", tr("Chats"), "Ctrl+B"),
-            Entry("actionSearchChats", tr("Search chats"), "Ctrl+Shift+F"),
+            Entry("actionSearchChats", tr("Search titles"), "Ctrl+Shift+T"),
+            Entry("actionSearchMessages", tr("Search all chats…"), "Ctrl+Shift+F"),
             Entry("actionSide", tr("Right side"), "Ctrl+J"),
             Entry("actionContext", tr("Context"), "Ctrl+1"),
             Entry("actionSettings", tr("Settings"), "Ctrl+2"),

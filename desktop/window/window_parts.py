@@ -26,6 +26,7 @@ from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
+from desktop.search.search import SearchController
 from desktop.server.server import ServerController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
@@ -85,7 +86,10 @@ class WindowParts(QObject):
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
-        self.deletion = Deletion(services, self.chats, self.chat, self.pictures, folders)
+        self.search = SearchController(folders, self.tasks)
+        self.deletion = Deletion(
+            services, self.chats, self.chat, self.pictures, self.search, folders
+        )
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
@@ -121,6 +125,7 @@ class WindowParts(QObject):
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the local server", self.server.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
+            ("closing the search index", self.search.close, STEP_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),
             ("ending threads", self._threads.shutdown, STEP_LIMIT_S),
         ):
@@ -131,6 +136,7 @@ class WindowParts(QObject):
         await self.chats.refresh()
         self.chats_read.emit()
         await self.deletion.purge_old(spare=self.database.made)
+        self.search.begin()
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
         self.settings.note_outcome(reply.error)
