@@ -74,7 +74,6 @@ class Reply:
         self._stream.flush()
 
     def most(self, room: int) -> int:
-        """The most tokens that the reply can have."""
         ends = room, self._sampling.max_tokens, self._stop_after
         return min(filter(None, ends), default=0)
 

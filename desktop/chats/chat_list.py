@@ -57,7 +57,6 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def search(self, words: str) -> None:
-        """Show only titles that contain this."""
         self.searched = " ".join(words.split()).casefold()
         self._show_sections()
 
@@ -71,7 +70,6 @@ class ChatList(QAbstractListModel):
             self.dataChanged.emit(index, index)
 
     def place_of(self, chat: int | None) -> int | None:
-        """Its place among `chats`."""
         return None if chat is None else self._places.get(chat)
 
     def index_of(self, chat: int | None) -> QModelIndex:

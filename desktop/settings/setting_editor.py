@@ -55,7 +55,6 @@ class Editor(QWidget):
         settings.changed.connect(self.refresh)
 
     def refresh(self) -> None:
-        """Show the value in force."""
         raise NotImplementedError
 
     def _cost_in_words(self) -> str:

@@ -75,7 +75,6 @@ class HeaderBar(QFrame):
         self.mark_instructions(False)
 
     def mark_instructions(self, given: bool) -> None:
-        """Show whether the chat has instructions."""
         self.instructions.setChecked(given)
         said = tr("Instructions for this chat")
         said = tr("Instructions for this chat: given") if given else said

@@ -47,8 +47,6 @@ class _Indented(QWidget):
 
 
 class MarkdownBody(WholeText):
-    """Shows Markdown block by block."""
-
     def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
         super().__init__(parent)
         self._keeps_lines = keeps_lines  # keep soft line breaks
@@ -85,7 +83,6 @@ class MarkdownBody(WholeText):
             self._begin()
 
     def set_text(self, text: str) -> None:
-        """Show another, complete text."""
         self._pieces, self._pages = [text], 1
         self._restart(text)
         self._all_read = False
