@@ -140,6 +140,12 @@ const struct block_type *block_type_of(int id) {
     return known ? TYPES + id : NULL;
 }
 
+/* Bytes of the tiles of COLUMN outputs; 0 if the type has no kernel. */
+long waymark_column_bytes(int id, long inputs) {
+    const struct block_type *type = block_type_of(id);
+    return type ? tiles_of_row(inputs) * tile_bytes(type) : 0;
+}
+
 /* ------------------------------------------------------------------ rows */
 
 struct taking {
@@ -178,7 +184,10 @@ static void take_block(const struct taking *all, long row, long block) {
         int32_t total = 0;
         for (int each = 0; each < shape.group; each++)
             total += to->integers[group * shape.group + each];
-        to->sums[group] = (int16_t)total;
+        if (shape.integers)
+            to->sums.integers[group] = (int16_t)total;
+        else if (shape.group == GROUP_INPUTS)
+            to->sums.numbers[group] = (float)total * to->scales[group];
         to->corrections[group] = -bias * total;
     }
 }
@@ -219,7 +228,7 @@ static void multiply_part(const void *given, long part, void *result) {
 }
 
 static long row_bytes(int format, long inputs) {
-    return tiles_of_row(inputs) * tile_bytes(block_type_of(format)) / COLUMN;
+    return waymark_column_bytes(format, inputs) / COLUMN;
 }
 
 int waymark_linear_blocks(struct linear *all) {

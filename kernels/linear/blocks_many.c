@@ -12,43 +12,38 @@
 /* ------------------------------------------------------------------ AMX */
 
 #define WIDTH (TILES_AT_ONCE * COLUMN) /* outputs at once */
-/* A tile as AMX multiplies it: signed bytes, less their bias. If scales are integers, the codes
- * times them, which take two bytes. If they are numbers, a product for each group. */
-#define SPREAD_BYTES (2 * COLUMN * BLOCK_INPUTS)
-#define MOST_PRODUCTS GROUPS_OF_BLOCK /* of a tile with a block of a row */
+/* A tile as AMX multiplies it: signed bytes. If scales are integers, codes are multiplied by them
+ * first: 256 times the first half of all plus the second. */
+#define TILE_CODES (COLUMN * BLOCK_INPUTS)
+#define SPREAD_BYTES (2 * TILE_CODES)
 /* Fewer rows left over than these go through vectors. */
 #define FEWEST_ROWS 12
 
-/* Groups of a row lie in pairs of sixteen words, so that a group's other half is zeros. */
+static byte_lanes signed_codes(int bias, const char *codes) {
+    return (byte_lanes)load_words(codes) - (byte_lanes)every_byte((uint8_t)bias);
+}
+
 static void spread_codes(int bias, const char *codes, char *to) {
-    const word_lanes every = every_byte((uint8_t)bias);
-    const long half = GROUP_WORDS * STEP;
-    for (int group = 0; group < GROUPS_OF_BLOCK; group++, codes += half, to += 2 * half) {
-        char *own = to + group % 2 * half;
-        memset(to + (1 - group % 2) * half, 0, half);
-        for (long place = 0; place < half; place += REGISTER) {
-            byte_lanes found = (byte_lanes)load_words(codes + place) - (byte_lanes)every;
-            memcpy(own + place, &found, sizeof found);
-        }
+    for (long place = 0; place < TILE_CODES; place += REGISTER) {
+        byte_lanes found = signed_codes(bias, codes + place);
+        memcpy(to + place, &found, sizeof found);
     }
 }
 
-/* Codes times scales as 256 times a byte plus a byte: all of the first, then all of the second. */
-static void spread_products(struct shape shape, int bias, const char *codes,
-                            const struct scales *scales, char *to) {
-    const word_lanes every = every_byte((uint8_t)bias);
-    const long group_bytes = shape.group / 4 * STEP;
-    for (long place = 0; place < COLUMN * BLOCK_INPUTS; place += REGISTER) {
+static void spread_products(int bias, const char *codes, const struct scales *scales,
+                            long group_bytes, char *to) {
+    for (long place = 0; place < TILE_CODES; place += REGISTER) {
         word_lanes scale = load_words(scales->of_groups[place / group_bytes] + place % STEP);
         short_lanes both = (short_lanes)((scale & 0xffff) | scale << 16);
-        byte_lanes found = (byte_lanes)load_words(codes + place) - (byte_lanes)every;
+        byte_lanes found = signed_codes(bias, codes + place);
         short_lanes even = ((short_lanes)((unsigned_shorts)found << 8) >> 8) * both;
         short_lanes odd = ((short_lanes)found >> 8) * both;
+        /* Halves round to the byte above, so that the lower byte may be negative. */
         unsigned_shorts high = (unsigned_shorts)(even + 128) >> 8;
         high |= (unsigned_shorts)(odd + 128) & 0xff00;
         unsigned_shorts low = ((unsigned_shorts)even & 0xff) | (unsigned_shorts)odd << 8;
         memcpy(to + place, &high, sizeof high);
-        memcpy(to + SPREAD_BYTES / 2 + place, &low, sizeof low);
+        memcpy(to + TILE_CODES + place, &low, sizeof low);
     }
 }
 
@@ -56,75 +51,110 @@ static void spread_tile(const struct block_type *type, const char *codes,
                         const struct scales *scales, char *to) {
     int bias = type->shape.largest ? type->bias : -LOWEST_BYTE;
     if (type->shape.integers)
-        spread_products(type->shape, bias, codes, scales, to);
+        spread_products(bias, codes, scales, type->shape.group / 4 * STEP, to);
     else
         spread_codes(bias, codes, to);
 }
 
-/* Adds what was found of a BLOCK of rows, [products, BLOCK, WIDTH], to their totals. */
-INLINE void add_found(struct shape shape, int offsets, const int32_t *found,
-                      const struct scales *scales, const struct row_block *row, float *totals) {
+/* A BLOCK of rows times `words` words of spread tiles, in registers. */
+INLINE void multiply_spread(const int8_t *left, const char *right, long words) {
+    struct product product = {.left = (const char *)left,
+                              .right = right,
+                              .left_stride = sizeof(struct row_block),
+                              .right_stride = SPREAD_BYTES,
+                              .words = words};
+    multiply_in_registers(1, &product);
+}
+
+/* Vectors take about as long as AMX. So they add what is in memory while AMX multiplies what comes
+ * next, which is stored after that: loads would wait for stores to addresses like theirs. */
+
+INLINE void add_group(int offsets, int group, const int32_t *found, const struct scales *scales,
+                      const struct row_block *row, float *sums, float *totals) {
+    const struct shape numbers = {.group = GROUP_INPUTS};
+    for (int place = 0; place < WIDTH; place += LANES) {
+        const struct scales *own = scales + place / COLUMN;
+        const long at = place % COLUMN * 4;
+        floats scale = (floats)load_words(own->of_groups[group] + at);
+        floats offset = load_offsets(offsets, own, group, at);
+        for (long each = 0; each < BLOCK; each++) {
+            long to = each * WIDTH + place;
+            union block_sum sum = {.numbers = group ? load_floats(sums + to) : (floats){0}};
+            sum.numbers = add_numbers(numbers, offsets, load_words(found + to), scale, offset,
+                                      row + each, group, sum.numbers);
+            if (group == GROUPS_OF_BLOCK - 1)
+                add_block(numbers, offsets, own, at, row + each, sum, totals + to);
+            else
+                store_floats(sums + to, sum.numbers);
+        }
+    }
+}
+
+INLINE void numbers_on_tiles(int offsets, const char *spread, const struct scales *scales,
+                             const struct row_block *row, long rows, float *totals) {
+    int32_t found[BLOCK * WIDTH] __attribute__((aligned(64)));
+    float sums[BLOCK * WIDTH] __attribute__((aligned(64)));
+    const long steps = rows / BLOCK * GROUPS_OF_BLOCK;
+    for (long step = 0; step <= steps; step++) {
+        const long next = step / GROUPS_OF_BLOCK * BLOCK, group = step % GROUPS_OF_BLOCK;
+        if (step < steps)
+            multiply_spread(row[next].integers + group * GROUP_INPUTS,
+                            spread + group * GROUP_WORDS * STEP, GROUP_WORDS);
+        if (step > 0) {
+            const long own = (step - 1) / GROUPS_OF_BLOCK * BLOCK;
+            add_group(offsets, (step - 1) % GROUPS_OF_BLOCK, found, scales, row + own, sums,
+                      totals + own * WIDTH);
+        }
+        if (step < steps) store_block((char *)found, WIDTH * 4);
+    }
+}
+
+/* Adds half of a BLOCK of rows. */
+INLINE void add_integers(struct shape shape, int offsets, const int32_t *high, const int32_t *low,
+                         const struct scales *scales, const struct row_block *row, float *totals) {
     for (int place = 0; place < WIDTH; place += LANES)
-        for (int each = 0; each < BLOCK; each += 4) {
-            const struct scales *own = scales + place / COLUMN;
-            long at = place % COLUMN * 4;
-            union block_sum sums[4] = {0};
-#pragma GCC unroll 8
-            for (int group = 0; group < (shape.integers ? 1 : GROUPS_OF_BLOCK); group++)
 #pragma GCC unroll 4
-                for (int next = 0; next < 4; next++) {
-                    const int32_t *from = found + (group * BLOCK + each + next) * WIDTH + place;
-                    word_lanes first = load_words(from);
-                    if (shape.integers)
-                        sums[next].integers = (first << 8) + load_words(from + BLOCK * WIDTH);
-                    else
-                        add_scaled(shape, offsets, own, at, row + each + next, group, first,
-                                   sums + next);
-                }
-#pragma GCC unroll 4
-            for (int next = 0; next < 4; next++)
-                add_block(shape, offsets, own, at, row + each + next, sums[next],
-                          totals + (each + next) * WIDTH + place);
+        for (long each = 0; each < BLOCK / 2; each++) {
+            long to = each * WIDTH + place;
+            union block_sum sum = {.integers = (load_words(high + to) << 8) + load_words(low + to)};
+            add_block(shape, offsets, scales + place / COLUMN, place % COLUMN * 4, row + each, sum,
+                      totals + to);
         }
 }
 
-static void add_of_type(const struct block_type *type, const int32_t *found,
-                        const struct scales *scales, const struct row_block *row, float *totals) {
-    const struct shape numbers = {.group = 32}, integers = {.group = 32, .integers = 1};
-    const struct shape shorts = {.group = 16, .integers = 1};
-    if (!type->shape.integers && type->offsets)
-        add_found(numbers, 1, found, scales, row, totals);
-    else if (!type->shape.integers)
-        add_found(numbers, 0, found, scales, row, totals);
-    else if (!type->offsets)
-        add_found(integers, 0, found, scales, row, totals);
-    else if (type->shape.group == 32)
-        add_found(integers, 1, found, scales, row, totals);
-    else
-        add_found(shorts, 1, found, scales, row, totals);
+INLINE void integers_on_tiles(struct shape shape, int offsets, const char *spread,
+                              const struct scales *scales, const struct row_block *row, long rows,
+                              float *totals) {
+    int32_t found[2][2][BLOCK * WIDTH] __attribute__((aligned(64)));
+    for (long next = 0; next <= rows; next += BLOCK)
+        for (int half = 0; half < 2; half++) {
+            const long own = next - BLOCK + half * TILE;
+            if (next < rows)
+                multiply_spread(row[next].integers, spread + half * TILE_CODES, BLOCK_INPUTS / 4);
+            if (next > 0) {
+                int32_t (*of)[BLOCK * WIDTH] = found[(next / BLOCK + 1) % 2];
+                add_integers(shape, offsets, of[0] + half * TILE * WIDTH,
+                             of[1] + half * TILE * WIDTH, scales, row + own, totals + own * WIDTH);
+            }
+            if (next < rows) store_block((char *)found[next / BLOCK % 2][half], WIDTH * 4);
+        }
 }
 
 static void multiply_on_tiles(const struct block_type *type, const char *spread,
                               const struct scales *scales, const struct row_block *row, long rows,
                               float *totals) {
-    int32_t found[MOST_PRODUCTS * BLOCK * WIDTH] __attribute__((aligned(64)));
-    const int integers = type->shape.integers;
-    for (; rows > 0; rows -= BLOCK, row += BLOCK, totals += BLOCK * WIDTH) {
-        for (int each = 0; each < (integers ? 2 : GROUPS_OF_BLOCK); each++) {
-            long words = integers ? BLOCK_INPUTS / 4 : 2 * GROUP_WORDS;
-            struct product product = {.left = (const char *)row->integers +
-                                              (integers ? 0 : each / 2 * STEP),
-                                      .right = spread + each * words * STEP,
-                                      .to = (char *)(found + each * BLOCK * WIDTH),
-                                      .left_stride = sizeof *row,
-                                      .right_stride = SPREAD_BYTES,
-                                      .to_stride = WIDTH * 4,
-                                      .words = words,
-                                      .columns = TILES_AT_ONCE};
-            multiply(1, OF_INT8, product);
-        }
-        add_of_type(type, found, scales, row, totals);
-    }
+    const struct shape integers = {.group = 32, .integers = 1};
+    const struct shape shorts = {.group = 16, .integers = 1};
+    if (!type->shape.integers && type->offsets)
+        numbers_on_tiles(1, spread, scales, row, rows, totals);
+    else if (!type->shape.integers)
+        numbers_on_tiles(0, spread, scales, row, rows, totals);
+    else if (!type->offsets)
+        integers_on_tiles(integers, 0, spread, scales, row, rows, totals);
+    else if (type->shape.group == 32)
+        integers_on_tiles(integers, 1, spread, scales, row, rows, totals);
+    else
+        integers_on_tiles(shorts, 1, spread, scales, row, rows, totals);
 }
 
 /* ------------------------------------------------------------------ many rows */
@@ -181,7 +211,7 @@ static void columns_of_many(const void *arguments, long part, void *result) {
         __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
         return;
     }
-    tiles_begin(&own, all->on_tiles > 0);
+    tiles_begin(&own, all->on_tiles > 0, all->type->shape.integers ? COLUMN : GROUP_WORDS);
     for (long output = first_output(given, part); output < end; output += WIDTH) {
         const char *tile =
             (const char *)given->weight + output / COLUMN * blocks * tile_bytes(all->type);
