@@ -65,11 +65,15 @@ class ChatText:
     tokenised again; `note` tells the user why.
     """
 
-    def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        files: TextFiles,
+        check: Callable[[], None] | None = None,
+        helper: Helper | None = None,
+    ) -> None:
         """Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what `check` raises,
-        which is called while the files are interpreted."""
-        # A process for each model, so one's files can't reach another's conversations.
-        helper = Helper(TEXT_MEMORY_BYTES)
+        which is called while the files are interpreted. `helper` is one of its own by default."""
+        helper = helper or self.new_helper()
         with helper.checking(check):
             self._kit = build_kit(files, helper)
             self._traits = probe_traits(self._kit)
@@ -84,6 +88,11 @@ class ChatText:
         self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
         self.spliced = not obstacle
         self.note = "" if self.spliced else _note(obstacle)
+
+    @staticmethod
+    def new_helper() -> Helper:
+        """A process for each model, so one's files can't reach another's conversations."""
+        return Helper(TEXT_MEMORY_BYTES)
 
     @classmethod
     def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
