@@ -278,6 +278,7 @@ def describe(
         model_context_length=model.max_positions,
         vision=processor is not None and text.takes_images,
         thinking_switch=text.has_thinking_switch,
+        tools=text.tools,
         max_image_tokens=processor.max_tokens if processor is not None else 0,
         grid=settings.grid,
         checkpoint_bytes=checkpoint_bytes(model.layer_specs),

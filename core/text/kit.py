@@ -3,7 +3,7 @@ the frame that it needs around pictures, and its tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,12 +38,18 @@ class ChatTemplate:
         self._compiled_in = -1
         self._compile()
 
-    def render(self, messages: list[TemplateMessage], thinking: bool | None, created: float) -> str:
+    def render(
+        self,
+        messages: list[TemplateMessage],
+        thinking: bool | None,
+        created: float,
+        tools: list[Any] | None = None,
+    ) -> str:
         """The conversation as one string. `created` is in seconds, UTC. Raises TemplateError."""
         variables: dict[str, Any] = {
             **self._special_tokens,
             "messages": messages,
-            "tools": None,
+            "tools": tools,
             "documents": None,
             "add_generation_prompt": True,
         }
@@ -139,14 +145,23 @@ class TextKit:
     fingerprint: str
     vocab_size: int
 
-    def render(self, messages: list[TemplateMessage], thinking: bool | None, created: float) -> str:
-        rendered = self.template.render(messages, thinking, created)
+    def render(
+        self,
+        messages: list[TemplateMessage],
+        thinking: bool | None,
+        created: float,
+        tools: list[Any] | None = None,
+    ) -> str:
+        rendered = self.template.render(messages, thinking, created, tools)
         return self.frame.around_pictures(rendered) if self.frame is not None else rendered
 
     @cached_property
     def marks(self) -> Marks:
         """Marks for this template: two characters that it can't write by itself."""
-        return Marks.absent_from((self.template.source, *self.added.by_spelling))
+        return self.marks_absent_from(())
+
+    def marks_absent_from(self, texts: Iterable[str]) -> Marks:
+        return Marks.absent_from((self.template.source, *self.added.by_spelling, *texts))
 
     def sampled(self, message: AssistantMessage) -> SampledReply | None:
         ids = stored_ids(message, self.fingerprint, self.vocab_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage
@@ -109,7 +109,8 @@ class ReplyReader:
 
     The texts lack the whitespace around a thought and before the answer after it, unless the answer
     `keeps_blanks`; the ids keep it. Special ids show no text but are stored. `begun` are the ids of
-    a reply that is continued: stops in them don't count.
+    a reply that is continued: stops in them don't count. `marks` are ids that show a text in the
+    answer.
     """
 
     def __init__(
@@ -121,12 +122,15 @@ class ReplyReader:
         opens_reasoning: bool,
         begun: Sequence[int] = (),
         keeps_blanks: bool = False,
+        marks: Mapping[int, str] | None = None,
     ) -> None:
         self._thinking = thinking
         self._stop_ids: frozenset[int] = frozenset()
         self._tokens = tokens
         self._reasoning = _Channel(tokens, trims_start=True, trims_end=True)
-        self._answer = _Channel(tokens, trims_start=opens_reasoning and not keeps_blanks)
+        self._answer = _Channel(
+            tokens, trims_start=opens_reasoning and not keeps_blanks, marks=marks
+        )
         self._keeps_blanks = keeps_blanks
         self.in_thought = opens_reasoning and thinking.known
         self._blank_so_far = not self.in_thought
@@ -190,7 +194,14 @@ class ReplyReader:
 class _Channel:
     """A channel's way from ids to text: decode, trim the start, look for stops, trim the end."""
 
-    def __init__(self, tokens: TokenText, trims_start: bool, trims_end: bool = False) -> None:
+    def __init__(
+        self,
+        tokens: TokenText,
+        trims_start: bool,
+        trims_end: bool = False,
+        marks: Mapping[int, str] | None = None,
+    ) -> None:
+        self._marks = marks or {}
         self.stops = StopStrings()
         self.drops_space = trims_start
         self.shown: list[str] = []
@@ -205,6 +216,9 @@ class _Channel:
         return self.stops.found_at is not None
 
     def push(self, token_id: int, index: int) -> str:
+        mark = self._marks.get(token_id)
+        if mark is not None:
+            return self._take(self._decoder.close() + mark, index)
         return self._take(self._decoder.push(token_id), index)
 
     def close(self, index: int) -> str:

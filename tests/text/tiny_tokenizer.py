@@ -44,6 +44,15 @@ CHATML_MARKS = "<tool_response> </tool_response> <think> </think>".split()
 LLAMA3_CONTROL = (
     "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|>"
 ).split()
+CALL_MARKS = "<tool_call> </tool_call>".split()
+LFM2_CONTROL = [
+    *CHATML_CONTROL,
+    *(
+        f"<|tool_{part}_{edge}|>"
+        for part in ("list", "call", "response")
+        for edge in ("start", "end")
+    ),
+]
 INSTRUCT_CONTROL = "<unk> <s> </s>".split()
 GEMMA_CONTROL = (
     "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>"
@@ -62,6 +71,13 @@ KIND = {
     "gemma3": "gemma",
 }
 FAMILIES = tuple(KIND)
+# Templates with tools.
+CALLING = {
+    "chatml_tools": "chatml_calls",
+    "chatml_xml": "chatml_calls",
+    "lfm2_tools": "lfm2",
+    "llama3_tools": "llama3",
+}
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma"))
 
 
@@ -109,6 +125,10 @@ def _description(
 def tokenizer_json(kind: str) -> str:
     if kind == "chatml":
         return str(_byte_level(CHATML_CONTROL, CHATML_MARKS).to_str())
+    if kind == "chatml_calls":
+        return str(_byte_level(CHATML_CONTROL, CHATML_MARKS + CALL_MARKS).to_str())
+    if kind == "lfm2":
+        return str(_byte_level(LFM2_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
         return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
     if kind == "instruct":
@@ -126,7 +146,7 @@ def tokenizer_json(kind: str) -> str:
 
 def write_text_folder(folder: Path, family: str, template: str | None = None) -> Path:
     """Write the text files of a model of `family`, with its own or another template."""
-    kind = KIND[family]
+    kind = (KIND | CALLING)[family]
     text = tokenizer_json(kind)
     tokenizer = Tokenizer.from_str(text)
     special = _special_tokens(kind)
@@ -159,7 +179,7 @@ def gemma3_image_ids() -> dict[str, int]:
 
 
 def _special_tokens(kind: str) -> dict[str, str]:
-    if kind == "chatml":
+    if kind in ("chatml", "chatml_calls", "lfm2"):
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     if kind == "llama3":
         return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
