@@ -9,6 +9,7 @@ from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
     gemma3,
+    gemma4,
     granite_hybrid,
     jamba,
     lfm2,
@@ -32,6 +33,8 @@ FAMILIES = {
     "qwen3_moe": llama.MOE_FAMILY,
     "gemma3": gemma3.FAMILY,
     "gemma3_text": gemma3.FAMILY,
+    "gemma4": gemma4.FAMILY,
+    "gemma4_text": gemma4.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
     "granitemoehybrid": granite_hybrid.FAMILY,
     "jamba": jamba.FAMILY,
