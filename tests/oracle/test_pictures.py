@@ -22,7 +22,7 @@ from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
-from tests.oracle import runs, tiny_gemma3, tiny_lfm2_vl
+from tests.oracle import runs, tiny_gemma3, tiny_gemma4, tiny_lfm2_vl
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CPU,
@@ -41,6 +41,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
+from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, make_gemma4_pair
 from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
 from tests.oracle.tiny_text import TinyLfm2
@@ -106,6 +107,18 @@ GEMMA3 = {
         vision_heads=1, vision_hidden=40, tokens_per_side=2, hidden=48, seed=22
     ),
 }
+GEMMA4 = {
+    "vision": TinyGemma4(),
+    # As the small releases are: a picture attends as text does, and its tower clips.
+    "small": TinyGemma4(
+        "SSFSF", both_ways=False, shared=2, per_layer=8, double_wide=True, clipped=True, seed=1
+    ),
+    "large": TinyGemma4(
+        experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, standardize=True, seed=2
+    ),
+    "one-head": TinyGemma4("SF", vision_heads=1, vision_dim=16, vision_depth=1, seed=3),
+    "other-width": TinyGemma4("SFF", hidden=48, pooling=3, patch_size=2, tied=False, seed=4),
+}
 
 
 def mixed(first: Any, second: Any, rest: int) -> list[Any]:
@@ -125,6 +138,21 @@ def squares(tiny: TinyGemma3) -> dict[str, list[Any]]:
         "first": [one, text(6, 1)],
         "last": [text(20), two],
         "several": [text(13), one, text(2, 1), two, text(1, 2), one, text(15, 3)],
+    }
+
+
+def pooled(tiny: TinyGemma4) -> dict[str, list[Any]]:
+    """The window of 8 is smaller than a picture of 12 tokens."""
+
+    def picture(rows: int, columns: int, seed: int = 0) -> Pooled:
+        side = tiny.pooling
+        return Pooled(rows * side, columns * side, seed, tiny.patch_size, side)
+
+    return {
+        "one": [text(5), picture(2, 3), text(4, 1)],
+        "first": [picture(1, 7, 1), text(6, 1)],
+        "last": [text(20), picture(6, 2, 2)],
+        "several": [text(13), picture(4, 3, 3), text(2, 1), picture(1, 1, 4), text(25, 2)],
     }
 
 
@@ -175,6 +203,8 @@ class Row:
             return [long]
         if isinstance(tiny, TinyGemma3):
             return [long, *squares(tiny).values()]
+        if isinstance(tiny, TinyGemma4):
+            return [long, *pooled(tiny).values()]
         return [long, *self.pictures.values()]
 
 
@@ -216,6 +246,18 @@ FAMILIES = {
         bound=3e-2,
         whole=True,
         given=tiny_gemma3.oracle_inputs,
+        ours=tiny_gemma3.our_logits,
+    ),
+    "gemma4": Row(
+        make_gemma4_pair,
+        GEMMA4,
+        ("vision", "small"),
+        pooled(GEMMA4["vision"]),
+        TinyGemma4(dtype=B, hidden=48, seed=9),
+        "Gemma4ForConditionalGeneration",
+        bound=3e-2,
+        whole=True,
+        given=tiny_gemma4.oracle_inputs,
         ours=tiny_gemma3.our_logits,
     ),
 }

@@ -150,7 +150,7 @@ def _spread_buffers(model: PreTrainedModel, tiny: TinyGemma4) -> None:
     for name, parameter in model.named_parameters():
         # Nothing else scales scores, of which a softmax should see more than the largest.
         if name.endswith(("q_norm.weight", "k_norm.weight")):
-            parameter.data.mul_(0.6)
+            parameter.data.mul_(0.35)
     for name, buffer in model.named_buffers():
         end = name.rsplit(".", 1)[-1]
         if end in ranges:

@@ -49,10 +49,8 @@ GEMMA_CONTROL = (
     "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>"
 ).split()
 GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
-GEMMA4_CONTROL = (
-    "<pad> <eos> <bos> <unk> <|turn> <turn|> <|channel> <channel|> <|think|>"
-    " <|image> <|image|> <image|>"
-).split()
+GEMMA4_CONTROL = "<pad> <eos> <bos> <unk> <|turn> <turn|> <|channel> <channel|> <|think|>".split()
+GEMMA4_LAST = "<|image> <|image|> <image|>".split()
 GEMMA4_MARKS = ("\n\n", "<table>")
 
 # Which tokenizer goes with which template.
@@ -86,14 +84,18 @@ def _byte_level(control: Sequence[str], marks: Sequence[str]) -> Tokenizer:
     return tokenizer
 
 
-def _word_spaces(control: Sequence[str], marks: Sequence[str]) -> tuple[Tokenizer, list[str]]:
-    """A BPE over words with their space in front, unknown characters as bytes."""
+def _word_spaces(
+    control: Sequence[str], marks: Sequence[str], last: Sequence[str] = ()
+) -> tuple[Tokenizer, list[str]]:
+    """A BPE over words with their space in front, unknown characters as bytes; the tokens `last`
+    have the last ids."""
     tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     hexes = [f"<0x{byte:02X}>" for byte in range(256)]
     special = [*control, *marks, *hexes]
     trainer = BpeTrainer(vocab_size=650, show_progress=False, special_tokens=special)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
     tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in last])
     fallback = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence(fallback)
     return tokenizer, hexes
@@ -124,12 +126,11 @@ def tokenizer_json(kind: str) -> str:
             single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
         )
         return json.dumps(_description(tokenizer, hexes, ()))
-    named = {
-        "gemma": (GEMMA_CONTROL, GEMMA_MARKS),
-        "gemma4": (GEMMA4_CONTROL, GEMMA4_MARKS),
-    }
-    control, marks = named[kind]
-    tokenizer, hexes = _word_spaces(control, marks)
+    marks = GEMMA4_MARKS if kind == "gemma4" else GEMMA_MARKS
+    if kind == "gemma4":
+        tokenizer, hexes = _word_spaces(GEMMA4_CONTROL, marks, GEMMA4_LAST)
+    else:
+        tokenizer, hexes = _word_spaces(GEMMA_CONTROL, marks)
     tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
     tokenizer.pre_tokenizer = pre_tokenizers.Split("\u2581", behavior="merged_with_previous")
     return json.dumps(_description(tokenizer, hexes, marks))
