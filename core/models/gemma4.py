@@ -8,7 +8,7 @@ each dense layer; the small ones have per-layer embeddings. Audio is not support
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -20,7 +20,7 @@ from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.per_layer import PerLayerBlock, PerLayerInputs
 from core.layers.rope import RoPE, inverse_frequencies
-from core.models.decoder import Decoder, Family, with_prefixes
+from core.models.decoder import Decoder, Family, Tower, with_prefixes
 from core.models.gemma4_vision import VisionConfig, VisionTower
 from core.models.settings import Count, Depth, Experts, Index, Positive, Settings, TextSettings
 from core.weights.plan import Weights
@@ -175,9 +175,12 @@ class Gemma4Config(Settings):
     vision_config: VisionConfig | None = None
     tie_word_embeddings: bool | None = None
 
+    # The `model_type` of text-only folders.
+    text_only: ClassVar[str] = "gemma4_text"
+
     @classmethod
     def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-        if values.get("model_type") == "gemma4_text":
+        if values.get("model_type") == cls.text_only:
             return {"text_config": values}
         return given
 
@@ -274,6 +277,13 @@ def _block(config: TextConfig, weights: Weights, layer: int) -> HybridBlock:
 
 def build(config: Gemma4Config, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
+    tower = VisionTower(weights, vision, text.hidden_size) if vision else None
+    return decoder(text, weights, device, config.tied, tower)
+
+
+def decoder(
+    text: TextConfig, weights: Weights, device: torch.device, tied: bool, tower: Tower | None
+) -> Decoder:
     scope, width, epsilon = (
         weights.scope("model.language_model"),
         text.hidden_size,
@@ -293,14 +303,14 @@ def build(config: Gemma4Config, weights: Weights, device: torch.device) -> Decod
         scope,
         device,
         text,
-        tied=config.tied,
+        tied=tied,
         blocks=[_block(text, scope.scope(f"layers.{layer}"), layer) for layer in range(layers)],
         norm=RMSNorm(scope.scope("norm"), width, epsilon),
         ropes={
             kind: RoPE(rope.frequencies(text.dim(kind), device), weights.dtype)
             for kind, rope in ropes.items()
         },
-        tower=VisionTower(weights, vision, width) if vision else None,
+        tower=tower,
         # Rounded to the model's type before it multiplies, as in Gemma 3.
         embedding_multiplier=torch.tensor(width**0.5).to(weights.dtype).item(),
         logits_cap=text.final_logit_softcapping,

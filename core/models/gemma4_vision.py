@@ -25,7 +25,7 @@ from kernels.common.shapes import FullAttentionShape, NormShape, RotationShape
 
 
 class AxialRope(Settings):
-    rope_type: Literal["axial"] = "axial"
+    rope_type: Literal["axial", "default"] = "axial"
     rope_theta: Positive = 100.0
 
 

@@ -97,7 +97,7 @@ class PictureFrame:
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
         if config.get("model_type") == "lfm2_vl":
             return cls._of_lfm2(config, added)
-        if config.get("model_type") == "gemma4":
+        if config.get("model_type") in {"gemma4", "gemma4_unified"}:
             return cls._of_gemma4(config, added)
         if config.get("model_type") != "gemma3":
             return None

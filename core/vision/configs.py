@@ -134,7 +134,10 @@ class TileConfig:
 
 @dataclass(frozen=True, slots=True)
 class PooledConfig:
-    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches."""
+    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches.
+
+    The unified model has no smaller patches than the squares: its `pooling` is 1.
+    """
 
     patch_size: int
     pooling: int
@@ -309,7 +312,10 @@ def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig
         settings.agree("patch_size", patch, vision.get("patch_size", patch))
         name = "pooling_kernel_size"
         settings.agree(name, pooling, vision.get(name, pooling))
-        if most > MAX_TOKENS or most * pooling > vision.get("position_embedding_size", 10_240):
+        places = vision.get("position_embedding_size", 10_240)
+        if model.get("model_type") == "gemma4_unified":
+            patch, pooling, places = patch * pooling, 1, vision.get("mm_posemb_size", 1120)
+        if most > MAX_TOKENS or most * pooling > places:
             raise BrokenConfigError(
                 f"{settings.folder}: the image processor would make {most:,} tokens of a picture, "
                 "which the model has no positions for."

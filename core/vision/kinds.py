@@ -55,7 +55,7 @@ def open_processor(
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
-    if config.get("model_type") == "gemma4":
+    if config.get("model_type") in {"gemma4", "gemma4_unified"}:
         return PooledImageProcessor(read_pooled_config(source, config).with_max_tokens(max_tokens))
     if config.get("model_type") == "lfm2_vl":
         tiles = read_tile_config(source, config, token_id)

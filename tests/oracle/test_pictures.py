@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import Gemma4UnifiedForConditionalGeneration
 
 from core.api.prompt import Image
 from core.weights import spec as specs
@@ -141,12 +142,21 @@ def squares(tiny: TinyGemma3) -> dict[str, list[Any]]:
     }
 
 
+UNIFIED = {
+    "unified": TinyGemma4("SSFSSF", unified=True, keys_as_values=True, full_kv_heads=1, seed=5),
+    "unified-causal": TinyGemma4("SFSF", unified=True, both_ways=False, shared=2, seed=6),
+    "unified-text": TinyGemma4("SF", unified=True, text_only=True, tied=False, seed=7),
+}
+
+
 def pooled(tiny: TinyGemma4) -> dict[str, list[Any]]:
     """The window of 8 is smaller than a picture of 12 tokens."""
 
     def picture(rows: int, columns: int, seed: int = 0) -> Pooled:
-        side = tiny.pooling
-        return Pooled(rows * side, columns * side, seed, tiny.patch_size, side)
+        side, patch = tiny.pooling, tiny.patch_size
+        if tiny.unified:
+            side, patch = 1, patch * side
+        return Pooled(rows * side, columns * side, seed, patch, side)
 
     return {
         "one": [text(5), picture(2, 3), text(4, 1)],
@@ -189,11 +199,15 @@ class Row:
     whole: bool = False
     given: Callable[[Any], dict[str, Tensor]] = runs.oracle_inputs
     ours: Callable[..., Tensor] = our_logits
+    generating: Mapping[str, Any] = field(default_factory=dict)
 
     def theirs(self, pair: Pair, pieces: list[Any]) -> Tensor:
         """[tokens, vocabulary] of one forward of the oracle over the whole prompt."""
         with torch.inference_mode():
-            logits: Tensor = pair.oracle(**self.given(pieces), use_cache=False).logits[0]
+            given = self.given(pieces)
+            if isinstance(pair.oracle, Gemma4UnifiedForConditionalGeneration):
+                given |= tiny_gemma4.masks(pair.oracle, given)
+            logits: Tensor = pair.oracle(**given, use_cache=False).logits[0]
         return logits
 
     def pieces_of(self, tiny: Any) -> list[list[Any]]:
@@ -260,6 +274,20 @@ FAMILIES = {
         given=tiny_gemma4.oracle_inputs,
         ours=tiny_gemma3.our_logits,
     ),
+    "gemma4_unified": Row(
+        make_gemma4_pair,
+        UNIFIED,
+        ("unified",),
+        pooled(UNIFIED["unified"]),
+        TinyGemma4("SSF", unified=True, dtype=B, hidden=48, seed=9),
+        "Gemma4UnifiedForConditionalGeneration",
+        bound=3e-2,
+        whole=True,
+        given=tiny_gemma4.oracle_inputs,
+        ours=tiny_gemma3.our_logits,
+        # With another cache it makes the masks of its forward (see tiny_gemma4.masks).
+        generating={"cache_implementation": "static", "disable_compile": True},
+    ),
 }
 EVERY = [(name, variant) for name, row in FAMILIES.items() for variant in row.variants]
 CLOSE = [(name, variant) for name, row in FAMILIES.items() for variant in row.close]
@@ -301,6 +329,7 @@ def test_greedy_tokens_are_the_same(seen: tuple[Row, Pair], pictures: bool) -> N
     oracle: Any = pair.oracle
     made = oracle.generate(
         **given,
+        **row.generating,
         attention_mask=torch.ones_like(given["input_ids"]),
         max_new_tokens=24,
         do_sample=False,

@@ -15,6 +15,10 @@ from transformers import (
     Gemma4ForCausalLM,
     Gemma4ForConditionalGeneration,
     Gemma4TextConfig,
+    Gemma4UnifiedConfig,
+    Gemma4UnifiedForCausalLM,
+    Gemma4UnifiedForConditionalGeneration,
+    Gemma4UnifiedTextConfig,
     PreTrainedModel,
 )
 
@@ -48,6 +52,7 @@ class TinyGemma4:
     double_wide: bool = False
     experts: int = 0
     top_k: int = 0
+    unified: bool = False
     cap: float | None = 3.0
     others: Mapping[str, Any] = field(default_factory=dict)
     both_ways: bool = True
@@ -110,7 +115,9 @@ def text_config(tiny: TinyGemma4) -> dict[str, Any]:
 def make_gemma4(tiny: TinyGemma4) -> PreTrainedModel:
     """The oracle itself, float32."""
     model: PreTrainedModel
-    if tiny.text_only:
+    if tiny.unified:
+        model = _make_unified(tiny)
+    elif tiny.text_only:
         model = Gemma4ForCausalLM(Gemma4TextConfig(**text_config(tiny)))
     else:
         vision = {
@@ -126,11 +133,12 @@ def make_gemma4(tiny: TinyGemma4) -> PreTrainedModel:
             "use_clipped_linears": tiny.clipped,
             "standardize": tiny.standardize,
         }
+        image_ids: dict[str, Any] = dict(gemma4_image_ids())
         config = Gemma4Config(
             text_config=text_config(tiny),
             vision_config=vision,
             tie_word_embeddings=tiny.tied,
-            **gemma4_image_ids(),
+            **image_ids,
         )
         model = Gemma4ForConditionalGeneration(config)
     randomise(model, tiny.seed, _is_plain)
@@ -139,9 +147,31 @@ def make_gemma4(tiny: TinyGemma4) -> PreTrainedModel:
     return model
 
 
+def _make_unified(tiny: TinyGemma4) -> PreTrainedModel:
+    """Its classes know neither experts nor per-layer embeddings."""
+    absent = ("hidden_size_per_layer_input", "enable_moe_block", "num_experts", "top_k_experts")
+    beside = ("vocab_size_per_layer_input", "moe_intermediate_size")
+    text = {key: value for key, value in text_config(tiny).items() if key not in absent + beside}
+    if tiny.text_only:
+        return Gemma4UnifiedForCausalLM(Gemma4UnifiedTextConfig(**text))
+    vision = {
+        "patch_size": tiny.patch_size,
+        "pooling_kernel_size": tiny.pooling,
+        "mm_embed_dim": tiny.vision_hidden,
+        "output_proj_dims": tiny.vision_hidden,
+        "mm_posemb_size": tiny.positions,
+    }
+    image_ids: dict[str, Any] = dict(gemma4_image_ids())
+    config = Gemma4UnifiedConfig(
+        text_config=text, vision_config=vision, tie_word_embeddings=tiny.tied, **image_ids
+    )
+    return Gemma4UnifiedForConditionalGeneration(config)
+
+
 def _is_plain(name: str) -> bool:
     """Every norm, and the scales of a router and of its experts, multiply by their weight."""
-    return name.endswith(("norm.weight", "norm_1.weight", "norm_2.weight", "scale"))
+    norms = ("norm.weight", "norm_1.weight", "norm_2.weight", "ln1.weight", "ln2.weight")
+    return name.endswith((*norms, "scale"))
 
 
 def _spread_buffers(model: PreTrainedModel, tiny: TinyGemma4) -> None:
@@ -233,3 +263,21 @@ def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
             "mm_token_type_ids": torch.tensor([marks]),
         }
     return given
+
+
+def masks(oracle: Gemma4UnifiedForConditionalGeneration, given: dict[str, Tensor]) -> Any:
+    """The masks that the oracle generates with. Its forward alone would make other ones, in which
+    pictures attend both ways in full layers too."""
+    marks = given.get("mm_token_type_ids")
+    if marks is None:
+        return {}
+    text, length = oracle.config.get_text_config(), marks.shape[1]
+    found = oracle.create_masks_for_generate(
+        oracle.config,
+        torch.zeros(1, length, text.hidden_size),
+        None,
+        None,
+        torch.arange(length)[None],
+        marks,
+    )
+    return {"attention_mask": found}
