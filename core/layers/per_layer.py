@@ -7,6 +7,7 @@ it stays in its file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -49,7 +50,7 @@ class PerLayerInputs:
 
     def rows(self, ids: Tensor) -> Tensor:
         """Token ids [n] -> [n, layers * size], to be given with the tokens' embeddings."""
-        return self._table(ids) * (0.5 * self._size) ** 0.5
+        return self._table(ids) * math.sqrt(0.5 * self._size)
 
     def __call__(self, given: Tensor, is_step: bool) -> tuple[Tensor, Sequence[Tensor]]:
         """The embeddings [n, width], and what each block reads, [n, size].

@@ -160,7 +160,7 @@ def _of_full_layers(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(written, dict) or not set(written) <= full:
         raise ValueError('"per_layer_config" is not of full layers')
     names = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
-    first = next(iter(written.values()), {})
+    first: Any = next(iter(written.values()), {})
     alike = isinstance(first, dict) and all(each == first for each in written.values())
     if not (alike and set(first) <= set(names) and (len(written) in {0, len(full)})):
         raise ValueError('"per_layer_config" does not make all full layers alike')

@@ -66,7 +66,7 @@ class TinyGemma4:
     vision_depth: int = 2
     clipped: bool = False
     standardize: bool = False
-    positions: int = 64
+    positions: int = 160
     max_positions: int = 4096
     dtype: torch.dtype = torch.float32
     max_shard_size: str = "1GB"

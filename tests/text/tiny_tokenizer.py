@@ -94,7 +94,9 @@ def _word_spaces(
     special = [*control, *marks, *hexes]
     trainer = BpeTrainer(vocab_size=650, show_progress=False, special_tokens=special)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
-    tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    # The words of a template, so that they take few tokens as in the published tokenizer.
+    words = ["thought\n user\n model\n"] * 9 if last else []
+    tokenizer.train_from_iterator(CORPUS * 2 + words, trainer)
     tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in last])
     fallback = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence(fallback)
