@@ -37,8 +37,7 @@ from core.text.masking import (
     template_message,
     tool_texts,
 )
-from core.text.reply_parts import THINK_CLOSE, THINK_OPEN, SampledReply, trimmed
-from core.text.token_text import TokenText
+from core.text.reply_parts import SampledReply, ThinkingTokens, trimmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def spliced_pieces(
     items = masked_items(kit, traits.style, conversation, thinking)
     if items is None:
         return None
-    _splice_replies(items, traits.reply_space, kit.tokens)
+    _splice_replies(items, traits.reply_space, kit)
     return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
 
 
@@ -117,7 +116,7 @@ def masked_items(
     return [masks.slots[item] if isinstance(item, int) else item for item in split]
 
 
-def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> None:
+def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
     """Replace the slots of sampled replies by their ids.
 
     `reply_space` is whitespace that only history has before a reply; it is dropped, as the ids were
@@ -128,20 +127,21 @@ def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> N
         if isinstance(item, Slot) and item.reply is not None and item.message is not None:
             by_message.setdefault(item.message, {})[item.kind] = index
     for message, places in by_message.items():
-        _splice(items, message, places, reply_space, tokens)
+        _splice(items, message, places, reply_space, kit)
 
 
 def _splice(
-    items: list[Item], message: int, places: dict[str, int], reply_space: str, tokens: TokenText
+    items: list[Item], message: int, places: dict[str, int], reply_space: str, kit: TextKit
 ) -> None:
     """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
     reply = _reply_at(items, thought if thought is not None else answer)
     whole = Piece(Sampled(reply.ids, reply.pauses), message)
-    if thought is not None and _shows_whole_reply(items, thought, answer):
+    control = kit.thinking
+    if thought is not None and _shows_whole_reply(items, thought, answer, control):
         before = items[thought - 1]
         if reply.opens_itself and isinstance(before, str):
-            items[thought - 1] = before.rstrip().removesuffix(THINK_OPEN)
+            items[thought - 1] = before.rstrip().removesuffix(_opening(control))
         items[thought] = whole
         if answer is not None:
             items[thought + 1] = items[answer] = ""
@@ -149,10 +149,10 @@ def _splice(
             # The sampled ids already hold the closing token.
             glue = items[thought + 1]
             assert isinstance(glue, str)
-            items[thought + 1] = glue.lstrip().removeprefix(THINK_CLOSE).lstrip()
+            items[thought + 1] = glue.lstrip().removeprefix(control.closing).lstrip()
         return
     if thought is not None:
-        ids = trimmed(reply.thought or (), tokens.is_space)
+        ids = trimmed(reply.thought or (), kit.tokens.is_space)
         items[thought] = Piece(Sampled(ids), message)
     if answer is not None:
         items[answer] = whole if not reply.thinks else Piece(Sampled(reply.answer), message)
@@ -168,15 +168,22 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
     return slot.reply
 
 
-def _shows_whole_reply(items: list[Item], thought: int, answer: int | None) -> bool:
+def _opening(control: ThinkingTokens) -> str:
+    """The text that a template writes before a thought."""
+    return (control.opening + control.label).rstrip()
+
+
+def _shows_whole_reply(
+    items: list[Item], thought: int, answer: int | None, control: ThinkingTokens
+) -> bool:
     before, after = items[thought - 1], items[thought + 1]
     assert isinstance(before, str)
     assert isinstance(after, str)
-    if not before.rstrip().endswith(THINK_OPEN):
+    if not before.rstrip().endswith(_opening(control)):
         return False
     if answer is None:
-        return not _reply_at(items, thought).closed or after.lstrip().startswith(THINK_CLOSE)
-    return answer == thought + 2 and after.strip() == THINK_CLOSE
+        return not _reply_at(items, thought).closed or after.lstrip().startswith(control.closing)
+    return answer == thought + 2 and after.strip() == control.closing
 
 
 def _to_pieces(
