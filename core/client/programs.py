@@ -22,6 +22,7 @@ PROGRAMS = (
     "core.worker",
     "core.helper",
     "core.downloads",
+    "core.library",
     "core.server",
     "core.replay",
     "core.selftest",

@@ -54,8 +54,9 @@ class Reply:
             self._sampler.accept(token_id)
         form = command.format
         # For these formats, blanks after a thought belong to the answer.
-        exact = form is not None and form.kind not in ("json", "json_schema")
-        self._reader = text.reply_reader(rendered, self._sampling.stop, exact)
+        exact = form is not None and form.kind not in ("json", "json_schema", "calls")
+        calls = bool(command.conversation.tools)
+        self._reader = text.reply_reader(rendered, self._sampling.stop, exact, calls)
         self.constraint = Constraint(form, text, rendered, command.thinking)
         self._loops = LoopDetector()
         # Sampled tokens of a thought, and bytes of the whole reply.

@@ -88,14 +88,15 @@ def choose_precision(
         first, *others = automatic(fast)
         chosen = sized(first)
     for precision in others:
-        if _with_room(chosen) <= free:
+        if with_room(chosen.num_bytes) <= free:
             break
         other = sized(precision)
         if other.num_bytes < chosen.num_bytes:
-            too_large.append(TooLarge(precision=chosen.precision.name, needed=_with_room(chosen)))
+            needed = with_room(chosen.num_bytes)
+            too_large.append(TooLarge(precision=chosen.precision.name, needed=needed))
             chosen = other
     why = PrecisionChoice(
-        needed=_with_room(chosen),
+        needed=with_room(chosen.num_bytes),
         free=free,
         too_large=tuple(too_large),
         faster_than="" if too_large or fast is None else _SLOWER[fast].name,
@@ -120,8 +121,9 @@ def _sized(
     return Chosen(precision, kernels, plan.num_bytes(dtype, kernels))
 
 
-def _with_room(chosen: Chosen) -> int:
-    return int(chosen.num_bytes * _ROOM) + HEADROOM_BYTES
+def with_room(num_bytes: int) -> int:
+    """The free memory that an automatic choice asks for a model of so many bytes."""
+    return int(num_bytes * _ROOM) + HEADROOM_BYTES
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:

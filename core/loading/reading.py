@@ -80,7 +80,8 @@ class TensorReader:
         """Bytes to read and then to pack, for the progress of a load."""
         if self._digest:
             return self._container.num_bytes() + self._packing
-        in_file = {name for name in self._plain if self._stays_in_file(self._specs[name])}
+        specs, formats = self._specs, self._formats
+        in_file = {name for name in self._plain if specs[name].stays_in_file(formats)}
         read = self._container.num_bytes(self._names - in_file)
         if self._kept is not None:
             read += self._kept.layout.num_bytes - self._kept.layout.data_start
@@ -135,9 +136,9 @@ class TensorReader:
         return tensor
 
     def _take_plain(self, stream: TensorStream, spec: TensorSpec) -> None:
-        if Use.TABLE in spec.use and self._formats.rows_from_file:
+        if spec.in_file or (Use.TABLE in spec.use and self._formats.rows_from_file):
             self.tables[stream.name] = stream.table(spec.dtype)
-        if self._stays_in_file(spec):
+        if spec.stays_in_file(self._formats):
             return
         for rows in slice_rows(spec, self._formats):
             if spec.blocks is not None:
@@ -192,9 +193,6 @@ class TensorReader:
         self.matrices.setdefault(name, []).append(kept)
         if self._keep is not None and not spec.exact:
             self._keep(name, kept)
-
-    def _stays_in_file(self, spec: TensorSpec) -> bool:
-        return spec.use == Use.TABLE and self._formats.rows_from_file
 
     # Tensors that are read early
 

@@ -116,8 +116,9 @@ class Weights:
         norm = InputNorm(self._prefix + name, offset)
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
-    def table(self, name: str, shape: Shape) -> Table:
-        spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
+    def table(self, name: str, shape: Shape, *, in_file: bool = False) -> Table:
+        """A table of which rows are looked up; with `in_file` it stays in its file."""
+        spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE, in_file=in_file))
         return self._source.table(self._prefix + name, spec)
 
     def matrix(

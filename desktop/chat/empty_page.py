@@ -30,6 +30,8 @@ class EmptyPage(QWidget):
     file_asked = Signal()
     # The user wants to download a model.
     get_asked = Signal()
+    # The user wants to use a model on this computer.
+    library_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from desktop.models.connection_box import ConnectionBox
 from desktop.models.download_list import DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
 from desktop.models.fits import describe_fit, memory, needs, room, short_fit
-from desktop.numbers import format_bytes, format_count
+from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label
@@ -260,10 +260,3 @@ class ModelDetails(QFrame):
         index = self._choice.currentIndex()
         if 0 <= index < len(self._plans):
             self.download_asked.emit(self._plans[index])
-
-
-def short_count(parameters: int) -> str:
-    """4.0B, 450M"""
-    if parameters >= 10**9:
-        return f"{parameters / 10**9:.1f}B"
-    return f"{parameters // 10**6}M"

@@ -50,12 +50,16 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionRegenerate", tr("Another reply"), "Ctrl+R"),
         ),
         tr("&Engine"): (
-            Entry("actionGetModel", tr("Get a model…")),
+            Entry("actionModels", tr("Models…"), "Ctrl+M"),
+            Entry("actionEject", tr("Eject the model")),
+            Entry("actionGetModel", tr("Get a model…"), separated=True),
+            Entry("actionServer", tr("Local server…")),
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (
             Entry("actionChats", tr("Chats"), "Ctrl+B"),
-            Entry("actionSearchChats", tr("Search chats"), "Ctrl+Shift+F"),
+            Entry("actionSearchChats", tr("Search titles"), "Ctrl+Shift+T"),
+            Entry("actionSearchMessages", tr("Search all chats…"), "Ctrl+Shift+F"),
             Entry("actionSide", tr("Right side"), "Ctrl+J"),
             Entry("actionContext", tr("Context"), "Ctrl+1"),
             Entry("actionSettings", tr("Settings"), "Ctrl+2"),

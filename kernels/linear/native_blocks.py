@@ -16,45 +16,6 @@ from kernels.linear.reference import Matrix, QuantisedTensors
 from kernels.native.library import Library, address
 
 _COLUMN = 16  # outputs of a tile
-_BLOCK = 256  # inputs of a tile
-
-
-class _Layout:
-    """Sizes of a tile, as linear/blocks.h has them."""
-
-    def __init__(
-        self, bits: int, group: int = 32, *, integers: bool = False, offsets: bool = False
-    ) -> None:
-        codes, groups = _COLUMN * _BLOCK * bits // 8, _BLOCK // group
-        numbers = groups * _COLUMN + 2 * _COLUMN if integers else groups * 2 * _COLUMN
-        self.num_bytes = -(-(codes + numbers * (1 + offsets)) // 64) * 64
-
-
-LAYOUTS = {
-    GGUFType.Q4_0: _Layout(4),
-    GGUFType.Q4_1: _Layout(4, offsets=True),
-    GGUFType.Q5_0: _Layout(5),
-    GGUFType.Q5_1: _Layout(5, offsets=True),
-    GGUFType.Q8_0: _Layout(8),
-    GGUFType.Q2_K: _Layout(4, 16, integers=True, offsets=True),
-    GGUFType.Q3_K: _Layout(4, 16, integers=True),
-    GGUFType.Q4_K: _Layout(4, integers=True, offsets=True),
-    GGUFType.Q5_K: _Layout(5, integers=True, offsets=True),
-    GGUFType.Q6_K: _Layout(6, 16, integers=True),
-    GGUFType.IQ2_XXS: _Layout(4, integers=True),
-    GGUFType.IQ2_XS: _Layout(4, 16, integers=True),
-    GGUFType.IQ3_XXS: _Layout(4, integers=True),
-    GGUFType.IQ1_S: _Layout(4, integers=True),
-    GGUFType.IQ4_NL: _Layout(4),
-    GGUFType.IQ3_S: _Layout(4, integers=True),
-    GGUFType.IQ2_S: _Layout(4, 16, integers=True),
-    GGUFType.IQ4_XS: _Layout(4, integers=True),
-    GGUFType.IQ1_M: _Layout(4, 16, integers=True),
-    GGUFType.TQ1_0: _Layout(4, integers=True),
-    GGUFType.TQ2_0: _Layout(4, integers=True),
-    GGUFType.MXFP4: _Layout(4),
-    GGUFType.NVFP4: _Layout(4, 16),
-}
 
 
 class NativeBlockMatrix(NativeMatrix):
@@ -77,6 +38,8 @@ class NativeBlockMatrix(NativeMatrix):
 
     def _otherwise(self, inputs: Tensor) -> Tensor:
         """Through float32, if the inputs are of another type."""
+        if inputs.shape[1] != self.shape[1]:
+            raise RuntimeError(f"{inputs.shape[1]} inputs for a matrix with {self.shape[1]}")
         found = inputs.new_empty(inputs.shape[0], self.shape[0], dtype=torch.float32)
         if inputs.numel() > 0:
             unbiased = copy(self)
@@ -113,5 +76,4 @@ class NativeBlockFormat(BlockFormat):
         return columns * bytes_of_column
 
     def _shape(self, num_outputs: int) -> tuple[int, int]:
-        blocks = -(-self.inputs // _BLOCK)
-        return -(-num_outputs // _COLUMN), blocks * LAYOUTS[self.type].num_bytes
+        return -(-num_outputs // _COLUMN), self._library.column_bytes(self.type.id, self.inputs)

@@ -190,10 +190,27 @@ LFM2-1.2B | block_auto_adjust_ff_dim=False | mlp_width=12288
 LFM2-1.2B | block_ffn_dim_multiplier=1.3 | mlp_width=10752
 LFM2-1.2B | tie_embedding=False | tie_word_embeddings=False
 LFM2-1.2B | tie_word_embeddings=False | tie_word_embeddings=False
+LFM2-8B-A1B | | head_dim=64; mlp_width=7168; num_experts=32; num_experts_per_tok=4;
+    moe_intermediate_size=1792; num_dense_layers=2; rope_parameters.rope_theta=1e6;
+    routing.sigmoid=True; routing.normalise=True; routing.scale=1.0; tie_word_embeddings=True
+LFM2-8B-A1B | hidden_size=...; intermediate_size=...; num_experts=...; moe_intermediate_size=... |
+    hidden_size=2048; head_dim=64; mlp_width=7168; num_experts=32; moe_intermediate_size=1792
 LFM2-VL-1.6B | tie_word_embeddings=False | tied=False
 LFM2-VL-1.6B | tie_embedding=False | tied=False
 LFM2-VL-1.6B | text_config.tie_word_embeddings=False | tied=True
 LFM2-VL-1.6B | vision_config=None | vision_config=None
+LFM3-1.7B | | head_dim=128; intermediate_size=7680; full_rope.rope_type='proportional';
+    full_rope.partial_rotary_factor=0.5; full_rope.rope_theta=1e6; sliding_rope.rope_theta=1e4;
+    sliding_window=256; tie_word_embeddings=True
+LFM3-1.7B | layer_types=...; rope_parameters=...; num_hidden_layers=6 | types=('conv', 'conv',
+    'full_attention', 'conv', 'sliding_attention', 'conv'); full_rope.rope_type='proportional';
+    full_rope.rope_theta=1e6; sliding_rope.rope_type='default'; sliding_rope.rope_theta=1e4
+LFM3-VL-2B | | text_config.head_dim=128; tie_word_embeddings=True; projector_hidden_size=4096;
+    vision_config.head_dim=64; vision_config.num_key_value_heads=8;
+    vision_config.rope_parameters.rope_theta=1e6
+LFM3-VL-2B | vision_config.layer_types=...; vision_config.num_hidden_layers=5 |
+    vision_config.types=('conv', 'conv', 'full_attention', 'conv', 'full_attention')
+LFM3-VL-2B | vision_config=None | vision_config=None
 llama | rope_theta=500000; rope_scaling={'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor':
     4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'} |
     rope_parameters.rope_type='llama3'; rope_parameters.rope_theta=500000.0;
@@ -493,6 +510,21 @@ LFM2-1.2B:
     head_dim=63 | block_ffn_dim_multiplier=-1.0 | block_ffn_dim_multiplier=1e+308 |
     block_ffn_dim_multiplier=1e-09 | block_ff_dim='many' -> intermediate_size |
     rope_parameters={'rope_type': 'yarn'} -> yarn
+LFM2-8B-A1B:
+    num_experts_per_tok=33 | num_experts=65537 | num_dense_layers=-1 | use_expert_bias=False |
+    routed_scaling_factor=0.0 | layer_types=['conv'] | num_key_value_heads=5
+LFM3-1.7B:
+    attention_bias=True | layer_types=['conv'] | layer_types=['mamba'] | sliding_window=0 |
+    conv_L_cache=1 | num_key_value_heads=5 | rope_parameters='default' |
+    rope_parameters.full_attention.rope_type='yarn' -> yarn |
+    rope_parameters.sliding_attention.partial_rotary_factor=0.5 -> partial_rotary_factor |
+    rope_parameters.full_attention.partial_rotary_factor=1.5
+LFM3-VL-2B:
+    text_config=None | text_config.num_key_value_heads=5 | projector_hidden_act='relu' |
+    vision_config.num_attention_heads=7 -> hidden_size | vision_config.num_key_value_heads=5 |
+    vision_config.conv_kernel_size=4 | vision_config.conv_kernel_size=65 |
+    vision_config.layer_types=['conv'] | vision_config.layer_types=['mamba'] |
+    vision_config.in_channels=1 | vision_config.rope_parameters.rope_type='default' -> rope_type
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |
@@ -560,6 +592,9 @@ def test_rope_of_older_files_and_of_long_contexts() -> None:
     full, sliding = (each.frequencies(256, CPU) for each in (text.full_rope, text.sliding_rope))
     assert torch.equal(full, inverse_frequencies(1e6, 256, CPU) / 8)
     assert torch.equal(sliding, inverse_frequencies(1e4, 256, CPU))
+    # LFM3's keep their place in the head, and the last half of them stands still.
+    lfm3 = parse(RELEASED["LFM3-1.7B"]).full_rope.frequencies(128, CPU)
+    assert torch.equal(lfm3[:32], inverse_frequencies(1e6, 128, CPU)[:32]) and not lfm3[32:].any()
     # In float32 the slowest pair of Falcon-H1 still turns.
     falcon = parse(RELEASED["Falcon-H1-0.5B-Instruct"]).rope_parameters.frequencies(64, CPU)
     assert falcon.dtype == torch.float32 and 0 < float(falcon[-1]) < 1e-10

@@ -24,7 +24,10 @@ NAMES = (
     "Nemotron-3-Nano-30B-A3B",
     "Jamba-1.5-Mini",
     "LFM2-1.2B",
+    "LFM2-8B-A1B",
     "LFM2-VL-1.6B",
+    "LFM3-1.7B",
+    "LFM3-VL-2B",
 )
 RELEASES: dict[str, dict[str, Any]] = {
     **{f"Qwen3.5-{size}": config_of(shape) for size, shape in QWEN3_5_SIZES.items()},

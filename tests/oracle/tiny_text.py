@@ -57,7 +57,7 @@ class TinyMamba(TinyText):
     kernel: int = 4
 
 
-def _sizes(tiny: TinyText) -> dict[str, Any]:
+def sizes(tiny: TinyText) -> dict[str, Any]:
     """The keys that all families share."""
     return {
         "vocab_size": VOCABULARY,
@@ -106,7 +106,7 @@ class TinyLlama(TinyText):
 
 def make_llama(tiny: TinyLlama) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "num_hidden_layers": tiny.layers,
         "head_dim": tiny.head_dim,
         "attention_bias": tiny.attention_bias,
@@ -153,7 +153,7 @@ class TinyFalconH1(TinyMamba):
 
 def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "num_hidden_layers": tiny.layers,
         "mamba_d_ssm": tiny.mamba_heads * tiny.mamba_dim,
         "mamba_n_heads": tiny.mamba_heads,
@@ -194,7 +194,7 @@ class TinyGranite(TinyMamba):
 
 def make_granite(tiny: TinyGranite) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "intermediate_size": tiny.inner,
         "shared_intermediate_size": tiny.mlp,
         "num_hidden_layers": len(tiny.layers),
@@ -241,7 +241,7 @@ class TinyJamba(TinyText):
 
 def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "num_hidden_layers": tiny.layers,
         "attn_layer_period": tiny.attention[0],
         "attn_layer_offset": tiny.attention[1],
@@ -290,7 +290,7 @@ class TinyNemotron(TinyMamba):
 
 def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "layers_block_type": [_NEMOTRON_KINDS[letter] for letter in tiny.layers],
         "head_dim": tiny.head_dim,
         "mamba_num_heads": tiny.mamba_heads,
@@ -335,7 +335,7 @@ class TinyLfm2(TinyText):
 def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
     kinds = {"C": "conv", "F": "full_attention"}
     return {
-        **_sizes(tiny),
+        **sizes(tiny),
         "block_auto_adjust_ff_dim": tiny.adjusted,
         "block_multiple_of": 8,
         "block_ffn_dim_multiplier": 1.1,

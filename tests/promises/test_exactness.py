@@ -34,6 +34,7 @@ SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
         *(("hybrid", each) for each in PRECISIONS),
         ("qwen3_vl", "int8"),
         ("lfm2_vl", "int4"),
+        ("lfm3_vl", "bfloat16"),
         *first_quick(PUBLISHED),
     ],
 )

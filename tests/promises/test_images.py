@@ -27,7 +27,7 @@ from tests.promises.machine import (
 from tests.promises.pictures import draw, part_of
 
 
-@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl"])
+@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl"])
 def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     """An engine that has read nothing, with a model that sees."""
     return Machine(loaded_of(request.param))
@@ -160,7 +160,7 @@ def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
     assert place.token - place.position == tokens - positions
 
 
-@pytest.mark.parametrize("machine", ["lfm2_vl"], indirect=True)
+@pytest.mark.parametrize("machine", ["lfm2_vl", "lfm3_vl"], indirect=True)
 def test_I7_positions_in_a_line_go_on_by_a_token(machine: Machine, picture: PictureOf) -> None:
     one = machine.same_as_cold([user(picture(1, "tall"), "What?")])
     assert one.stats.prompt_tokens == one.stats.prompt_positions > 10
@@ -172,7 +172,7 @@ def pictures_and_text(picture: PictureOf) -> list[Message]:
 
 @pytest.mark.parametrize(
     ("machine", "block"),
-    [*(("hybrid", block) for block in range(8)), ("qwen3_vl", 2), ("lfm2_vl", 3)],
+    [*(("hybrid", block) for block in range(8)), ("qwen3_vl", 2), ("lfm2_vl", 3), ("lfm3_vl", 1)],
     indirect=["machine"],
 )
 def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(

@@ -31,7 +31,9 @@ from tests.promises.machine import (
 from tests.storage.disks import PLENTY
 
 # Families that see, and whose pictures come back from disk.
-seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
+seeing = pytest.mark.parametrize(
+    "kept", ["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl"], indirect=True
+)
 
 
 def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:

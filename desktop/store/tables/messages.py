@@ -155,6 +155,19 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
     )
 
 
+def choose_path(connection: sqlite3.Connection, message: int) -> None:
+    """Show this message and all above it in place of their siblings."""
+    above: list[int] = []
+    node: object = message
+    # A damaged file may hold a circle.
+    while isinstance(node, int) and node not in above:
+        above.append(node)
+        row = connection.execute("SELECT parent FROM messages WHERE id = ?", (node,)).fetchone()
+        node = row[0] if row else None
+    for each in above:
+        choose(connection, each)
+
+
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     _merge_parts(connection, chat)
     path = shown_path(_nodes(connection, chat))
