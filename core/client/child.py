@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -17,10 +15,10 @@ from typing import BinaryIO, Generic
 from pydantic import BaseModel, TypeAdapter
 
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
-from core.client.codec import HEADER, Message, body_length, decode, encode, read_frame
-from core.client.programs import ROOT, clean_environment, contain, hidden_window
+from core.client.codec import Message, decode, read_frame
+from core.client.programs import clean_environment
 from core.client.traces import print_trace
-from core.system.private_files import open_or_create
+from core.client.transport import Transport
 
 STOP_PATIENCE_S = 4.0
 
@@ -40,9 +38,8 @@ class Child(Generic[Message]):
         self._command, self._messages = command, messages
         self._heard, self._ended = heard, ended
         self._log_file = log_file
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Transport[Message] | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._job: object | None = None
         self._starting = asyncio.Lock()
 
     @property
@@ -55,37 +52,20 @@ class Child(Generic[Message]):
         async with self._starting:
             if self._process is not None:
                 return
-            log = self._opened_log()
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=log,
-                    cwd=ROOT,
-                    env=clean_environment(),
-                    creationflags=hidden_window(),
+                self._process = await Transport.spawn(
+                    self._command, self._log_file, self._messages, clean_environment()
                 )
             except OSError as error:
                 raise EngineDiedError(f"A process could not be started: {error}.") from error
-            finally:
-                if log != subprocess.DEVNULL:
-                    os.close(log)
-            self._process = process
-            self._job = contain(process.pid)
-            self._listening = asyncio.ensure_future(self._listen(process))
+            self._listening = asyncio.ensure_future(self._listen(self._process))
             await self.send(first)
 
     async def send(self, message: BaseModel) -> None:
         """Raises EngineDiedError if the process doesn't run any more."""
-        process = self._process
-        if process is None or process.stdin is None:
+        if self._process is None:
             raise EngineDiedError("The process has ended.")
-        try:
-            process.stdin.write(encode(message))
-            await process.stdin.drain()
-        except (ConnectionError, RuntimeError) as error:
-            raise EngineDiedError("The process has ended.") from error
+        await self._process.send(message)
 
     async def started(self) -> bool:
         """Wait for a start in progress; True if the process runs."""
@@ -95,47 +75,22 @@ class Child(Generic[Message]):
     async def close(self) -> None:
         """End the process, even one that is starting. Idempotent."""
         async with self._starting:
-            process = self._process
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), STOP_PATIENCE_S)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        if self._listening is not None:
-            await self._listening
+            process, listening = self._process, self._listening
+        if process is not None and listening is not None:
+            process.close_input()
+            await asyncio.wait((listening,), timeout=STOP_PATIENCE_S)
+            process.kill()
+            await listening
 
-    def _opened_log(self) -> int:
-        if self._log_file is not None:
-            with contextlib.suppress(OSError):
-                return open_or_create(self._log_file, os.O_WRONLY | os.O_TRUNC)
-        return subprocess.DEVNULL
-
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
+    async def _listen(self, process: Transport[Message]) -> None:
         try:
-            while True:
-                header = await process.stdout.readexactly(HEADER.size)
-                body = await process.stdout.readexactly(body_length(header))
-                self._heard(decode(self._messages, body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            while (message := await process.receive()) is not None:
+                self._heard(message)
         except ProtocolError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        await process.wait()
+            process.kill()
+        await process.stop(STOP_PATIENCE_S)
         self._process = None
         self._ended()
-
-
-def own_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """In the child: its input and its output, taken before any library can print into them."""
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return os.fdopen(os.dup(0), "rb"), output
 
 
 async def incoming(stream: BinaryIO, messages: TypeAdapter[Message]) -> AsyncIterator[Message]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,10 +17,10 @@ from typing import BinaryIO
 from pydantic import BaseModel
 
 from core.api.errors import InternalError, WaymarkError
-from core.client.child import incoming, own_pipes
+from core.client.child import incoming
 from core.client.codec import encode
-from core.client.programs import die_with_parent, forbid_core_dumps, say_running
-from core.client.traces import print_trace, report_uncaught
+from core.client.programs import become_child
+from core.client.traces import print_trace
 from core.downloads.download import Download
 from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
 from core.downloads.jobs import read
@@ -157,12 +156,7 @@ async def serve(commands: BinaryIO, service: Service) -> None:
 
 
 def main() -> None:
-    die_with_parent()
-    forbid_core_dumps()
-    report_uncaught()
-    say_running()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    commands, events = own_pipes()
+    commands, events = become_child()
 
     def emit(event: BaseModel) -> None:
         events.write(encode(event))

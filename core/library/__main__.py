@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import platform
-import signal
 import sys
 import threading
 import time
@@ -24,8 +23,7 @@ from pydantic import Field, ValidationError
 from core.api.errors import BrokenConfigError, WaymarkError
 from core.api.params import Frozen, ModelSettings
 from core.client.codec import decode, encode, read_frame
-from core.client.programs import die_with_parent, forbid_core_dumps, say_running
-from core.client.traces import report_uncaught
+from core.client.programs import become_child
 from core.gguf.library import PART_NAME, find_towers
 from core.library.messages import COMMAND, Described, Device, ModelFacts, Reading
 from core.library.speed import Rate
@@ -170,13 +168,6 @@ def _files_of(path: Path) -> list[Path]:
         return []
 
 
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Take the pipes before any library can print into them."""
-    events = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return os.fdopen(os.dup(0), "rb"), events
-
-
 def _end_with(commands: BinaryIO) -> None:
     """End this process when the window closes the pipe."""
 
@@ -188,14 +179,9 @@ def _end_with(commands: BinaryIO) -> None:
 
 
 def main() -> None:
-    die_with_parent()
-    forbid_core_dumps()
-    report_uncaught()
-    say_running()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    commands, events = become_child()
     if hasattr(os, "nice"):
         os.nice(NICE)
-    commands, events = _pipes()
     body = read_frame(commands)
     if body is None:
         return

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.api.errors import EngineDiedError, ProtocolError
-from core.client.codec import HEADER, body_length, decode, encode
-from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
-from core.library.messages import EVENTS, Describe, Described, Device, ModelFacts, Reading
+from core.client.programs import clean_environment, program
+from core.client.transport import Transport
+from core.library.messages import (
+    EVENTS,
+    Describe,
+    Described,
+    Device,
+    LibraryEvent,
+    ModelFacts,
+    Reading,
+)
 
 # A damaged file ends the process; with more of them than this something else is wrong.
 MOST_ENDINGS = 8
+STOP_PATIENCE_S = 4.0
 
 
 def _unreadable(path: str) -> ModelFacts:
@@ -38,7 +44,6 @@ class LibraryClient:
     ) -> None:
         self._heard, self._cache = heard, cache
         self._command = command or program("core.library")
-        self._process: asyncio.subprocess.Process | None = None
 
     async def describe(self, paths: Sequence[str]) -> None:
         """Read the facts of these models; cancelling ends the process.
@@ -61,15 +66,10 @@ class LibraryClient:
         """Run one process; models that it described leave `left`. Returns the model at which it
         ended, None if it is done."""
         process = await self._start()
-        contained = contain(process.pid)
         reading = ""
-        assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(encode(Describe(paths=tuple(left), cache=str(self._cache))))
-            await process.stdin.drain()
-            while True:
-                header = await process.stdout.readexactly(HEADER.size)
-                event = decode(EVENTS, await process.stdout.readexactly(body_length(header)))
+            await process.send(Describe(paths=tuple(left), cache=str(self._cache)))
+            while (event := await process.receive()) is not None:
                 if isinstance(event, Reading):
                     reading = event.path
                     continue
@@ -77,30 +77,20 @@ class LibraryClient:
                     done = {each.path for each in event.models}
                     left[:] = [path for path in left if path not in done]
                 self._heard(event)
-        except (asyncio.IncompleteReadError, ConnectionError, ProtocolError):
+        except (EngineDiedError, ProtocolError):
             pass
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            del contained
+            process.kill()
+            await process.stop(STOP_PATIENCE_S)
         if not left:
             return None
         if reading not in left:
             raise EngineDiedError("The process that reads models ended.")
         return reading
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self) -> Transport[LibraryEvent]:
         try:
-            return await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=ROOT,
-                env=clean_environment(),
-                creationflags=hidden_window(),
-            )
+            return await Transport.spawn(self._command, None, EVENTS, clean_environment())
         except OSError as error:
             words = f"The process that reads models could not be started: {error}."
             raise EngineDiedError(words) from error

@@ -133,12 +133,12 @@ async def run(options: argparse.Namespace, data: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    forbid_core_dumps()
-    report_uncaught()
-    say_running()
     given = sys.argv[1:] if arguments is None else arguments
     if given == [MODE]:
         relayed.main()
+    forbid_core_dumps()
+    report_uncaught()
+    say_running()
     options = parse_options(given)
     try:
         data = data_folder(options.data)

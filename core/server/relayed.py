@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -21,9 +20,9 @@ from core.api.commands import Cancel, Last_co
 from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
-from core.client.child import incoming, own_pipes
+from core.client.child import incoming
 from core.client.codec import encode
-from core.client.programs import die_with_parent
+from core.client.programs import become_child
 from core.client.requests import Request, RequestTable
 from core.server.access import Access
 from core.server.activity import Activity
@@ -117,9 +116,7 @@ async def _listen(messages: AsyncIterator[ToServer], engine: RelayedEngine) -> N
 
 
 def main() -> None:
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    commands, output = own_pipes()
+    commands, output = become_child()
 
     def emit(message: BaseModel) -> None:
         with contextlib.suppress(BrokenPipeError):
