@@ -104,7 +104,7 @@ def masked_items(
     split, torn = marks.split(kit.render(messages, thinking, conversation.created, tools))
     kinds = [slot.kind for slot in masks.slots]
     # Templates place, repeat and leave out tools as they like.
-    found = [each for each in split if isinstance(each, int) and kinds[each] != "tool"]
+    found = [each for each in split if isinstance(each, int) and kinds[each : each + 1] != ["tool"]]
     present = set(found)
     expected = [
         number
