@@ -88,14 +88,13 @@ class _Loading:
         writer = store.begin(self._files, self._layout()) if store is not None else None
         reader = TensorReader(self._plan, self._device, keep=writer.keep if writer else None)
         try:
-            digest = self._read(reader)
+            model, digest, seconds = self._read(reader)
         except BaseException:
             if writer is not None:
                 writer.drop()
             raise
         if store is not None and writer is not None:
             store.finish(writer, self._files, digest, self._meaning)
-        model, seconds = self._build(reader)
         return ReadModel(model, digest, self._plan.config, seconds)
 
     def as_published(self, store: QuantisedStore) -> ReadModel:
@@ -103,12 +102,11 @@ class _Loading:
         known = store.known_digest(self._files)
         facts = store.settled_facts(self._files)
         reader = TensorReader(self._plan, self._device, digest=known is None)
-        digest = self._read(reader)
+        model, digest, seconds = self._read(reader)
         if known is None and facts and facts == self._files.facts():
             remember_digest(store.blobs, facts, digest)
         elif known is not None and known != store.known_digest(self._files):
             raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
-        model, seconds = self._build(reader)
         return ReadModel(model, known or digest, self._plan.config, seconds)
 
     def from_disk(self, store: QuantisedStore) -> ReadModel | None:
@@ -119,8 +117,7 @@ class _Loading:
         kept, digest = found
         reader = TensorReader(self._plan, self._device, kept)
         try:
-            self._read(reader)
-            model, seconds = self._build(reader)
+            model, _, seconds = self._read(reader)
             if store.known_digest(self._files) != digest:
                 raise QuantisedDamagedError("the weights files changed")
             packing = seconds - kept.reading_s
@@ -135,9 +132,14 @@ class _Loading:
         finally:
             kept.close()
 
-    def _read(self, reader: TensorReader) -> str:
+    def _read(self, reader: TensorReader) -> tuple[Decoder, str, float]:
+        """The model, the digest of its files, and the seconds that building took."""
         self._done, self._total = 0, reader.num_bytes
-        return reader.read(self._advance)
+        built: list[tuple[Decoder, float]] = []
+        digest = reader.read(self._advance, lambda: built.append(self._build(reader)))
+        self._advance(self._total - self._done)
+        ((model, seconds),) = built
+        return model, digest, seconds
 
     def _build(self, reader: TensorReader) -> tuple[Decoder, float]:
         """The model, and the seconds that this took."""
@@ -145,7 +147,6 @@ class _Loading:
         began, plan = time.monotonic(), self._plan
         weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
         model = plan.build(weights, self._device)
-        self._advance(self._total - self._done)
         release_to_system()
         return model, time.monotonic() - began
 
