@@ -295,7 +295,7 @@ class _Group:
         self.num_parts += 1
         if isinstance(found, StoredBlocks):
             rows, self.device = found.rows, found.device
-            self.rows.append(rows if order is None else StoredRows.of(rows.tensor()[order.cpu()]))
+            self.rows.append(rows if order is None else rows.in_order(order.cpu()))
         elif order is None:
             self.slices += found
         else:

@@ -39,6 +39,17 @@ class StoredRows:
         self.fill(0, rows)
         return rows
 
+    def in_order(self, order: Tensor) -> StoredRows:
+        """Row i is row `order`[i]; all are read as soon as one is needed."""
+        read: list[Tensor] = []
+
+        def fill(start: int, target: Tensor) -> None:
+            if not read:
+                read.append(self.tensor()[order])
+            target.copy_(read[0][start : start + len(target)])
+
+        return StoredRows((len(order), self.shape[1]), fill)
+
     def split(self, count: int) -> list[StoredRows]:
         """Parts of `count` rows each, the last of what is left."""
 

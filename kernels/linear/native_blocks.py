@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, get_num_threads
 
 from kernels.blocks.grid import grid_codes
 from kernels.blocks.types import GGUFType
-from kernels.common.memory import Arena
+from kernels.common.memory import Arena, FileArena
 from kernels.linear.blocks import BlockFormat, StoredRows
 from kernels.linear.native import NativeMatrix
 from kernels.linear.reference import Matrix, QuantisedTensors
@@ -89,10 +90,12 @@ class NativeBlockMatrix(NativeMatrix):
 
 
 class NativeBlockFormat(BlockFormat):
+    """In a `filled` arena the tiles of all matrices are there, in the order of packing."""
+
     def __init__(
         self,
         library: Library,
-        arena: Arena,
+        arena: Arena | FileArena,
         type: GGUFType,
         inputs: int,
         columns: Tensor | None = None,
@@ -107,13 +110,13 @@ class NativeBlockFormat(BlockFormat):
         self, parts: Sequence[StoredRows], bias: Tensor | None, device: torch.device
     ) -> Matrix:
         """Rows go through a buffer that stays in a processor's cache."""
-        if any(part.shape[0] % _COLUMN for part in parts[:-1]):
+        if not self._arena.filled and any(part.shape[0] % _COLUMN for part in parts[:-1]):
             parts = [StoredRows.of(torch.cat([part.tensor() for part in parts]))]
         num_outputs = sum(part.shape[0] for part in parts)
         shape = self._shape(num_outputs)
         tiles = self._arena.room(shape[0] * shape[1]).view(shape)
         column = 0
-        for part in parts:
+        for part in () if self._arena.filled else parts:
             self._tile(part, tiles[column:])
             column += part.shape[0] // _COLUMN
         return NativeBlockMatrix(self._library, self, num_outputs, tiles, bias)
@@ -138,3 +141,14 @@ class NativeBlockFormat(BlockFormat):
     def _shape(self, num_outputs: int) -> tuple[int, int]:
         blocks = -(-self.inputs // _BLOCK)
         return -(-num_outputs // _COLUMN), blocks * LAYOUTS[self.type].num_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBlockFormats:
+    """Makes the formats of matrices whose tiles are in one arena."""
+
+    library: Library
+    arena: Arena | FileArena = field(default_factory=Arena)
+
+    def __call__(self, type: GGUFType, inputs: int, columns: Tensor | None) -> NativeBlockFormat:
+        return NativeBlockFormat(self.library, self.arena, type, inputs, columns)
