@@ -104,7 +104,14 @@ def load(
         store = QuantisedStore.open(settings, blobs)
         # Floats would be a plain copy of the weights; of blocks only the digest is kept.
         kept = store if precision.integers is not None or precision.published else None
-        read = read_model(plan.held(dtype, kernels), device, progress, glance, store=kept)
+        read = read_model(
+            plan.held(dtype, kernels),
+            device,
+            progress,
+            glance,
+            store=kept,
+            most_on_disk=settings.weights_bytes,
+        )
         text = ahead.result(check)
     model = read.model
     processor = open_processor(files, settings, device, model, text)
@@ -126,7 +133,8 @@ def load(
         from_disk=read.from_disk,
         kept_bytes=store.num_bytes if store is not None else 0,
         kept_budget=store.cap if store is not None else 0,
-        slowed_by=what_slows(kernels, device, dtype, precision.integers),
+        slowed_by=mapped_words(read.mapped_bytes, available_bytes(device))
+        or what_slows(kernels, device, dtype, precision.integers),
         kernels=kernels.name,
         processor=processor_level(),
     )
@@ -140,7 +148,7 @@ def load(
         processor=processor,
         cache=cache,
         steps=StepCapture(kernels.capture),
-        weight_bytes=chosen.num_bytes,
+        weight_bytes=chosen.num_bytes - read.mapped_bytes,
         info=info.model_copy(update=extra),
     )
 
@@ -182,7 +190,17 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
     chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
-    return fits(chosen.num_bytes, free)
+    return fits(chosen.num_bytes - (chosen.mapped_bytes if notes is not None else 0), free)
+
+
+def mapped_words(mapped_bytes: int, free: int) -> str:
+    """A warning of a model that doesn't fit in memory; empty for one that does."""
+    if not mapped_bytes:
+        return ""
+    return (
+        f"{mapped_bytes / 1e9:.1f} GB of the model are mapped from disk, and {free / 1e9:.1f} GB "
+        "of memory are free for them: what doesn't fit is read again for each token."
+    )
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:

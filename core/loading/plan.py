@@ -37,8 +37,10 @@ from core.weights.spec import (
     floats_on_the_way,
     planned_bytes,
 )
+from kernels.common.memory import FileArena
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
+from kernels.linear.native_blocks import NativeBlockFormats
 
 DTYPES = (torch.float32, torch.bfloat16)
 # Types of plain weights in a file.
@@ -253,6 +255,7 @@ class HeldPlan:
         self, model: ModelPlan, skeleton: _Skeleton, dtype: torch.dtype, kernels: Backend
     ) -> None:
         self.model, self.dtype, self.kernels = model, dtype, kernels
+        self._skeleton = skeleton
         self.formats, self.packed = kernels.formats, skeleton.packed
         self.has_mtp, self.vocab_size = skeleton.has_mtp, skeleton.vocab_size
         self.outline = skeleton.outline
@@ -278,6 +281,22 @@ class HeldPlan:
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
         planned = planned_bytes(self.tensors, self.formats)
         return planned + max(on_the_way, activations) + max(0, self._padding - HEADROOM_BYTES)
+
+    @property
+    def mapped_bytes(self) -> int:
+        """The bytes of `num_bytes` that may be in a mapped file instead: matrices of blocks."""
+        if not isinstance(self.formats.published, NativeBlockFormats):
+            return 0
+        blocks = (spec for spec in self.tensors.values() if spec.blocks is not None)
+        return sum(spec.held_bytes(self.formats) for spec in blocks)
+
+    def placed_in(self, arena: FileArena) -> HeldPlan:
+        """The same plan with the matrices of blocks in a file."""
+        assert isinstance(self.formats.published, NativeBlockFormats)
+        formats = replace(self.formats, published=replace(self.formats.published, arena=arena))
+        return HeldPlan(
+            self.model, self._skeleton, self.dtype, replace(self.kernels, formats=formats)
+        )
 
     @property
     def _padding(self) -> int:

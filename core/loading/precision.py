@@ -47,11 +47,13 @@ _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A precision, its kernels, and the bytes that the model takes; `why` if it is automatic."""
+    """A precision, its kernels, and the bytes that the model takes, of which `mapped_bytes` may be
+    in a mapped file; `why` if it is automatic."""
 
     precision: Precision
     kernels: Backend
     num_bytes: int
+    mapped_bytes: int = 0
     why: PrecisionChoice | None = None
 
 
@@ -95,6 +97,10 @@ def choose_precision(
             needed = with_room(chosen.num_bytes)
             too_large.append(TooLarge(precision=chosen.precision.name, needed=needed))
             chosen = other
+    fits = chosen.num_bytes + HEADROOM_BYTES <= free
+    if not fits and notes is not None and as_published is not None and as_published.mapped_bytes:
+        # Nothing fits: pages that are needed are read from disk, and no number is changed.
+        chosen = as_published
     why = PrecisionChoice(
         needed=with_room(chosen.num_bytes),
         free=free,
@@ -118,7 +124,8 @@ def _sized(
         settings, device, dtype, integers, published=precision.published, library=library,
         notes=notes,
     )  # fmt: skip
-    return Chosen(precision, kernels, plan.num_bytes(dtype, kernels))
+    held = plan.held(dtype, kernels)
+    return Chosen(precision, kernels, held.num_bytes, held.mapped_bytes)
 
 
 def with_room(num_bytes: int) -> int:
