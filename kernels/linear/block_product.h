@@ -111,60 +111,81 @@ INLINE void add_block(struct shape shape, int offsets, const struct scales *scal
                                     : load_floats(to) + found);
 }
 
-/* Adds a block of `rows` rows, which are constant like `shape` and `pieces`, to their totals
- * [rows, stride]. A piece is a register of outputs. */
+/* The rows and tiles of a product, whose numbers of rows and pieces are constant like `shape`. A
+ * piece is a register of outputs. */
+struct few_tiles {
+    struct tiles_of_block tiles;
+    const struct row_block *row;
+    int rows, pieces;
+};
+
+/* Adds a group to the sums of its block. */
+INLINE void multiply_group(struct shape shape, int offsets, const struct few_tiles *all, int group,
+                           union block_sum sums[][COLUMNS_AT_ONCE * PIECES]) {
+    const struct tiles_of_block tiles = all->tiles;
+    const struct row_block *row = all->row;
+    const int rows = all->rows, pieces = all->pieces;
+    const int words = shape.group / 4, some = smaller(words_of_sum(shape), words);
+    word_lanes found[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
+    const int of_tile = group * shape.group / GROUP_INPUTS;
+    const int before = group * words % GROUP_WORDS; /* words of a smaller group's neighbour */
+#pragma GCC unroll 16
+    for (int each = 0; each < rows; each++)
+#pragma GCC unroll 16
+        for (int piece = 0; piece < pieces; piece++)
+            found[each][piece] = each_lane(row[each].corrections + group);
+#pragma GCC unroll 8
+    for (int first = 0; first < words; first += some) {
+        word_lanes pairs[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
+#pragma GCC unroll 8
+        for (int word = first; word < first + some; word++) {
+            word_lanes codes[COLUMNS_AT_ONCE * PIECES];
+#pragma GCC unroll 16
+            for (int piece = 0; piece < pieces; piece++)
+                codes[piece] = load_codes(shape, tiles.values,
+                                          tiles.codes + piece / PIECES * tiles.stride +
+                                              piece % PIECES * REGISTER,
+                                          of_tile, before + word);
+#pragma GCC unroll 16
+            for (int each = 0; each < rows; each++) {
+                word_lanes left = each_lane(row[each].integers + group * shape.group + 4 * word);
+#pragma GCC unroll 16
+                for (int piece = 0; piece < pieces; piece++) {
+                    word_lanes *to = HAS_QUADS ? &found[each][piece] : &pairs[each][piece];
+                    *to = HAS_QUADS       ? add_quads(*to, left, codes[piece])
+                          : shape.largest ? add_small(*to, left, codes[piece])
+                                          : add_signed(*to, left, codes[piece]);
+                    KEEP_IN_REGISTER(*to);
+                }
+            }
+        }
+#pragma GCC unroll 16
+        for (int each = 0; each < rows && !HAS_QUADS; each++)
+#pragma GCC unroll 16
+            for (int piece = 0; piece < pieces; piece++)
+                found[each][piece] += sum_of_shorts(pairs[each][piece]);
+    }
+#pragma GCC unroll 16
+    for (int each = 0; each < rows; each++)
+#pragma GCC unroll 16
+        for (int piece = 0; piece < pieces; piece++)
+            add_scaled(shape, offsets, tiles.scales + piece / PIECES, piece % PIECES * REGISTER,
+                       row + each, group, found[each][piece], &sums[each][piece]);
+}
+
+/* Adds a block of `rows` rows to their totals [rows, stride]. */
 INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces,
                            struct tiles_of_block tiles, const struct row_block *row, float *totals,
                            long stride) {
     union block_sum sums[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {0};
-    const int words = shape.group / 4, some = smaller(words_of_sum(shape), words);
-    for (int group = 0; group < groups_of(shape); group++) {
-        word_lanes found[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
-        const int of_tile = group * shape.group / GROUP_INPUTS;
-        const int before = group * words % GROUP_WORDS; /* words of a smaller group's neighbour */
+    const struct few_tiles all = {tiles, row, rows, pieces};
+    if (rows == 1) { /* with constant groups two of them share loads, and shifts are constant */
 #pragma GCC unroll 16
-        for (int each = 0; each < rows; each++)
-#pragma GCC unroll 16
-            for (int piece = 0; piece < pieces; piece++)
-                found[each][piece] = each_lane(row[each].corrections + group);
-#pragma GCC unroll 8
-        for (int first = 0; first < words; first += some) {
-            word_lanes pairs[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
-#pragma GCC unroll 8
-            for (int word = first; word < first + some; word++) {
-                word_lanes codes[COLUMNS_AT_ONCE * PIECES];
-#pragma GCC unroll 16
-                for (int piece = 0; piece < pieces; piece++)
-                    codes[piece] = load_codes(shape, tiles.values,
-                                              tiles.codes + piece / PIECES * tiles.stride +
-                                                  piece % PIECES * REGISTER,
-                                              of_tile, before + word);
-#pragma GCC unroll 16
-                for (int each = 0; each < rows; each++) {
-                    word_lanes left =
-                        each_lane(row[each].integers + group * shape.group + 4 * word);
-#pragma GCC unroll 16
-                    for (int piece = 0; piece < pieces; piece++) {
-                        word_lanes *to = HAS_QUADS ? &found[each][piece] : &pairs[each][piece];
-                        *to = HAS_QUADS       ? add_quads(*to, left, codes[piece])
-                              : shape.largest ? add_small(*to, left, codes[piece])
-                                              : add_signed(*to, left, codes[piece]);
-                        KEEP_IN_REGISTER(*to);
-                    }
-                }
-            }
-#pragma GCC unroll 16
-            for (int each = 0; each < rows && !HAS_QUADS; each++)
-#pragma GCC unroll 16
-                for (int piece = 0; piece < pieces; piece++)
-                    found[each][piece] += sum_of_shorts(pairs[each][piece]);
-        }
-#pragma GCC unroll 16
-        for (int each = 0; each < rows; each++)
-#pragma GCC unroll 16
-            for (int piece = 0; piece < pieces; piece++)
-                add_scaled(shape, offsets, tiles.scales + piece / PIECES, piece % PIECES * REGISTER,
-                           row + each, group, found[each][piece], &sums[each][piece]);
+        for (int group = 0; group < groups_of(shape); group++)
+            multiply_group(shape, offsets, &all, group, sums);
+    } else {
+        for (int group = 0; group < groups_of(shape); group++)
+            multiply_group(shape, offsets, &all, group, sums);
     }
 #pragma GCC unroll 16
     for (int each = 0; each < rows; each++)

@@ -128,13 +128,13 @@ static inline long offsets_at(struct shape shape) {
 }
 
 /* Of the two numbers of a block whose scales are integers. */
-static inline long numbers_at(const struct block_type *type) {
-    return offsets_at(type->shape) + (type->offsets ? bytes_of_groups(type->shape) : 0);
+static inline long numbers_at(struct shape shape, int offsets) {
+    return offsets_at(shape) + (offsets ? bytes_of_groups(shape) : 0);
 }
 
 static inline long tile_bytes(const struct block_type *type) {
     long numbers = type->shape.integers ? COLUMN * 2 * (1 + type->offsets) : 0;
-    return pool_parts(numbers_at(type) + numbers, STEP) * STEP;
+    return pool_parts(numbers_at(type->shape, type->offsets) + numbers, STEP) * STEP;
 }
 
 static inline long tiles_of_row(long inputs) {
@@ -203,8 +203,8 @@ INLINE void unpack_scales(struct shape shape, const struct block_type *type, con
                              load_numbers((const uint16_t *)offsets + place, type->bfloat));
         }
     if (!shape.integers) return;
-    const float unit = 1.0f / (float)(1 << type->halved);
-    const uint16_t *numbers = (const uint16_t *)(tile + numbers_at(type));
+    const float unit = type->halved ? 1.0f / (float)(1 << type->halved) : 1.0f;
+    const uint16_t *numbers = (const uint16_t *)(tile + numbers_at(shape, type->offsets));
     for (int lane = 0; lane < COLUMN; lane += LANES) {
         store_floats(to->of_block + lane, unit * load_numbers(numbers + lane, type->bfloat));
         if (!type->offsets) continue;

@@ -16,8 +16,10 @@
  * first: 256 times the first half of all plus the second. */
 #define TILE_CODES (COLUMN * BLOCK_INPUTS)
 #define SPREAD_BYTES (2 * TILE_CODES)
-/* Fewer rows left over than these go through vectors. */
-#define FEWEST_ROWS 12
+/* Fewer rows go through vectors, alone and behind whole BLOCKs, for which tiles are spread anyway.
+ */
+#define FEWEST_ALONE 24
+#define FEWEST_BEHIND 16
 
 static byte_lanes signed_codes(int bias, const char *codes) {
     return (byte_lanes)load_words(codes) - (byte_lanes)every_byte((uint8_t)bias);
@@ -169,10 +171,10 @@ struct many_blocks {
 
 /* How many rows go through AMX. */
 static long rows_on_tiles(const struct linear *given, const struct block_type *type) {
-    long rest = given->rows % BLOCK;
+    long rest = given->rows % BLOCK, fewest = given->rows < BLOCK ? FEWEST_ALONE : FEWEST_BEHIND;
     int pays = type->shape.integers || type->shape.group == GROUP_INPUTS;
     if (!pays || !tiles_allowed()) return 0;
-    return given->rows - rest + (rest < FEWEST_ROWS ? 0 : BLOCK);
+    return given->rows - rest + (rest < fewest ? 0 : BLOCK);
 }
 
 /* TILES_AT_ONCE columns, of which `columns` are there, of all rows. */

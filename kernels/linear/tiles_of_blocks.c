@@ -246,7 +246,7 @@ static void put_scales(const struct block_type *type, const struct codes *from, 
         }
     }
     if (!shape.integers) return;
-    char *numbers = tile + numbers_at(type) + 2 * output;
+    char *numbers = tile + numbers_at(shape, type->offsets) + 2 * output;
     memcpy(numbers, from->numbers, 2);
     if (type->offsets) memcpy(numbers + 2 * COLUMN, from->number_offsets, 2);
 }
