@@ -34,11 +34,11 @@ class Mixer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """The norms before, and in some families after, each half of a block. `mixer` is None if the
-    mixer normalises its input itself."""
+    """The norms before, and in some families after, each half of a block; None before a half that
+    normalises its input itself, or not at all."""
 
     mixer: RMSNorm | None
-    feed_forward: RMSNorm
+    feed_forward: RMSNorm | None
     after_mixer: RMSNorm | None = None
     after_feed_forward: RMSNorm | None = None
 
@@ -69,7 +69,7 @@ class HybridBlock:
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         norms = self.norms
         if self.mixer is None:
-            normed = norms.feed_forward(hidden)
+            normed = hidden if norms.feed_forward is None else norms.feed_forward(hidden)
         else:
             inputs = hidden if norms.mixer is None else norms.mixer(hidden)
             mixed = self.mixer(inputs, forward, slot)
@@ -77,7 +77,10 @@ class HybridBlock:
                 mixed = norms.after_mixer(mixed)
             if self.feed_forward is None:
                 return self._add(hidden, mixed, self.multipliers[0])
-            normed, hidden = norms.feed_forward.of_sum(mixed, hidden, self.multipliers[0])
+            if norms.feed_forward is None:
+                normed = hidden = self._add(hidden, mixed, self.multipliers[0])
+            else:
+                normed, hidden = norms.feed_forward.of_sum(mixed, hidden, self.multipliers[0])
         assert self.feed_forward is not None
         fed = self.feed_forward(normed, forward.memory.is_step)
         if norms.after_feed_forward is not None:

@@ -43,6 +43,7 @@ from tests.oracle.tiny_text import (
     TinyLfm2,
     TinyLlama,
     TinyNemotron,
+    TinyOlmoHybrid,
     make_jamba,
     write_falcon_h1,
     write_granite,
@@ -50,6 +51,7 @@ from tests.oracle.tiny_text import (
     write_lfm2,
     write_llama,
     write_nemotron,
+    write_olmo_hybrid,
 )
 
 LLAMA = {
@@ -146,6 +148,19 @@ NEMOTRON = {
     ),
     "latent": TinyNemotron("ME", others={"moe_latent_size": 16}, seed=7),
     "all-experts": TinyNemotron("EM-", experts=3, others={"mlp_bias": True}, seed=8),
+}
+
+
+OLMO_HYBRID = {
+    "hybrid": TinyOlmoHybrid(),
+    "rope": TinyOlmoHybrid("FLF", theta=1e4, tied=True, seed=1),
+    "beta-below-1": TinyOlmoHybrid("LF", others={"linear_allow_neg_eigval": False}, seed=2),
+    "no-groups": TinyOlmoHybrid(
+        "LLF", heads=3, kv_heads=3, hidden=24, key_heads=3, value_heads=3, value_dim=16, seed=3
+    ),
+    "biases": TinyOlmoHybrid(
+        "FL", others={"attention_bias": True}, taps=3, max_shard_size="20KB", seed=4
+    ),
 }
 
 
@@ -266,6 +281,13 @@ FAMILIES = {
             "routed": TinyNemotron("ME*E", dtype=B, seed=9),
         },
         oracle="NemotronHForCausalLM",
+    ),
+    "olmo_hybrid": Row(
+        write_olmo_hybrid,
+        OLMO_HYBRID,
+        ("hybrid",),
+        rough={layers: TinyOlmoHybrid(layers, dtype=B, seed=10) for layers in ("LF", "FL")},
+        oracle="OlmoHybridForCausalLM",
     ),
     "experts": Row(
         write_experts,
