@@ -11,11 +11,6 @@ from core.models import (
     gemma3,
     granite_hybrid,
     jamba,
-    lfm2,
-    lfm2_moe,
-    lfm2_vl,
-    lfm3,
-    lfm3_vl,
     llama,
     nemotron_h,
     olmo_hybrid,
@@ -24,6 +19,7 @@ from core.models import (
     qwen3_vl,
 )
 from core.models.decoder import Family
+from core.models.lfm import lfm2, lfm2_moe, lfm2_vl, lfm3, lfm3_vl
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,
