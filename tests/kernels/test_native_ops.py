@@ -59,6 +59,7 @@ SHAPES: list[OpShape] = [
     DeltaShape(1, 8, 2, 6, 4),
     DeltaShape(2, 33, 6, 130, 2),
     DeltaShape(4, 128, 4, 128, 4),
+    DeltaShape(2, 96, 2, 192, 4),
     DeltaShape(1, 20, 3, 300, 7),
     Mamba1Shape(16, 1, 2),
     Mamba1Shape(48, 5, 4),

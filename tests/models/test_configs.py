@@ -211,6 +211,20 @@ LFM3-VL-2B | | text_config.head_dim=128; tie_word_embeddings=True; projector_hid
 LFM3-VL-2B | vision_config.layer_types=...; vision_config.num_hidden_layers=5 |
     vision_config.types=('conv', 'conv', 'full_attention', 'conv', 'full_attention')
 LFM3-VL-2B | vision_config=None | vision_config=None
+Olmo-Hybrid-7B | | head_dim=128; position_embedding_type='nope'; delta_shape.key_dim=96;
+    delta_shape.value_dim=192; delta_shape.widths=[2880, 2880, 5760]; linear_allow_neg_eigval=True
+Olmo-Hybrid-7B | linear_key_head_dim=...; linear_value_head_dim=...; linear_num_key_heads=None;
+    linear_num_value_heads=...; num_key_value_heads=None; layer_types=...; num_hidden_layers=5 |
+    delta_shape.key_dim=96; delta_shape.value_dim=192; delta_shape.key_heads=30;
+    num_key_value_heads=30; types=('linear_attention', 'linear_attention', 'linear_attention',
+    'full_attention', 'linear_attention')
+Olmo-Hybrid-7B | layer_types=...; num_hidden_layers=2 | types=('linear_attention',
+    'full_attention')
+Olmo-Hybrid-7B | rope_parameters=... | rope_parameters.rope_theta=10000;
+    position_embedding_type='rope'
+Olmo-Hybrid-7B | rope_parameters=None | rope_parameters.rope_theta=10000
+Olmo-Hybrid-7B | rope_parameters=None; rope_theta=None | position_embedding_type='nope'
+Olmo-Hybrid-7B | rope_parameters=None; rope_theta=500000 | rope_parameters.rope_theta=500000
 llama | rope_theta=500000; rope_scaling={'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor':
     4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'} |
     rope_parameters.rope_type='llama3'; rope_parameters.rope_theta=500000.0;
@@ -525,6 +539,13 @@ LFM3-VL-2B:
     vision_config.conv_kernel_size=4 | vision_config.conv_kernel_size=65 |
     vision_config.layer_types=['conv'] | vision_config.layer_types=['mamba'] |
     vision_config.in_channels=1 | vision_config.rope_parameters.rope_type='default' -> rope_type
+Olmo-Hybrid-7B:
+    num_key_value_heads=7 | linear_num_key_heads=7; linear_key_head_dim=96 ->
+    linear_num_value_heads | linear_num_key_heads=0 | layer_types=['full_attention'] |
+    layer_types=['conv'] | linear_conv_kernel_dim=1 | hidden_act='gelu' | hidden_size='wide' |
+    num_attention_heads=0 | rope_parameters=3 |
+    rope_parameters={'rope_type': 'yarn', 'rope_theta': 10000} -> yarn |
+    linear_key_head_dim=-96
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |
