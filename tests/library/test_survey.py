@@ -17,7 +17,7 @@ from core.api.errors import EngineDiedError
 from core.library.client import LibraryClient
 from core.library.facts import read_facts
 from core.library.machine import Machine
-from core.library.messages import Described, Device, ModelFacts
+from core.library.messages import Described, Device, ModelFacts, Way
 from core.library.speed import Rate
 from core.loading.precision import PRECISIONS
 from desktop.store.folders import DEMO_MODEL
@@ -152,7 +152,7 @@ def test_L4_a_release_needs_the_published_bytes_and_one_slice(
     tmp_path: Path, machine: Machine, size: str
 ) -> None:
     facts = read_facts(released(tmp_path / size, size), machine)
-    ways = {way.precision: way.num_bytes / 1e9 for way in facts.ways}
+    ways: dict[str, float] = {way.precision: way.num_bytes / 1e9 for way in facts.ways}
     for precision, published in zip(("bfloat16", "int8", "int4"), RELEASE_GB[size], strict=True):
         # The slice that is being quantised comes on top.
         slice_gb = 0 if precision == "bfloat16" else 0.075
@@ -166,9 +166,9 @@ def test_L4_a_load_takes_what_was_said_before(
     tmp_path: Path, machine: Machine, precision: str
 ) -> None:
     model = released(tmp_path / "model", "0.8B")
-    ways = {way.precision: way for way in read_facts(model, machine).ways}
+    ways: dict[str, Way] = {way.precision: way for way in read_facts(model, machine).ways}
     growth, _, _ = loaded(model, precision, "cpu")
-    assert abs(ways[precision].num_bytes / growth - 1) < 0.03  # type: ignore[index]
+    assert abs(ways[precision].num_bytes / growth - 1) < 0.03
 
 
 def test_copies_have_one_digest_and_other_weights_another(tmp_path: Path, machine: Machine) -> None:

@@ -51,7 +51,15 @@ class FakeLibrary:
 
 def facts(path: str, num_bytes: int = 2 * GB, **changed: object) -> ModelFacts:
     ways = tuple(
-        Way(precision=name, num_bytes=num_bytes // part, kv_bytes=10_000, step_s=0.1, prompt_s=2.0)
+        Way.model_validate(
+            {
+                "precision": name,
+                "num_bytes": num_bytes // part,
+                "kv_bytes": 10_000,
+                "step_s": 0.1,
+                "prompt_s": 2.0,
+            }
+        )
         for name, part in (("bfloat16", 1), ("int8", 2), ("int4", 3))
     )
     values: dict[str, object] = {"path": path, "digest": path, "size": 1_000, "ways": ways}
