@@ -23,6 +23,7 @@ Noun: TypeAlias = Literal[
     "message",
     "field",
     "item",
+    "model",
 ]
 
 
@@ -167,6 +168,7 @@ def count_of(count: int, noun: Noun) -> str:
         "message": (tr("{} message"), tr("{} messages")),
         "field": (tr("{} field"), tr("{} fields")),
         "item": (tr("{} item"), tr("{} items")),
+        "model": (tr("{} model"), tr("{} models")),
     }[noun]
     return (one if count == 1 else many).format(format_count(count))
 

@@ -119,7 +119,7 @@ async def test_a_model_of_this_computer_is_described_loaded_and_ejected(
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     dialog = opened(app)
     await until(lambda: names(dialog) == ["Tiny"] and not app.parts.library.scanning)
-    assert words(app, "libraryWords") == "1 models, 7.5 MB on disk."
+    assert words(app, "libraryWords") == "1 model, 7.5 MB on disk."
     assert "fits" in note(dialog, 0) and "tokens/s" in note(dialog, 0)
     assert words(app, "libraryFacts").startswith("Qwen3.5, 3.8M parameters, published in bfloat16")
     assert words(app, "libraryFit").startswith("Fits in bfloat16: ")
