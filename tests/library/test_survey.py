@@ -79,13 +79,14 @@ def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
     assert {way.precision for way in facts.ways} == PRECISIONS.keys()
     assert all(way.step_s > 0 and way.prompt_s > 0 for way in facts.ways)
     assert survey.found[str(broken)].trouble and survey.found[str(tmp_path / "gone")].trouble
-    assert [each.name for each in survey.devices] == ["cpu"]
+    (device,) = survey.devices
+    assert device.name == "cpu" and all(each.step_s > 0 for each in device.speeds)
     survey.run(model, broken)
-    # Nothing was read, so torch was not even imported.
-    assert survey.devices == [] and survey.found[str(model)] == facts
+    # Nothing was measured again.
+    assert survey.devices == [device] and survey.found[str(model)] == facts
     os.utime(model / "config.json", ns=(1, 1))
     survey.run(model)
-    assert survey.devices and survey.found[str(model)] == facts
+    assert survey.devices == [device] and survey.found[str(model)] == facts
     survey.cache.write_text('{"models": {"x": 1}}')
     survey.run(model)
     assert survey.found[str(model)].parameters == facts.parameters
