@@ -254,8 +254,9 @@ class MainWindow(QMainWindow):
         return bool(path)
 
     def _show_get_model(self) -> None:
+        parts = self._parts
         if self._get_model is None:
-            self._get_model = GetModelDialog(self._parts.downloads, self._parts.tasks, self)
+            self._get_model = GetModelDialog(parts.downloads, parts.library, parts.tasks, self)
             self._get_model.load_asked.connect(self._load_path)
         self._get_model.show()
         self._get_model.raise_()
