@@ -22,6 +22,7 @@ from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.export.export import ExportController
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
 from desktop.pictures.pictures import PictureController
@@ -88,6 +89,7 @@ class WindowParts(QObject):
         self.deletion = Deletion(
             services, self.chats, self.chat, self.pictures, self.search, folders
         )
+        self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
