@@ -23,6 +23,7 @@ from desktop.context.limit import LimitController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.export.export import ExportController
+from desktop.formulas.formulas import formulas
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
 from desktop.pictures.pictures import PictureController
@@ -103,6 +104,7 @@ class WindowParts(QObject):
         return tuple(each for each in (self.database.notice, self.settings.notice) if each)
 
     def begin(self) -> None:
+        formulas().begin()
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
@@ -118,6 +120,7 @@ class WindowParts(QObject):
             ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the search index", self.search.close, STEP_LIMIT_S),
