@@ -8,9 +8,6 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
-    gemma3,
-    gemma4,
-    gemma4_unified,
     granite_hybrid,
     jamba,
     lfm2,
@@ -22,6 +19,7 @@ from core.models import (
     qwen3_vl,
 )
 from core.models.decoder import Family
+from core.models.gemma import gemma3, gemma4, gemma4_unified
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,
