@@ -8,9 +8,6 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
-    gemma3,
-    gemma4,
-    gemma4_unified,
     granite_hybrid,
     jamba,
     llama,
@@ -21,6 +18,7 @@ from core.models import (
     qwen3_vl,
 )
 from core.models.decoder import Family
+from core.models.gemma import gemma3, gemma4, gemma4_unified
 from core.models.lfm import lfm2, lfm2_moe, lfm2_vl, lfm3, lfm3_vl
 
 FAMILIES = {
