@@ -24,6 +24,7 @@ Noun: TypeAlias = Literal[
     "match",
     "field",
     "item",
+    "model",
 ]
 
 
@@ -169,6 +170,7 @@ def count_of(count: int, noun: Noun) -> str:
         "match": (tr("{} match"), tr("{} matches")),
         "field": (tr("{} field"), tr("{} fields")),
         "item": (tr("{} item"), tr("{} items")),
+        "model": (tr("{} model"), tr("{} models")),
     }[noun]
     return (one if count == 1 else many).format(format_count(count))
 

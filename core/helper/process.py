@@ -23,6 +23,7 @@ from core.api.errors import (
     ImageEmptyError,
     ImageTooLargeError,
     ImageUnreadableError,
+    NotAnExportError,
     ProtocolError,
     TemplateError,
     TemplateTooLargeError,
@@ -51,6 +52,7 @@ _NAMED: dict[str, type[WaymarkError]] = {
         ImageEmptyError,
         ImageTooLargeError,
         ImageUnreadableError,
+        NotAnExportError,
         TemplateError,
         TemplateTooLargeError,
     )

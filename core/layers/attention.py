@@ -17,6 +17,8 @@ from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
 class Attention:
     """o_proj(attention(q, k, v)), with q and k normalised by `norm` and rotated by the `rope`.
 
+    `norm` is of each head, or with `norm_all_heads` of all heads together.
+
     `rope` names one of the forward's rotations, of which `rotary_dim` numbers of a head rotate
     (default: all); without one the layer knows no positions. `scale` multiplies the scores (default
     head_dim^-1/2). With a window in `shape` a token sees only the last `window` tokens, but all
@@ -38,6 +40,7 @@ class Attention:
         rope: str | None = "full_attention",
         rotary_dim: int | None = None,
         norm: type[RMSNorm] | None = None,
+        norm_all_heads: bool = False,
         epsilon: float = 0.0,
         bias: bool = False,
         scale: float | None = None,
@@ -69,16 +72,21 @@ class Attention:
             parts.append((head_gate, heads))
         self.projections = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
         self.output = Linear(weights, "o_proj", query_width, width, bias=bias)
-        self.query_norm = norm(weights.scope("q_norm"), head_dim, epsilon) if norm else None
-        normed = norm if owns_kv else None
-        self.key_norm = normed(weights.scope("k_norm"), head_dim, epsilon) if normed else None
-        self.value_norm = None
+        self._norm_all = norm_all_heads
+        self.query_norm = self.key_norm = self.value_norm = None
+        if norm is not None:
+            widths = (query_width, kv_width) if norm_all_heads else (head_dim, head_dim)
+            self.query_norm = norm(weights.scope("q_norm"), widths[0], epsilon)
+            if owns_kv:
+                self.key_norm = norm(weights.scope("k_norm"), widths[1], epsilon)
         if value_norm and self.key_norm is not None:
             self.value_norm = torch.ones_like(self.key_norm.scale), epsilon
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         memory, shape = forward.memory, self.shape
         queries, *others = self.projections(hidden, memory.is_step)
+        if self._norm_all and self.query_norm and self.key_norm:
+            queries, others[0] = self.query_norm(queries), self.key_norm(others[0])
         queries = queries.unflatten(1, (shape.heads, -1))
         gate = others.pop().unsqueeze(2) if self.head_gate else None
         if self.gated:
@@ -102,6 +110,7 @@ class Attention:
         return self.output(attended.flatten(1), memory.is_step)
 
     def _rotated(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation | None) -> Tensor:
+        norm = None if self._norm_all else norm
         if rotation is None:
             return heads if norm is None else norm(heads)
         if norm is None:

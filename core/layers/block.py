@@ -35,7 +35,7 @@ class Mixer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Norms:
     """The norms before, and in some families after, each half of a block; None before a half that
-    normalises its input itself."""
+    normalises its input itself, or not at all."""
 
     mixer: RMSNorm | None
     feed_forward: RMSNorm | None

@@ -211,3 +211,23 @@ class WithShared:
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         return self._add(self.sparse(hidden, is_step), self.shared(hidden, is_step))
+
+
+class DenseAndSparse:
+    """norm'(dense(norm x)) + norm''(experts x): a dense layer beside experts, each with norms."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        width: int,
+        dense: tuple[RMSNorm, FeedForward, RMSNorm],
+        sparse: tuple[FeedForward, RMSNorm],
+    ) -> None:
+        self.dense, self.sparse = dense, sparse
+        self._add = weights.ops(SumShape(width)).add
+
+    def __call__(self, hidden: Tensor, is_step: bool) -> Tensor:
+        before, dense, after = self.dense
+        sparse, after_sparse = self.sparse
+        fed = after(dense(before(hidden), is_step))
+        return self._add(fed, after_sparse(sparse(hidden, is_step)))

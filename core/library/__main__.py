@@ -45,7 +45,7 @@ class Remembered(Frozen):
     """The contents of the file `cache`: facts by the state of the files, rates by format."""
 
     conditions: str = ""
-    device: str = ""
+    device: Device | None = None
     models: dict[str, ModelFacts] = Field(default_factory=dict)
     rates: dict[str, Rate] = Field(default_factory=dict)
 
@@ -71,9 +71,11 @@ class Survey:
             else:
                 self._tell(state, facts)
         self._send()
-        # A graphics card's free memory is never remembered.
-        if missing or self._device != "cpu":
+        # A graphics card's free memory is out of date.
+        if missing or self._device is None or self._device.total:
             self._read(missing, states)
+        else:
+            self._emit(self._device)
         self._store()
 
     def _read(self, paths: list[str], states: dict[str, str]) -> None:
@@ -87,9 +89,11 @@ class Survey:
         fix_threads()
         device = resolve_device(ModelSettings(path=""))
         memory = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
-        self._device = device.type
-        self._emit(Device(name=device.type, free=memory[0], total=memory[1]))
         machine = Machine(device, self._rates)
+        self._device = Device(
+            name=device.type, free=memory[0], total=memory[1], speeds=machine.speeds()
+        )
+        self._emit(self._device)
         for path in paths:
             self._emit(Reading(path=path))
             self._tell(states[path], read_facts(Path(path), machine))

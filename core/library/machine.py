@@ -11,7 +11,7 @@ import torch
 
 from core.api.params import ModelSettings, Precision
 from core.layers.memory import kv_bytes_per_token
-from core.library.messages import Way
+from core.library.messages import Speed, Way
 from core.library.speed import INPUTS, OUTPUTS, Rate, measure
 from core.loading.backend import choose_backend
 from core.loading.plan import HeldPlan, ModelPlan
@@ -24,6 +24,7 @@ from kernels.linear.blocks import BlockFormat
 from kernels.linear.reference import Matrix, StoredFormat, WeightFormat
 
 PROMPT_TOKENS = 1_000
+BILLION = 10**9
 # Not used by tokens of text.
 _APART = re.compile(rf"(^|\.)(visual|vision_\w+|multi_modal_projector|{MTP_SCOPE})\.")
 _EXPERT = re.compile(r"\.experts\.\d+\.")
@@ -48,6 +49,22 @@ class Machine:
             exact.insert(0, other)
         automatic = [first, INT8, INT4]
         return tuple(self._way(plan, each) for each in (*automatic, *exact)), len(automatic)
+
+    def speeds(self) -> tuple[Speed, ...]:
+        """The speed of plain weights in each precision that an automatic choice tries."""
+        found = []
+        for precision in (BFLOAT16, INT8, INT4):
+            usual = self._kernels(precision).formats.usual
+            rate = self._measured(usual, precision.dtype)
+            each = usual.num_bytes((OUTPUTS, INPUTS), precision.dtype) / (OUTPUTS * INPUTS)
+            found.append(
+                Speed(
+                    precision=cast(Precision, precision.name),
+                    step_s=BILLION * each * rate.byte_s,
+                    prompt_s=BILLION * PROMPT_TOKENS * rate.product_s,
+                )
+            )
+        return tuple(found)
 
     def _way(self, plan: ModelPlan, precision: Loaded) -> Way:
         held = plan.held(precision.dtype, self._kernels(precision))
@@ -75,14 +92,17 @@ class Machine:
 
     def _rate(self, held: HeldPlan, spec: TensorSpec) -> Rate:
         found = spec.format(held.formats)
+        if isinstance(found, BlockFormat) and held.formats.published is not None:
+            found = held.formats.published(found.type, INPUTS, None)
+        return self._measured(found, held.dtype)
+
+    def _measured(self, found: StoredFormat, dtype: torch.dtype) -> Rate:
         kind = found.type.name if isinstance(found, BlockFormat) else ""
-        key = f"{type(found).__name__} {kind} {held.dtype} {self.device.type}"
+        key = f"{type(found).__name__} {kind} {dtype} {self.device.type}"
         if key not in self.rates:
-            if isinstance(found, BlockFormat) and held.formats.published is not None:
-                found = held.formats.published(found.type, INPUTS, None)
-            make = partial(_made, found, held.dtype, self.device)
-            num_bytes = found.num_bytes((OUTPUTS, INPUTS), held.dtype)
-            self.rates[key] = measure(make, num_bytes, held.dtype, self.device)
+            make = partial(_made, found, dtype, self.device)
+            num_bytes = found.num_bytes((OUTPUTS, INPUTS), dtype)
+            self.rates[key] = measure(make, num_bytes, dtype, self.device)
         return self.rates[key]
 
     def _kernels(self, precision: Loaded) -> Backend:

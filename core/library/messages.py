@@ -70,6 +70,15 @@ class Described(Frozen):
     models: tuple[ModelFacts, ...]
 
 
+class Speed(Frozen):
+    """Seconds for a billion weights in a precision: `step_s` for a generated token, `prompt_s` for
+    1,000 prompt tokens."""
+
+    precision: Precision
+    step_s: Seconds
+    prompt_s: Seconds
+
+
 class Device(Frozen):
     """Where models would run. `free` and `total` are the bytes of a graphics card's memory; 0 on a
     processor, whose memory is the computer's."""
@@ -78,6 +87,7 @@ class Device(Frozen):
     name: str
     free: Count = 0
     total: Count = 0
+    speeds: tuple[Speed, ...] = ()
 
 
 LibraryEvent = Annotated[Reading | Described | Device, Field(discriminator="type")]

@@ -8,23 +8,18 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
-    gemma3,
-    gemma4,
-    gemma4_unified,
     granite_hybrid,
     jamba,
-    lfm2,
-    lfm2_moe,
-    lfm2_vl,
-    lfm3,
-    lfm3_vl,
     llama,
     nemotron_h,
+    olmo_hybrid,
     qwen3_5,
     qwen3_5_moe,
     qwen3_vl,
 )
 from core.models.decoder import Family
+from core.models.gemma import gemma3, gemma4, gemma4_unified
+from core.models.lfm import lfm2, lfm2_moe, lfm2_vl, lfm3, lfm3_vl
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,
@@ -45,6 +40,7 @@ FAMILIES = {
     "granitemoehybrid": granite_hybrid.FAMILY,
     "jamba": jamba.FAMILY,
     "nemotron_h": nemotron_h.FAMILY,
+    "olmo_hybrid": olmo_hybrid.FAMILY,
     "qwen3_vl": qwen3_vl.FAMILY,
     "qwen3_vl_moe": qwen3_vl.MOE_FAMILY,
     "lfm2": lfm2.FAMILY,

@@ -98,10 +98,6 @@ def describe_fit(needed: Needs, available: Memory) -> str:
     return words[found].format(way=way, needed=format_bytes(needed[way]), free=free)
 
 
-def short_fit(needed: Needs, available: Memory) -> str:
-    return fit_name(fit_of(needed, available))
-
-
 def fit_name(fit: Fit) -> str:
     names = {Fit.FITS: tr("fits"), Fit.TIGHT: tr("tight"), Fit.TOO_LARGE: tr("doesn't fit")}
     return names.get(fit, "")

@@ -65,7 +65,7 @@ class LibraryController(QObject):
         self.left = 0
         self._groups: list[tuple[FoundModel, ...]] = []
         self._facts: dict[str, ModelFacts] = {}
-        self._device = Device(name="cpu")
+        self.device = Device(name="cpu")
         self._again = self._stale = False
         self._watched = False
         self._watcher = QFileSystemWatcher(self)
@@ -91,7 +91,7 @@ class LibraryController(QObject):
 
     def available(self) -> Memory:
         """The memory for another model: what is free once the present one is ejected."""
-        device = self._device
+        device = self.device
         found = Memory(device.free, device.total) if device.total else memory()
         loaded = self._settings.engine.model
         facts = self._facts.get(loaded.path) if loaded is not None else None
@@ -157,7 +157,8 @@ class LibraryController(QObject):
 
     def _hear(self, event: Described | Device) -> None:
         if isinstance(event, Device):
-            self._device = event
+            self.device = event
+            self.changed.emit()
             return
         self._facts.update({each.path: each for each in event.models})
         self._arrange()

@@ -18,7 +18,7 @@ from desktop.models.library import LibraryController, LibraryModel
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
 from desktop.models.removal import Removal, plan_removal, trash
-from desktop.numbers import format_bytes, format_count
+from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.store.settings import kept_path
 from desktop.widgets import dialogs
@@ -87,8 +87,9 @@ class LibraryDialog(QDialog):
         view = self.view
         view.setObjectName("libraryList")
         view.setAccessibleName(tr("Models on this computer"))
-        view.setModel(self.list)
+        # Before the model, for Qt remembers the height of the first row.
         view.setItemDelegate(TwoLineDelegate(view))
+        view.setModel(self.list)
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
         view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         # With rows of one height, Qt asks only for the visible ones.
@@ -97,6 +98,10 @@ class LibraryDialog(QDialog):
         self._folders = Button(tr("Folders"), name="libraryFolders")
         self._menu = QMenu(self)
         self._menu.setObjectName("libraryFoldersMenu")
+        self._add = action(tr("Add a folder…"), self, self._choose_folder)
+        self._add.setObjectName("actionAddModelFolder")
+        self._again = action(tr("Look again"), self, self._look_again)
+        self._again.setObjectName("actionLookAgain")
         get = Button(tr("Get a model…"), name="libraryGet")
         get.clicked.connect(self.get_asked)
         close = Button(tr("Close"), name="libraryClose")
@@ -185,8 +190,9 @@ class LibraryDialog(QDialog):
         size = sum(each.facts.size for each in models if each.facts is not None)
         parts = []
         if models:
-            words = tr("{count} models, {size} on disk.")
-            parts.append(words.format(count=format_count(len(models)), size=format_bytes(size)))
+            words = tr("{models}, {size} on disk.")
+            count = count_of(len(models), "model")
+            parts.append(words.format(models=count, size=format_bytes(size)))
         if self._library.scanning and self._library.left:
             words = tr("Reading {count} of them…")
             parts.append(words.format(count=format_count(self._library.left)))
@@ -220,12 +226,7 @@ class LibraryDialog(QDialog):
 
     def _open_folders(self) -> None:
         self._menu.clear()
-        choose = action(tr("Add a folder…"), self._menu, self._choose_folder)
-        choose.setObjectName("actionAddModelFolder")
-        self._menu.addAction(choose)
-        again = action(tr("Look again"), self._menu, self._look_again)
-        again.setObjectName("actionLookAgain")
-        self._menu.addAction(again)
+        self._menu.addActions([self._add, self._again])
         self._menu.addSeparator()
         for folder in self._settings.settings.library.folders:
             words = tr("Stop looking in {folder}").format(folder=folder)

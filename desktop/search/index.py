@@ -229,7 +229,8 @@ def _hits(
             "pictures": query.pictures,
             "most": most,
         },
-    ).fetchall()
+    )
+    # One text at a time: they can be long.
     return [
         Hit(
             message,

@@ -78,12 +78,10 @@ class ModelChoices(Settings):
 
 
 class LibrarySettings(Settings):
-    """`folders` are searched for models besides ours and those of other programs; `welcomed` is
-    True once the first start's offer was used or closed."""
+    """`folders` are searched for models besides ours and those of other programs."""
 
     folders: tuple[str, ...] = ()
     models: tuple[ModelChoices, ...] = ()
-    welcomed: bool = False
 
 
 class ServerSettings(Settings):

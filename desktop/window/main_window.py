@@ -18,6 +18,7 @@ from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
+from desktop.export.export_dialogs import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
@@ -64,6 +65,7 @@ class MainWindow(QMainWindow):
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
+        self._exports = ExportMenu(parts.export, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
         self._viewing = Viewing(parts, self)
         self._connect()
@@ -105,6 +107,9 @@ class MainWindow(QMainWindow):
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
             "actionDelete": side_bar.delete_current,
+            "actionExport": self._exports.export_shown,
+            "actionExportAll": self._exports.export_all,
+            "actionImport": self._exports.import_chats,
             "actionDeleteAll": page.ask_to_delete_all,
             "actionQuit": self.close,
             "actionStop": chat.stop,
@@ -129,6 +134,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
+        parts.export.said.connect(self.toast.say)
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
         for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
@@ -194,6 +200,7 @@ class MainWindow(QMainWindow):
             ("actionStop", self._parts.chat.running is not None),
             ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
             ("actionFind", bool(rows)),
+            ("actionExport", bool(rows)),
             ("actionRename", selected),
             ("actionPin", selected),
             ("actionDelete", selected),
@@ -254,8 +261,9 @@ class MainWindow(QMainWindow):
         return bool(path)
 
     def _show_get_model(self) -> None:
+        parts = self._parts
         if self._get_model is None:
-            self._get_model = GetModelDialog(self._parts.downloads, self._parts.tasks, self)
+            self._get_model = GetModelDialog(parts.downloads, parts.library, parts.tasks, self)
             self._get_model.load_asked.connect(self._load_path)
         self._get_model.show()
         self._get_model.raise_()

@@ -22,6 +22,8 @@ from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.export.export import ExportController
+from desktop.formulas.formulas import formulas
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
@@ -90,6 +92,7 @@ class WindowParts(QObject):
         self.deletion = Deletion(
             services, self.chats, self.chat, self.pictures, self.search, folders
         )
+        self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
@@ -106,6 +109,7 @@ class WindowParts(QObject):
         return tuple(each for each in (self.database.notice, self.settings.notice) if each)
 
     def begin(self) -> None:
+        formulas().begin()
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
@@ -122,6 +126,7 @@ class WindowParts(QObject):
             ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the local server", self.server.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),

@@ -27,7 +27,9 @@ _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
 _SCAN_COLUMNS = 32  # of the state in one program of the scan
 
 
-def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def delta_gates(
+    step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor, multiplier: float = 1.0
+) -> tuple[Tensor, Tensor]:
     """Like `reference.delta_gates`; `step` and `beta` may have gaps between tokens."""
     assert dense_rows(step, beta)
     decay, opened = (torch.empty(step.shape, device=step.device) for _ in range(2))
@@ -35,7 +37,7 @@ def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple
     if num_tokens:
         _gates[(num_tokens,)](
             step, beta, rate, bias, decay, opened, num_heads, step.stride(0), beta.stride(0),
-            BLOCK=triton.next_power_of_2(num_heads), num_warps=1,
+            float(multiplier), BLOCK=triton.next_power_of_2(num_heads), num_warps=1,
         )  # fmt: skip
     return decay, opened
 
@@ -127,6 +129,7 @@ def _gates(
     num_heads: int,
     step_stride: int,
     beta_stride: int,
+    multiplier: float,
     BLOCK: tl.constexpr,
 ) -> None:
     token, head = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
@@ -136,7 +139,7 @@ def _gates(
     time = tl.where(time > 20, time, tl.log(1 + tl.exp(tl.minimum(time, 20.0))))  # as torch does
     tl.store(decay + there, tl.load(rate + head, valid, 0.0) * time, valid)
     number = tl.load(beta + token * beta_stride + head, valid, 0.0).to(tl.float32)
-    tl.store(opened + there, tl.sigmoid(number), valid)
+    tl.store(opened + there, multiplier * tl.sigmoid(number), valid)
 
 
 @triton.jit(do_not_specialize=["num_tokens"])

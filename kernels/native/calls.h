@@ -197,12 +197,13 @@ int waymark_delta_step(struct delta_run *);
 /* Many in blocks: `key_dim` is 256 at most, `value_dim` as well and a multiple of sixteen. */
 int waymark_delta_run(struct delta_run *);
 
-/* The log decay rate * softplus(step + bias) and sigmoid(beta) of rows of `heads` numbers; `rate`,
- * `bias` [heads] and both results [tokens, heads] are float32. */
+/* The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta) of rows of `heads`
+ * numbers; `rate`, `bias` [heads] and both results [tokens, heads] are float32. */
 struct delta_gates {
     const void *steps, *betas, *rate, *bias;
     void *decay, *beta;
     long tokens, heads, stride;
+    float multiplier;
     int is_bfloat;
 };
 int waymark_delta_gates(struct delta_gates *);

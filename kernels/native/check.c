@@ -110,8 +110,8 @@ static int delta_nets(int bfloat) {
                              2,      4,      33,     SIZE - 1, 66,     66,     192,    2};
     struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS,
                              2,      4,      33,     48,     66,     66,     192,    2};
-    struct delta_gates gates = {room(), room(), room(), room(), room(),
-                                room(), ROWS,   17,     SIZE,   bfloat};
+    struct delta_gates gates = {room(), room(), room(), room(), room(), room(),
+                                ROWS,   17,     SIZE,   2,      bfloat};
     struct time_steps steps = {room(), room(), room(), ROWS, 17, SIZE, 1, 0, 1, bfloat, 2};
     struct mamba2 space = {room(), room(), room(), room(), room(), room(), room(), room(), ROWS,
                            4,      2,      33,     48,     192,    96,     96,     2};

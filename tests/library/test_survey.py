@@ -17,7 +17,7 @@ from core.api.errors import EngineDiedError
 from core.library.client import LibraryClient
 from core.library.facts import read_facts
 from core.library.machine import Machine
-from core.library.messages import Described, Device, ModelFacts
+from core.library.messages import Described, Device, ModelFacts, Way
 from core.library.speed import Rate
 from core.loading.precision import PRECISIONS
 from desktop.store.folders import DEMO_MODEL
@@ -79,13 +79,14 @@ def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
     assert {way.precision for way in facts.ways} == PRECISIONS.keys()
     assert all(way.step_s > 0 and way.prompt_s > 0 for way in facts.ways)
     assert survey.found[str(broken)].trouble and survey.found[str(tmp_path / "gone")].trouble
-    assert [each.name for each in survey.devices] == ["cpu"]
+    (device,) = survey.devices
+    assert device.name == "cpu" and all(each.step_s > 0 for each in device.speeds)
     survey.run(model, broken)
-    # Nothing was read, so torch was not even imported.
-    assert survey.devices == [] and survey.found[str(model)] == facts
+    # Nothing was measured again.
+    assert survey.devices == [device] and survey.found[str(model)] == facts
     os.utime(model / "config.json", ns=(1, 1))
     survey.run(model)
-    assert survey.devices and survey.found[str(model)] == facts
+    assert survey.devices == [device] and survey.found[str(model)] == facts
     survey.cache.write_text('{"models": {"x": 1}}')
     survey.run(model)
     assert survey.found[str(model)].parameters == facts.parameters
@@ -152,7 +153,7 @@ def test_L4_a_release_needs_the_published_bytes_and_one_slice(
     tmp_path: Path, machine: Machine, size: str
 ) -> None:
     facts = read_facts(released(tmp_path / size, size), machine)
-    ways = {way.precision: way.num_bytes / 1e9 for way in facts.ways}
+    ways: dict[str, float] = {way.precision: way.num_bytes / 1e9 for way in facts.ways}
     for precision, published in zip(("bfloat16", "int8", "int4"), RELEASE_GB[size], strict=True):
         # The slice that is being quantised comes on top.
         slice_gb = 0 if precision == "bfloat16" else 0.075
@@ -166,9 +167,9 @@ def test_L4_a_load_takes_what_was_said_before(
     tmp_path: Path, machine: Machine, precision: str
 ) -> None:
     model = released(tmp_path / "model", "0.8B")
-    ways = {way.precision: way for way in read_facts(model, machine).ways}
+    ways: dict[str, Way] = {way.precision: way for way in read_facts(model, machine).ways}
     growth, _, _ = loaded(model, precision, "cpu")
-    assert abs(ways[precision].num_bytes / growth - 1) < 0.03  # type: ignore[index]
+    assert abs(ways[precision].num_bytes / growth - 1) < 0.03
 
 
 def test_copies_have_one_digest_and_other_weights_another(tmp_path: Path, machine: Machine) -> None:

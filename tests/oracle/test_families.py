@@ -44,6 +44,7 @@ from tests.oracle.tiny_text import (
     TinyLfm2,
     TinyLlama,
     TinyNemotron,
+    TinyOlmoHybrid,
     make_jamba,
     write_falcon_h1,
     write_granite,
@@ -51,6 +52,7 @@ from tests.oracle.tiny_text import (
     write_lfm2,
     write_llama,
     write_nemotron,
+    write_olmo_hybrid,
 )
 
 LLAMA = {
@@ -167,6 +169,18 @@ GEMMA4 = {
     "all-experts": gemma4("SF", experts=3, top_k=3, seed=6),
     "everything": gemma4("SFSSF", shared=2, **SMALL, **LARGE, seed=7),
     "biases": gemma4("SF", others={"attention_bias": True}, max_shard_size="40KB", seed=8),
+}
+
+OLMO_HYBRID = {
+    "hybrid": TinyOlmoHybrid(),
+    "rope": TinyOlmoHybrid("FLF", theta=1e4, tied=True, seed=1),
+    "beta-below-1": TinyOlmoHybrid("LF", others={"linear_allow_neg_eigval": False}, seed=2),
+    "no-groups": TinyOlmoHybrid(
+        "LLF", heads=3, kv_heads=3, hidden=24, key_heads=3, value_heads=3, value_dim=16, seed=3
+    ),
+    "biases": TinyOlmoHybrid(
+        "FL", others={"attention_bias": True}, taps=3, max_shard_size="20KB", seed=4
+    ),
 }
 
 
@@ -298,6 +312,13 @@ FAMILIES = {
             "routed": replace(GEMMA4["large"], dtype=B, hidden=48),
         },
         "Gemma4ForCausalLM",
+    ),
+    "olmo_hybrid": Row(
+        write_olmo_hybrid,
+        OLMO_HYBRID,
+        ("hybrid",),
+        rough={layers: TinyOlmoHybrid(layers, dtype=B, seed=10) for layers in ("LF", "FL")},
+        oracle="OlmoHybridForCausalLM",
     ),
     "experts": Row(
         write_experts,

@@ -153,7 +153,7 @@ def squares(tiny: TinyGemma3) -> dict[str, list[Any]]:
 
 
 UNIFIED = {
-    "unified": TinyGemma4("SSFSSF", unified=True, keys_as_values=True, full_kv_heads=1, seed=5),
+    "unified": TinyGemma4("SSFSSF", unified=True, keys_as_values=True, full_kv_heads=1, seed=15),
     "unified-causal": TinyGemma4("SFSF", unified=True, both_ways=False, shared=2, seed=6),
     "unified-text": TinyGemma4("SF", unified=True, text_only=True, tied=False, seed=7),
 }

@@ -39,12 +39,14 @@ from tests.oracle.tiny_text import (
     TinyLfm2,
     TinyLlama,
     TinyNemotron,
+    TinyOlmoHybrid,
     write_falcon_h1,
     write_granite,
     write_jamba,
     write_lfm2,
     write_llama,
     write_nemotron,
+    write_olmo_hybrid,
 )
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
@@ -96,6 +98,10 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     ),
     # Beside its experts is what a block without them has.
     "nemotron": lambda path: write_nemotron(path, TinyNemotron("ME*", seed=14)),
+    # Compiled kernels take values of whole sixteens.
+    "olmo_hybrid": lambda path: write_olmo_hybrid(
+        path, TinyOlmoHybrid("LF", key_dim=24, value_dim=48, seed=19)
+    ),
     "qwen3_5_moe": lambda path: write_experts(
         path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
     ),

@@ -82,7 +82,6 @@ CALLING = {
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
 }
-SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma"))
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
 

@@ -51,7 +51,15 @@ class FakeLibrary:
 
 def facts(path: str, num_bytes: int = 2 * GB, **changed: object) -> ModelFacts:
     ways = tuple(
-        Way(precision=name, num_bytes=num_bytes // part, kv_bytes=10_000, step_s=0.1, prompt_s=2.0)
+        Way.model_validate(
+            {
+                "precision": name,
+                "num_bytes": num_bytes // part,
+                "kv_bytes": 10_000,
+                "step_s": 0.1,
+                "prompt_s": 2.0,
+            }
+        )
         for name, part in (("bfloat16", 1), ("int8", 2), ("int4", 3))
     )
     values: dict[str, object] = {"path": path, "digest": path, "size": 1_000, "ways": ways}
@@ -111,7 +119,7 @@ async def test_a_model_of_this_computer_is_described_loaded_and_ejected(
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     dialog = opened(app)
     await until(lambda: names(dialog) == ["Tiny"] and not app.parts.library.scanning)
-    assert words(app, "libraryWords") == "1 models, 7.5 MB on disk."
+    assert words(app, "libraryWords") == "1 model, 7.5 MB on disk."
     assert "fits" in note(dialog, 0) and "tokens/s" in note(dialog, 0)
     assert words(app, "libraryFacts").startswith("Qwen3.5, 3.8M parameters, published in bfloat16")
     assert words(app, "libraryFit").startswith("Fits in bfloat16: ")

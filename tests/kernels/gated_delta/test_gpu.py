@@ -152,7 +152,7 @@ def test_gates_are_those_of_float64(
     rate, bias = -torch.rand(heads, generator=generator), torch.randn(heads, generator=generator)
     given = [strided(each.to(device)) for each in (step, beta)]
     with guarded_memory():
-        decay, opened = gpu.delta_gates(*given, rate.to(device), bias.to(device))
+        decay, opened = gpu.delta_gates(*given, rate.to(device), bias.to(device), 2.0)
     expected = rate.double() * torch.nn.functional.softplus(step.double() + bias.double())
     assert_near(decay, expected, 32, 1 + step.double().abs())
-    assert_near(opened, beta.double().sigmoid(), 32, torch.ones(()))
+    assert_near(opened, 2 * beta.double().sigmoid(), 32, torch.ones(()))

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from core.layers.linear import Linear
 from core.layers.norm import LayerNorm
-from core.models import gemma4
 from core.models.decoder import Decoder, Family
+from core.models.gemma import gemma4
 from core.models.settings import Count, Positive, Settings
 from core.weights.plan import Weights
 from kernels.common.shapes import NormShape

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from core.layers.feed_forward import FeedForward, SparseExperts
 from core.models.decoder import Family
-from core.models.lfm2 import Lfm2Config, build, published_names
+from core.models.lfm.lfm2 import Lfm2Config, build, published_names
 from core.models.settings import Count, Experts, Index, Positive
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm

@@ -16,15 +16,15 @@ from torch import Tensor
 
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Norms
-from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
+from core.layers.feed_forward import DenseAndSparse, FeedForward, SparseExperts, SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.per_layer import PerLayerBlock, PerLayerInputs
 from core.layers.rope import RoPE, inverse_frequencies
 from core.models.decoder import Decoder, Family, Tower, with_prefixes
-from core.models.gemma4_vision import VisionConfig, VisionTower
+from core.models.gemma.gemma4_vision import VisionConfig, VisionTower
 from core.models.settings import Count, Depth, Experts, Index, Positive, Settings, TextSettings
 from core.weights.plan import Weights
-from kernels.common.shapes import AttentionShape, ExpertShape, Routing, SumShape
+from kernels.common.shapes import AttentionShape, ExpertShape, Routing
 
 LayerType = Literal["sliding_attention", "full_attention"]
 
@@ -192,26 +192,6 @@ class Gemma4Config(Settings):
 
 
 # ------------------------------------------------------------------ model
-
-
-class DenseAndSparse:
-    """norm'(dense(norm x)) + norm''(experts x): a dense layer beside experts, each with norms."""
-
-    def __init__(
-        self,
-        weights: Weights,
-        width: int,
-        dense: tuple[RMSNorm, FeedForward, RMSNorm],
-        sparse: tuple[FeedForward, RMSNorm],
-    ) -> None:
-        self.dense, self.sparse = dense, sparse
-        self._add = weights.ops(SumShape(width)).add
-
-    def __call__(self, hidden: Tensor, is_step: bool) -> Tensor:
-        before, dense, after = self.dense
-        sparse, after_sparse = self.sparse
-        fed = after(dense(before(hidden), is_step))
-        return self._add(fed, after_sparse(sparse(hidden, is_step)))
 
 
 def _experts(config: TextConfig, weights: Weights, norm: RMSNorm) -> FeedForward:

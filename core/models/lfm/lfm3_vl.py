@@ -18,9 +18,9 @@ from core.layers.feed_forward import GeluMLP, SwiGLU
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import LayerNorm, RMSNorm
 from core.layers.rope import Rotation, inverse_frequencies
-from core.models import lfm3
 from core.models.decoder import Decoder, Family
-from core.models.lfm3 import Lfm3Config
+from core.models.lfm import lfm3
+from core.models.lfm.lfm3 import Lfm3Config
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
 from kernels.common.shapes import FullAttentionShape, RotationShape
