@@ -26,7 +26,8 @@ from core.loading.quantised_file import (
     QuantisedLayout,
     QuantisedWriter,
 )
-from core.storage.rows import WEIGHTS, Blob
+from core.loading.tile_file import TILE_NOTES
+from core.storage.rows import TILES, WEIGHTS, Blob
 from core.storage.store import DiskStore
 from core.weights.container import Container, Facts
 
@@ -44,7 +45,8 @@ def delete_quantised(blobs: DiskStore) -> None:
     """Delete all quantised matrices; loaded models don't need them. Raises NotDeletedError."""
     try:
         try:
-            blobs.delete_notes(_KIND)
+            for kind in (_KIND, TILE_NOTES):
+                blobs.delete_notes(kind)
         finally:
             blobs.forget(WEIGHTS)
     except OSError as error:
@@ -75,11 +77,13 @@ class QuantisedStore:
             return None
         store = cls(blobs, _budget(settings, blobs), quantising_conditions())
         store.trim()
+        if settings.weights_bytes is not None:
+            store.trim(TILES)
         return store
 
     @property
     def num_bytes(self) -> int:
-        return self.blobs.num_bytes(WEIGHTS)
+        return self.blobs.num_bytes(WEIGHTS) + self.blobs.num_bytes(TILES)
 
     def find(
         self, files: Container, meaning: str, layout: QuantisedLayout
@@ -138,9 +142,9 @@ class QuantisedStore:
             log.warning("Quantised matrices are not kept: %s.", writer.trouble)
         remember_digest(self.blobs, writer.facts, digest)
 
-    def trim(self) -> None:
+    def trim(self, pool: str = WEIGHTS) -> None:
         try:
-            self.blobs.shrink(WEIGHTS, self.cap)
+            self.blobs.shrink(pool, self.cap)
         except OSError as error:
             log.warning("Quantised matrices can't be deleted: %s.", error.strerror)
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 FORMAT = "waymark-tiles-1"
 # By default tiles of all models take at most this share of the free disk space.
 TILES_SHARE = 0.5
-_KIND = "tile files"
+TILE_NOTES = "tile files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TileFile:
         try:
             path = self.blobs.path(TILES, name)
             status = path.stat()
-            if self.blobs.note(_KIND, name) == _facts(status):
+            if self.blobs.note(TILE_NOTES, name) == _facts(status):
                 self.blobs.touch(TILES, name)
                 return FileArena(path, size, filled=True)
             log.warning("%s is made again: it was changed.", name[:12])
@@ -74,7 +74,7 @@ class TileFile:
         """Keep a file that was filled and closed. Raises OSError."""
         name = self._name(digest)
         facts = _facts(self.blobs.part(TILES).stat())
-        self.blobs.write_note(_KIND, name, facts)
+        self.blobs.write_note(TILE_NOTES, name, facts)
         self.blobs.adopt(_blob(name, self.plan.mapped_bytes), sync=True)
 
     def _name(self, digest: str) -> str:
