@@ -134,12 +134,12 @@ def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
 
 
 def _gated_product(kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float) -> Tensor | None:
-    alike = gate.stride() == up.stride() and gate.dtype == up.dtype
-    if not (alike and gate.dim() == 2 and in_rows(gate)):
+    alike = gate.shape == up.shape and gate.dtype == up.dtype
+    if not (alike and gate.dim() == 2 and in_rows(gate) and in_rows(up)):
         return None
     result = torch.empty(gate.shape, dtype=gate.dtype)
     kernel(
-        *map(address, (gate, up, result)), *gate.shape, gate.stride(0), multiplier,
+        *map(address, (gate, up, result)), *gate.shape, gate.stride(0), up.stride(0), multiplier,
         is_bfloat(gate), get_num_threads(),
     )  # fmt: skip
     return result
@@ -158,15 +158,16 @@ def _open_gate(library: Library, attended: Tensor, gate: Tensor) -> Tensor | Non
     return result
 
 
-def _add(library: Library, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor | None:
+def _add(
+    library: Library, first: Tensor, second: Tensor, multiplier: float = 1.0, scale: float = 1.0
+) -> Tensor | None:
     alike = first.dtype == second.dtype and first.shape == second.shape
-    contiguous = first.is_contiguous() and second.is_contiguous() and first.dim() == 2
-    if not (alike and contiguous and first.dtype in TYPES):
+    if not (alike and first.dim() == 2 and in_rows(first) and in_rows(second)):
         return None
     result = torch.empty(first.shape, dtype=first.dtype)
     library.add(
-        *map(address, (first, second, result)), *first.shape, multiplier, is_bfloat(first),
-        get_num_threads(),
+        *map(address, (first, second, result)), *first.shape, first.stride(0), second.stride(0),
+        multiplier, scale, is_bfloat(first), get_num_threads(),
     )  # fmt: skip
     return result
 

@@ -20,7 +20,9 @@ from core.client.programs import die_with_parent, forbid_core_dumps, lower_limit
 
 _MAX_WORDS = 500
 _AREAS = {
+    "chats": ("core.helper.chats", "ChatTasks"),
     "picture": ("core.helper.pictures", "PictureTasks"),
+    "formulas": ("core.helper.formulas", "FormulaTasks"),
     "grammar": ("core.helper.grammars", "GrammarTasks"),
     "schema": ("core.helper.schemas", "SchemaTasks"),
     "template": ("core.helper.templates", "TemplateTasks"),

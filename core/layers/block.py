@@ -46,7 +46,7 @@ class Norms:
 class HybridBlock:
     """x + a mixer(norm x), then x + b feed_forward(norm x), with `multipliers` (a, b).
 
-    A block may have one half alone.
+    A block may have one half alone. The result is multiplied by `scale`.
     """
 
     def __init__(
@@ -57,9 +57,10 @@ class HybridBlock:
         mixer: Mixer | None,
         feed_forward: FeedForward | None,
         multipliers: tuple[float, float] = (1.0, 1.0),
+        scale: float = 1.0,
     ) -> None:
         self.norms, self.mixer, self.feed_forward = norms, mixer, feed_forward
-        self.multipliers = multipliers
+        self.multipliers, self.scale = multipliers, scale
         self._add = weights.ops(SumShape(width)).add
 
     @property
@@ -76,7 +77,7 @@ class HybridBlock:
             if norms.after_mixer is not None:
                 mixed = norms.after_mixer(mixed)
             if self.feed_forward is None:
-                return self._add(hidden, mixed, self.multipliers[0])
+                return self._add(hidden, mixed, self.multipliers[0], self.scale)
             if norms.feed_forward is None:
                 normed = hidden = self._add(hidden, mixed, self.multipliers[0])
             else:
@@ -85,7 +86,7 @@ class HybridBlock:
         fed = self.feed_forward(normed, forward.memory.is_step)
         if norms.after_feed_forward is not None:
             fed = norms.after_feed_forward(fed)
-        return self._add(hidden, fed, self.multipliers[1])
+        return self._add(hidden, fed, self.multipliers[1], self.scale)
 
 
 class ParallelMixers:

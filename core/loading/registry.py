@@ -8,7 +8,6 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
-    gemma3,
     granite_hybrid,
     jamba,
     llama,
@@ -20,6 +19,7 @@ from core.models import (
     qwen3_vl,
 )
 from core.models.decoder import Family
+from core.models.gemma import gemma3, gemma4, gemma4_unified
 from core.models.lfm import lfm2, lfm2_moe, lfm2_vl, lfm3, lfm3_vl
 
 FAMILIES = {
@@ -33,6 +33,10 @@ FAMILIES = {
     "qwen3_moe": llama.MOE_FAMILY,
     "gemma3": gemma3.FAMILY,
     "gemma3_text": gemma3.FAMILY,
+    "gemma4": gemma4.FAMILY,
+    "gemma4_text": gemma4.FAMILY,
+    "gemma4_unified": gemma4_unified.FAMILY,
+    "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
     "granitemoehybrid": granite_hybrid.FAMILY,
     "jamba": jamba.FAMILY,

@@ -88,6 +88,18 @@ class FindBar(QFrame):
         self._field.setFocus()
         self._field.selectAll()
 
+    def look_for(self, words: str, place: int) -> None:
+        """Show the first match in the message at this place, or the message if it has none."""
+        self.begin()
+        self._field.setText(words)
+        self._later.stop()
+        self._forget()
+        if place in self._counts():
+            self._go_to(place, 1)
+        else:
+            self._view.show_message(place)
+            self._say_nothing()
+
     def leave(self) -> None:
         self._later.stop()
         self._forget()

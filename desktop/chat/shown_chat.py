@@ -93,6 +93,12 @@ class ShownChat(QObject):
         else:
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
+    async def open_at(self, chat: int, message: int) -> None:
+        """Show a chat with the path that leads to this message."""
+        self._wanted = chat
+        await self._database.run(messages.choose_path, message)
+        await self.show_again(chat)
+
     def open_made(self, made: Fork) -> None:
         if made.text or made.pictures:
             self._drafts.begin(made.chat, made.text, made.pictures)

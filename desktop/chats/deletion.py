@@ -26,6 +26,7 @@ from desktop.chat.chat import ChatController
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
+from desktop.search.search import SearchController
 from desktop.services import Services
 from desktop.store import backups
 from desktop.store.folders import Folders
@@ -52,12 +53,14 @@ class Deletion(QObject):
         chats: ChatsController,
         chat: ChatController,
         pictures: PictureController,
+        search: SearchController,
         folders: Folders,
     ) -> None:
         super().__init__()
         self._chats = chats
         self._chat = chat
         self._pictures = pictures
+        self._search = search
         self._engine = services.engine
         self._database = services.database
         self._folders = folders
@@ -121,6 +124,7 @@ class Deletion(QObject):
                 await deleted(BlobStore(self._folders.pictures).sweep)
                 if purged:
                     await deleted(backups.remove, self._folders.database, spare)
+                    await self._search.forget()
             finally:
                 if purged or not backups.names_pictures(self._folders.database):
                     await self._remove_unused(self._chat.digests())
@@ -147,6 +151,7 @@ class Deletion(QObject):
         async with self._pictures.held():
             await self._database.run(delete_and_remove)
             try:
+                await self._search.clear()
                 await deleted(backups.remove, self._folders.database, aside=True)
                 await deleted(BlobStore(self._folders.pictures).sweep)
             finally:

@@ -50,6 +50,8 @@ class SideBar(QFrame):
     open_asked = Signal(object)
     # Show this chat and keep the focus in the list.
     look_asked = Signal(object)
+    # Search the messages of all chats for these words.
+    search_asked = Signal(str)
     # Another chat of the list is selected, or none.
     selected = Signal()
 
@@ -61,6 +63,10 @@ class SideBar(QFrame):
         self._new = Button(tr("New chat"), name="newChat")
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
         self.search = SearchField("chatSearch", tr("Search titles"))
+        self._search_messages = Button(
+            tr("Search messages too"), name="searchMessages", style="flat"
+        )
+        self._search_messages.hide()
         self.list = ChatsView()
         set_up(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
         self.list.setEditTriggers(
@@ -127,8 +133,8 @@ class SideBar(QFrame):
         self._delete.clicked.connect(self.delete_current)
         head = row((Label(tr("Chats"), style="heading"), 1), self._rename, self._delete)
         chats = QWidget()
-        parts = (self.search, head, self._nothing, (self.list, 1), self._open_trash)
-        column(*parts, of=chats, spacing=8)
+        found = (self._nothing, (self.list, 1), self._open_trash)
+        column(self.search, self._search_messages, head, *found, of=chats, spacing=8)
         self._pages.addWidget(chats)
         self._pages.addWidget(self.trash)
         column(self._new, (self._pages, 1), of=self, margins=(10, 10, 10, 10), spacing=8)
@@ -143,6 +149,12 @@ class SideBar(QFrame):
         self.search.textChanged.connect(chats.chat_list.search)
         # An empty list is not reset, but the message that names the search changes.
         self.search.textChanged.connect(self._follow)
+        self.search.textChanged.connect(
+            lambda words: self._search_messages.setVisible(bool(words.strip()))
+        )
+        self._search_messages.clicked.connect(
+            lambda: self.search_asked.emit(self.search.text().strip())
+        )
         self.search.left.connect(self.list.setFocus)
         self.search.found.connect(self._go_to_found)
         self._open_trash.clicked.connect(self._show_trash)

@@ -22,6 +22,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import ImageDescribed, ImageRendered
+from core.api.limits import PICTURE_FORMATS
 from desktop.engine.engine_status import Phase
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
@@ -91,6 +92,23 @@ class PictureController(QObject):
     def held(self) -> asyncio.Lock:
         """Hold this lock to keep pictures from being added."""
         return self._turn
+
+    async def take_in(self, data: bytes, name: str) -> Picture | None:
+        """Store a picture from an imported chat; None if it can't be read. Call while `held`.
+
+        Without an engine it is stored without a thumbnail. Raises OSError.
+        """
+        if not data.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings)):
+            return None
+        digest, path = await answered(lambda: self._blobs.put(data))
+        try:
+            described = await self._describe(ImagePart(digest=digest, path=str(path), name=name))
+        except WaymarkError as error:
+            if error.info().name in UNREADABLE:
+                self._blobs.remove(digest)
+                return None
+            return Picture(digest, name, (0, 0))
+        return picture_of(described, name)
 
     async def settled(self, draft: Draft) -> bool:
         """Wait until all pictures are described; False if one was refused meanwhile."""

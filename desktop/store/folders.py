@@ -38,6 +38,10 @@ class Folders:
         return self.data / "chats.db"
 
     @property
+    def search_index(self) -> Path:
+        return self.data / "search.db"
+
+    @property
     def pictures(self) -> Path:
         return self.data / "pictures"
 

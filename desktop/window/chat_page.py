@@ -22,6 +22,7 @@ from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take, sort_data
+from desktop.search.index import Hit
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, in_column, scrolled
@@ -113,6 +114,22 @@ class ChatPage(QWidget):
         chats = self._parts.chats
         said = delete_all_question(len(chats.chat_list.chats), len(chats.trash.chats))
         self.delete_all.ask(said)
+
+    def show_hit(self, hit: Hit) -> None:
+        """Open the chat of what was found, at the message and with the match marked."""
+        if hit.message:
+            self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
+        else:
+            self._parts.chat.open(hit.chat)
+            self._write_on()
+
+    async def _show_hit(self, hit: Hit) -> None:
+        await self._parts.chat.open_at(hit.chat, hit.message)
+        place = self._parts.transcript.place_of(hit.message)
+        if place is not None and hit.extract.match:
+            self.find_bar.look_for(hit.extract.match, place)
+        elif place is not None:
+            self.transcript.show_message(place)
 
     def _write_on(self) -> None:
         self.composer.setFocus()

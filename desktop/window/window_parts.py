@@ -22,9 +22,14 @@ from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.export.export import ExportController
+from desktop.formulas.formulas import formulas
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
+from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
+from desktop.search.search import SearchController
+from desktop.server.server import ServerController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
 from desktop.store.database import Database
@@ -83,10 +88,17 @@ class WindowParts(QObject):
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
-        self.deletion = Deletion(services, self.chats, self.chat, self.pictures, folders)
+        self.search = SearchController(folders, self.tasks)
+        self.deletion = Deletion(
+            services, self.chats, self.chat, self.pictures, self.search, folders
+        )
+        self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
+        self.server = ServerController(self.tasks, self.settings, self.engine, folders)
+        self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
@@ -97,9 +109,11 @@ class WindowParts(QObject):
         return tuple(each for each in (self.database.notice, self.settings.notice) if each)
 
     def begin(self) -> None:
+        formulas().begin()
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
+        self.server.begin()
 
     async def close(self) -> None:
         """Store everything, carry out deletions, end the engine. Idempotent."""
@@ -112,8 +126,11 @@ class WindowParts(QObject):
             ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
+            ("ending the local server", self.server.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
+            ("closing the search index", self.search.close, STEP_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),
             ("ending threads", self._threads.shutdown, STEP_LIMIT_S),
         ):
@@ -124,6 +141,7 @@ class WindowParts(QObject):
         await self.chats.refresh()
         self.chats_read.emit()
         await self.deletion.purge_old(spare=self.database.made)
+        self.search.begin()
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
         self.settings.note_outcome(reply.error)

@@ -28,5 +28,7 @@ def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
     return attended * torch.sigmoid(gate)
 
 
-def add(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
-    return torch.add(first, second, alpha=multiplier)
+def add(first: Tensor, second: Tensor, multiplier: float = 1.0, scale: float = 1.0) -> Tensor:
+    """(first + multiplier * second) * scale."""
+    total = torch.add(first, second, alpha=multiplier)
+    return total if scale == 1 else total.mul_(scale)

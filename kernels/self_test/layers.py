@@ -176,10 +176,11 @@ def _routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     logits[0, :] = 0  # of equal experts the first
     # In steps, so that experts that were equal often still are.
     correction = (2 * numbers.exact(shape.count)).round() / 4 if shape.routing.sigmoid else None
+    factors = 1 + numbers.exact(shape.count).abs() if shape.factors else None
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         given = logits.to(dtype)[:, : shape.count]
-        ids, weights = ops.route(given, shape.routing, correction)
+        ids, weights = ops.route(given, shape.routing, correction, factors)
         return [ids.float(), weights]
 
     # An exponent is the difference of two logits; all of them are added up.

@@ -160,12 +160,13 @@ def _open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
 def _addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
     first, second = numbers.rough(2, 9, shape.width)
 
-    def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
-        return [ops.add(first.to(dtype), second.to(dtype), multiplier)]
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float, scale: float = 1.0) -> list[Tensor]:
+        return [ops.add(first.to(dtype), second.to(dtype), multiplier, scale)]
 
     yield Case("add", numbers.dtype, partial(call, multiplier=1.0), 1)
     largest = float(first.abs().max())
     yield Case("add", numbers.dtype, partial(call, multiplier=0.3), 2, largest)
+    yield Case("add", numbers.dtype, partial(call, multiplier=1.0, scale=0.5), 1)
 
 
 def _rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:

@@ -75,6 +75,7 @@ SHAPES: list[OpShape] = [
     ExpertShape(33, 15, 7, Routing(7, normalise=False), shared=True),
     ExpertShape(128, 64, 200, Routing(8), shared=True),
     ExpertShape(600, 96, 70, Routing(64, normalise=False), shared=False),
+    ExpertShape(48, 24, 12, Routing(4), shared=False, gelu=True, factors=True),
     ExpertShape(40, 15, 9, Routing(3, sigmoid=True, scale=2.5), shared=False, gated=False),
     ExpertShape(
         33,

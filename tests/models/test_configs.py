@@ -59,6 +59,7 @@ CONFIGS: dict[str, dict[str, Any]] = RELEASED | {
         "num_key_value_heads": 2,
     },
     "gemma3_text": RELEASED["Gemma-3-4B"]["text_config"] | {"rope_scaling": None},
+    "gemma4_text": {"model_type": "gemma4_text", "num_hidden_layers": 2},
     "nemotron_h": {"model_type": "nemotron_h", "layers_block_type": ["moe"]},
     "jamba": {"model_type": "jamba", "hidden_size": 72, "num_attention_heads": 8},
 }
@@ -165,6 +166,25 @@ Gemma-3-4B | text_config.rope_theta=500000.0; text_config.rope_local_base_freq=2
     text_config.rope_scaling=None | text_config.full_rope.rope_theta=500000.0;
     text_config.sliding_rope.rope_theta=20000.0
 gemma3_text | tie_word_embeddings=False | tied=False
+Gemma-4-E2B | | text_config.first_shared=15; text_config.num_global_key_value_heads=None;
+    text_config.full_rope.partial_rotary_factor=0.25; text_config.hidden_size_per_layer_input=256;
+    text_config.use_bidirectional_attention=None; vision_config.use_clipped_linears=True; tied=True
+Gemma-4-E4B | text_config.num_global_key_value_heads=4 |
+    text_config.num_global_key_value_heads=None; text_config.first_shared=24
+Gemma-4-12B | | text_config.num_global_key_value_heads=1; text_config.sliding_window=1024;
+    text_config.hidden_size_per_layer_input=0; vision_config.token_numbers=6912
+Gemma-4-12B | text_config.use_bidirectional_attention=...; text_config.sliding_window=... |
+    text_config.use_bidirectional_attention='vision'; text_config.sliding_window=1024
+Gemma-4-12B | text_config.hidden_size_per_layer_input=256 |
+    text_config.hidden_size_per_layer_input=0
+Gemma-4-26B-A4B | | text_config.num_experts=128; text_config.top_k_experts=8;
+    text_config.first_shared=30; vision_config.standardize=True
+Gemma-4-31B | text_config.per_layer_config={}; text_config.attention_k_eq_v=False |
+    text_config.global_head_dim=256; text_config.num_global_key_value_heads=None
+gemma4_text | | text_config.layer_types=('sliding_attention', 'full_attention');
+    text_config.global_head_dim=512; text_config.full_rope.rope_type='proportional';
+    text_config.full_rope.rope_theta=1000000.0; text_config.sliding_rope.rope_theta=10000.0;
+    vision_config=None; tied=True
 falcon_h1 | | num_key_value_heads=8; head_dim=64; mamba_d_ssm=1024; mamba_n_heads=128;
     mamba_d_head=8; mamba_d_state=256; mamba_n_groups=1; mamba_d_conv=4; mamba_form.norm_groups=0;
     mamba_form.gate_first=False; mlp_multipliers=(1.0, 1.0); max_position_embeddings=8192;
@@ -496,6 +516,24 @@ Gemma-3-4B:
     vision_config.num_attention_heads=7 | vision_config.image_size=7 |
     vision_config.patch_size=13 -> mm_tokens_per_image | mm_tokens_per_image=255 |
     text_config=None
+Gemma-4-E2B:
+    text_config.use_bidirectional_attention='all' | text_config.hidden_activation='silu' |
+    text_config.rope_parameters.full_attention.rope_type='yarn' -> full_rope.rope_type |
+    text_config.rope_parameters='x' | text_config.layer_types=['full_attention'] |
+    text_config.layer_types=3 | text_config.num_attention_heads=7; text_config.num_key_value_heads=2
+    -> num_attention_heads | text_config.head_dim=7 | text_config.global_head_dim=7 |
+    text_config.num_kv_shared_layers=35 | text_config.num_kv_shared_layers=34 |
+    text_config.vocab_size_per_layer_input=1000 | text_config.pad_token_id=262144 |
+    text_config.final_logit_softcapping=0 | text_config.enable_moe_block=True -> top_k_experts |
+    text_config.per_layer_config=3 | text_config.per_layer_config={'0': {'head_dim': 64}}
+    -> per_layer_config | text_config.per_layer_config={'4': {'head_dim': 64}} -> per_layer_config |
+    vision_config.num_key_value_heads=4 | vision_config.head_dim=62 |
+    vision_config.rope_parameters={'rope_type': 'yarn'} -> rope_type | text_config=None
+Gemma-4-26B-A4B:
+    text_config.top_k_experts=129 | text_config.moe_intermediate_size=None -> top_k_experts |
+    text_config.num_global_key_value_heads=3 -> num_attention_heads
+Gemma-4-12B:
+    vision_config.mm_embed_dim=0 | vision_config.patch_size='x'
 Falcon-H1-0.5B-Instruct:
     rope_scaling={'rope_type': 'yarn', 'factor': 4.0} -> yarn | hidden_act='gelu' |
     mamba_d_head=32 | mamba_d_head='auto'; mamba_n_heads=7 -> mamba_n_heads | mamba_n_groups=5 |

@@ -36,6 +36,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
+from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
 from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
@@ -155,6 +156,25 @@ NEMOTRON = {
     "all-experts": TinyNemotron("EM-", experts=3, others={"mlp_bias": True}, seed=8),
 }
 
+
+def gemma4(layers: str = "SSFSF", **sizes: Any) -> TinyGemma4:
+    return TinyGemma4(layers, text_only=True, **sizes)
+
+
+SMALL = {"per_layer": 8, "double_wide": True}
+LARGE = {"experts": 8, "top_k": 2, "keys_as_values": True, "full_kv_heads": 1}
+GEMMA4 = {
+    "plain": gemma4(),
+    "untied": gemma4("FSF", heads=3, kv_heads=1, tied=False, cap=None, seed=1),
+    "keys-as-values": gemma4("SSFSSF", keys_as_values=True, full_kv_heads=1, seed=2),
+    # Each kind's last layer with keys is another distance away.
+    "small": gemma4("SFSFSSF", shared=3, **SMALL, seed=3),
+    "small-plain-mlp": gemma4("SFSF", shared=2, per_layer=6, kv_heads=1, window=1, seed=4),
+    "large": gemma4("SSF", **LARGE, seed=5),
+    "all-experts": gemma4("SF", experts=3, top_k=3, seed=6),
+    "everything": gemma4("SFSSF", shared=2, **SMALL, **LARGE, seed=7),
+    "biases": gemma4("SF", others={"attention_bias": True}, max_shard_size="40KB", seed=8),
+}
 
 MINISTRAL3 = {
     "tempered": TinyMinistral3(),
@@ -303,6 +323,17 @@ FAMILIES = {
         (1, 63, 64, 65, 257, 1025),
         {"plain": TinyMinistral3(dtype=B, seed=9)},
         "Ministral3ForCausalLM",
+    ),
+    "gemma4": Row(
+        write_gemma4,
+        GEMMA4,
+        ("small", "large"),
+        (1, 2, 9, 255, 257, 1025),
+        {
+            "plain": gemma4("SFSF", shared=2, **SMALL, dtype=B, hidden=48),
+            "routed": replace(GEMMA4["large"], dtype=B, hidden=48),
+        },
+        "Gemma4ForCausalLM",
     ),
     "olmo_hybrid": Row(
         write_olmo_hybrid,

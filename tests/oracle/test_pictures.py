@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import Gemma4UnifiedForConditionalGeneration
 
 from core.api.prompt import Image
 from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
-from tests.oracle import runs, tiny_gemma3, tiny_lfm, tiny_lfm2_vl
+from tests.oracle import runs, tiny_gemma3, tiny_gemma4, tiny_lfm, tiny_lfm2_vl
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CPU,
@@ -41,6 +42,7 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
+from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, make_gemma4_pair
 from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, make_lfm3_vl_pair, write_lfm3_vl
 from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
@@ -116,6 +118,18 @@ GEMMA3 = {
         vision_heads=1, vision_hidden=40, tokens_per_side=2, hidden=48, seed=22
     ),
 }
+GEMMA4 = {
+    "vision": TinyGemma4(),
+    # As the small releases are: a picture attends as text does, and its tower clips.
+    "small": TinyGemma4(
+        "SSFSF", both_ways=False, shared=2, per_layer=8, double_wide=True, clipped=True, seed=1
+    ),
+    "large": TinyGemma4(
+        experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, standardize=True, seed=2
+    ),
+    "one-head": TinyGemma4("SF", vision_heads=1, vision_dim=16, vision_depth=1, seed=3),
+    "other-width": TinyGemma4("SFF", hidden=48, pooling=3, patch_size=2, tied=False, seed=4),
+}
 
 
 def mixed(first: Any, second: Any, rest: int) -> list[Any]:
@@ -135,6 +149,30 @@ def squares(tiny: TinyGemma3) -> dict[str, list[Any]]:
         "first": [one, text(6, 1)],
         "last": [text(20), two],
         "several": [text(13), one, text(2, 1), two, text(1, 2), one, text(15, 3)],
+    }
+
+
+UNIFIED = {
+    "unified": TinyGemma4("SSFSSF", unified=True, keys_as_values=True, full_kv_heads=1, seed=15),
+    "unified-causal": TinyGemma4("SFSF", unified=True, both_ways=False, shared=2, seed=6),
+    "unified-text": TinyGemma4("SF", unified=True, text_only=True, tied=False, seed=7),
+}
+
+
+def pooled(tiny: TinyGemma4) -> dict[str, list[Any]]:
+    """The window of 8 is smaller than a picture of 12 tokens."""
+
+    def picture(rows: int, columns: int, seed: int = 0) -> Pooled:
+        side, patch = tiny.pooling, tiny.patch_size
+        if tiny.unified:
+            side, patch = 1, patch * side
+        return Pooled(rows * side, columns * side, seed, patch, side)
+
+    return {
+        "one": [text(5), picture(2, 3), text(4, 1)],
+        "first": [picture(1, 7, 1), text(6, 1)],
+        "last": [text(20), picture(6, 2, 2)],
+        "several": [text(13), picture(4, 3, 3), text(2, 1), picture(1, 1, 4), text(25, 2)],
     }
 
 
@@ -173,15 +211,20 @@ class Row:
     whole: bool = False
     given: Callable[[Any], dict[str, Tensor]] = runs.oracle_inputs
     ours: Callable[..., Tensor] = our_logits
+    generating: Mapping[str, Any] = field(default_factory=dict)
 
     def theirs(self, pair: Pair, pieces: list[Any]) -> Tensor:
         """[tokens, vocabulary] of one forward of the oracle over the whole prompt."""
         given, dtype = self.given(pieces), pair.oracle.dtype
-        given = {
-            name: each.to(dtype) if each.is_floating_point() else each
-            for name, each in given.items()
-        }
         with torch.inference_mode():
+            if isinstance(pair.oracle, Gemma4UnifiedForConditionalGeneration):
+                given |= tiny_gemma4.masks(pair.oracle, given)
+            given = {
+                name: each.to(dtype)
+                if isinstance(each, Tensor) and each.is_floating_point()
+                else each
+                for name, each in given.items()
+            }
             logits: Tensor = pair.oracle(**given, use_cache=False).logits[0]
         return logits
 
@@ -192,6 +235,8 @@ class Row:
             return [long]
         if isinstance(tiny, TinyGemma3):
             return [long, *squares(tiny).values()]
+        if isinstance(tiny, TinyGemma4):
+            return [long, *pooled(tiny).values()]
         return [long, *self.pictures.values()]
 
 
@@ -245,6 +290,32 @@ FAMILIES = {
         given=tiny_gemma3.oracle_inputs,
         ours=tiny_gemma3.our_logits,
     ),
+    "gemma4": Row(
+        make_gemma4_pair,
+        GEMMA4,
+        ("vision", "small"),
+        pooled(GEMMA4["vision"]),
+        TinyGemma4(dtype=B, hidden=48, seed=9),
+        "Gemma4ForConditionalGeneration",
+        bound=3e-2,
+        whole=True,
+        given=tiny_gemma4.oracle_inputs,
+        ours=tiny_gemma3.our_logits,
+    ),
+    "gemma4_unified": Row(
+        make_gemma4_pair,
+        UNIFIED,
+        ("unified",),
+        pooled(UNIFIED["unified"]),
+        TinyGemma4("SSF", unified=True, dtype=B, hidden=48, seed=9),
+        "Gemma4UnifiedForConditionalGeneration",
+        bound=3e-2,
+        whole=True,
+        given=tiny_gemma4.oracle_inputs,
+        ours=tiny_gemma3.our_logits,
+        # With another cache it makes the masks of its forward (see tiny_gemma4.masks).
+        generating={"cache_implementation": "static", "disable_compile": True},
+    ),
 }
 EVERY = [(name, variant) for name, row in FAMILIES.items() for variant in row.variants]
 CLOSE = [(name, variant) for name, row in FAMILIES.items() for variant in row.close]
@@ -286,6 +357,7 @@ def test_greedy_tokens_are_the_same(seen: tuple[Row, Pair], pictures: bool) -> N
     oracle: Any = pair.oracle
     made = oracle.generate(
         **given,
+        **row.generating,
         attention_mask=torch.ones_like(given["input_ids"]),
         max_new_tokens=24,
         do_sample=False,

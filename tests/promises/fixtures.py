@@ -20,6 +20,7 @@ from tests.gguf.vocabularies import llama_models
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
 from tests.oracle.tiny_lfm import (
     TinyLfm2Moe,
     TinyLfm3,
@@ -138,6 +139,16 @@ PURE: dict[str, Callable[[Path], object]] = {
     ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
+    # As the small releases are: its last layers have no keys of their own, and each block reads
+    # rows of a table; pictures attend as text does.
+    "gemma4": lambda path: write_gemma4(
+        path,
+        TinyGemma4("SFSF", shared=2, per_layer=8, double_wide=True, both_ways=False, clipped=True),
+    ),
+    # As the large ones are: experts beside dense layers, and keys that are values too.
+    "gemma4_large": lambda path: write_gemma4(
+        path, TinyGemma4("SSF", experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, seed=1)
+    ),
 }
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
 BLOCKS: dict[str, tuple[dict[str, str], str]] = {

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl
 from PySide6.QtGui import (
+    QFontInfo,
+    QFontMetrics,
     QImage,
     QResizeEvent,
     QTextCursor,
@@ -14,11 +16,13 @@ from PySide6.QtGui import (
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
 from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, style, to_html
 from desktop.chat.markdown.text_selection import owner_of, text_selection
+from desktop.formulas.formulas import Source, formulas
+from desktop.formulas.illustrated import Illustrated, Picture
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import set_tip
 from desktop.widgets.web_address import hover_words
@@ -30,6 +34,8 @@ WIDEST = 720
 INDENT = 26
 # In percent; lines that the user broke stay close together.
 LINE_HEIGHT, OWN_LINE_HEIGHT = 145, 100
+# Qt's character for a picture.
+PICTURE = "\ufffc"
 # Qt's characters for the ends of blocks, lines, and the cells of tables.
 _ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 
@@ -37,8 +43,17 @@ _ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 class SealedDocument(QTextDocument):
     """A text document that loads no files; a plain one does so by itself."""
 
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.pictures: dict[str, Picture] = {}
+
     def loadResource(self, type: int, name: QUrl | str) -> object:
-        return _nothing(type)
+        picture = self.pictures.get(name.toString() if isinstance(name, QUrl) else name)
+        if picture is None:
+            return _nothing(type)
+        owner = self.parent()
+        density = owner.devicePixelRatioF() if isinstance(owner, QWidget) else 1.0
+        return picture.image(theme.colours().text, density)
 
 
 class BlockText(QTextBrowser):
@@ -49,16 +64,17 @@ class BlockText(QTextBrowser):
         self._wished_width = WIDEST
         self._html = ""  # none for plain text
         self._line_height = LINE_HEIGHT
-        document = SealedDocument(self)
+        self._pending: set[Source] = set()
+        # The width of a formula that is wider than the view, and scrolls.
+        self._least_width = 0
+        document = self._document = SealedDocument(self)
         document.setDocumentMargin(0)
-        document.setUndoRedoEnabled(False)
         document.setIndentWidth(INDENT)
         self.setDocument(document)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        text_selection().watch(self)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.viewport().setAutoFillBackground(False)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextBrowserInteraction
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -68,7 +84,7 @@ class BlockText(QTextBrowser):
         self.anchorClicked.connect(self._on_anchor)
         self.highlighted.connect(self._on_hover)
         theme.signals().changed.connect(self._recolour_later)
-        text_selection().watch(self)
+        formulas().ready.connect(self._on_formulas)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
         """Show a Markdown block; one that is too complex is shown as plain text."""
@@ -89,8 +105,22 @@ class BlockText(QTextBrowser):
     def _recolour(self) -> bool:
         if self._html:
             self.document().setDefaultStyleSheet(style(theme.colours(), self._line_height))
-            self._show(lambda: self.setHtml(self._html))
+            self._show(self._fill)
         return False
+
+    def _fill(self) -> None:
+        html = self._html
+        self._pending, self._least_width, self._document.pictures = set(), 0, {}
+        if 'class="math"' in html:
+            font = QFontInfo(self.font())
+            drawn = Illustrated(html, QFontMetrics(self.font()), font.pixelSize())
+            html, self._pending = drawn.html, drawn.pending
+            self._document.pictures, self._least_width = drawn.pictures, drawn.least_width
+        self.setHtml(html)
+
+    def _on_formulas(self, sources: frozenset[Source]) -> None:
+        if not self._pending.isdisjoint(sources):
+            self._recolour_later()
 
     def _show(self, fill: Callable[[], None]) -> None:
         """Keep the selection of a text that has only grown."""
@@ -105,18 +135,41 @@ class BlockText(QTextBrowser):
 
     def fit(self) -> None:
         # Being told the width it has, a document lays out everything again.
-        if self.document().textWidth() != self.viewport().width():
-            self.document().setTextWidth(self.viewport().width())
-        self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
+        width = max(self.viewport().width(), self._least_width)
+        if self.document().textWidth() != width:
+            self.document().setTextWidth(width)
+        scrolls = self._least_width > self.viewport().width()
+        policy = Qt.ScrollBarPolicy
+        self.setHorizontalScrollBarPolicy(
+            policy.ScrollBarAlwaysOn if scrolls else policy.ScrollBarAlwaysOff
+        )
+        bar = self.horizontalScrollBar().sizeHint().height() if scrolls else 0
+        self.setFixedHeight(max(1, math.ceil(self.document().size().height()) + bar))
         # While it is being resized itself, a scroll area leaves what it shows as high as it was.
-        self.viewport().resize(self.viewport().width(), self.height())
+        self.viewport().resize(self.viewport().width(), self.height() - bar)
 
     def createMimeDataFromSelection(self) -> QMimeData:
         # Text only: Qt's HTML would carry the theme's colours along.
-        text = self.textCursor().selectedText().replace(CODE_EDGE, "").translate(_ENDS)
+        text = self._selected_text().replace(CODE_EDGE, "").translate(_ENDS)
         data = QMimeData()
         data.setText(text.strip("\n"))
         return data
+
+    def _selected_text(self) -> str:
+        """The selected text, with formulas as they were written."""
+        cursor = self.textCursor()
+        text = cursor.selectedText()
+        if PICTURE not in text:
+            return text
+        first, pieces = cursor.selectionStart(), text.split(PICTURE)
+        at, written = QTextCursor(self.document()), [pieces[0]]
+        place = first + _units(pieces[0])
+        for piece in pieces[1:]:
+            at.setPosition(place + 1)
+            picture = self._document.pictures.get(at.charFormat().toImageFormat().name())
+            written += [picture.written if picture else "", piece]
+            place += 1 + _units(piece)
+        return "".join(written)
 
     def _recolour_later(self) -> None:
         pace().go_on(self._recolour)
@@ -174,12 +227,21 @@ class BlockText(QTextBrowser):
             self.fit()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()
+        sideways = event.angleDelta().x() or event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        if self._least_width > self.viewport().width() and sideways:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._measure()
+
+
+def _units(text: str) -> int:
+    """Its length in UTF-16, in which Qt counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _nothing(kind: int) -> object:

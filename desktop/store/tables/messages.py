@@ -155,9 +155,36 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
     )
 
 
+def choose_path(connection: sqlite3.Connection, message: int) -> None:
+    """Show this message and all above it in place of their siblings."""
+    above: list[int] = []
+    node: object = message
+    # A damaged file may hold a circle.
+    while isinstance(node, int) and node not in above:
+        above.append(node)
+        row = connection.execute("SELECT parent FROM messages WHERE id = ?", (node,)).fetchone()
+        node = row[0] if row else None
+    for each in above:
+        choose(connection, each)
+
+
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     _merge_parts(connection, chat)
-    path = shown_path(_nodes(connection, chat))
+    return _read_messages(connection, shown_path(_nodes(connection, chat)))
+
+
+def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, int]]:
+    """All messages of all branches by their ids, without siblings, each with its `chosen`."""
+    _merge_parts(connection, chat)
+    nodes = sorted(_nodes(connection, chat))
+    read = _read_messages(connection, [(node.id, ()) for node in nodes])
+    return [(message, node.chosen) for message, node in zip(read, nodes, strict=True)]
+
+
+def _read_messages(
+    connection: sqlite3.Connection, path: Sequence[tuple[int, tuple[int, ...]]]
+) -> list[Message]:
+    """Messages by their ids, with these siblings."""
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
         " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats,"

@@ -72,6 +72,7 @@ async def kill(parts: WindowParts, folders: Folders) -> None:
     confirm_the_clock(folders)
     await parts.tasks.close()
     await parts.engine.close()
+    await parts.search.close()
     parts.database.close()
 
 

@@ -1,0 +1,75 @@
+"""A chat as it is exported and imported: all branches, pictures by digest, replies with their ids
+and numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from core.api.chat import ReplyIds
+from core.api.errors import ErrorInfo
+from core.api.events import FinishReason
+from core.api.params import Frozen
+from core.api.reply_format import ReplyFormat
+from core.api.stats import RequestStats
+
+VERSION = 1
+# Qt and SQLite hold these.
+Pixels = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
+
+
+class ArchivedPicture(Frozen):
+    """`digest` is the SHA-256 of the file; '' for one that is found by the beginning of its name
+    (`file`) in an archive of another program."""
+
+    digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
+    name: str = ""
+    resized: tuple[Pixels, Pixels] | None = None
+    tokens: Pixels | None = None
+    file: str = ""
+
+
+class ArchivedReply(Frozen):
+    state: Literal["complete", "stopped", "failed"] = "complete"
+    reasoning: str = ""
+    ids: ReplyIds | None = None
+    finish_reason: FinishReason | None = None
+    error: ErrorInfo | None = None
+    stats: RequestStats | None = None
+    format: ReplyFormat | None = None
+    model: str = ""
+
+
+class ArchivedMessage(Frozen):
+    """`parent` is a place in the chat's list; of siblings, the highest `chosen` is shown."""
+
+    parent: Annotated[int, Field(ge=0)] | None
+    text: str
+    created: Moment = 0.0
+    chosen: Annotated[int, Field(ge=0, le=2**53)] = 0
+    pictures: tuple[ArchivedPicture, ...] = ()
+    reply: ArchivedReply | None = None
+
+
+class ArchivedChat(Frozen):
+    title: str
+    created: Moment
+    used: Moment
+    pinned: bool = False
+    forked: bool = False
+    system: str = ""
+    format: ReplyFormat | None = None
+    left_out: Annotated[int, Field(ge=0)] | None = None
+    messages: tuple[ArchivedMessage, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_tree(self) -> ArchivedChat:
+        """Parents come first, so there is no circle."""
+        for place, message in enumerate(self.messages):
+            if message.parent is not None and message.parent >= place:
+                raise ValueError("a parent comes after its message")
+        if self.left_out is not None and self.left_out >= len(self.messages):
+            raise ValueError("no message is left out")
+        return self

@@ -1,0 +1,159 @@
+"""Chats between the database and their exported form."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+
+from core.api.archive import ArchivedChat, ArchivedMessage, ArchivedPicture, ArchivedReply
+from core.api.reply_format import ReplyFormat
+from desktop.store.tables import chats, fields, messages, pictures
+from desktop.store.tables.records import Message, Picture, Reply, ReplyState
+
+
+def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | None:
+    """A chat with everything in it; None if it is gone."""
+    row = connection.execute(
+        "SELECT title, created, used, pinned, forked, system, format, left_out FROM chats"
+        " WHERE id = ? AND deleted IS NULL",
+        (chat,),
+    ).fetchone()
+    if row is None:
+        return None
+    title, created, used, pinned, forked, system, reply_format, left_out = row
+    tree = messages.read_tree(connection, chat)
+    places = {message.id: place for place, (message, _) in enumerate(tree)}
+    # The numbers of the database mean nothing elsewhere, their order does.
+    ranks = {chosen: rank for rank, chosen in enumerate(sorted({each for _, each in tree}))}
+    return ArchivedChat(
+        title=fields.text(title),
+        created=fields.moment(created),
+        used=fields.moment(used),
+        pinned=bool(pinned),
+        forked=bool(forked),
+        system=fields.text(system),
+        format=fields.model(ReplyFormat, reply_format),
+        left_out=places.get(left_out),
+        messages=tuple(
+            _archived(message, ranks[chosen], places, place)
+            for place, (message, chosen) in enumerate(tree)
+        ),
+    )
+
+
+def _archived(
+    message: Message, chosen: int, places: Mapping[int, int], place: int
+) -> ArchivedMessage:
+    parent = None if message.parent is None else places.get(message.parent)
+    return ArchivedMessage(
+        # Of a damaged file, a parent may come after its message.
+        parent=parent if parent is not None and parent < place else None,
+        text=message.text,
+        created=message.created,
+        chosen=chosen,
+        pictures=tuple(
+            ArchivedPicture(
+                digest=each.digest, name=each.name, resized=each.resized, tokens=each.tokens
+            )
+            for each in message.pictures
+        ),
+        reply=_archived_reply(message.reply) if message.reply else None,
+    )
+
+
+def _archived_reply(reply: Reply) -> ArchivedReply:
+    state = ReplyState.STOPPED if reply.state is ReplyState.RUNNING else reply.state
+    return ArchivedReply.model_validate(
+        {
+            "state": state.value,
+            "reasoning": reply.reasoning,
+            "ids": reply.ids,
+            "finish_reason": reply.finish_reason,
+            "error": reply.error,
+            "stats": reply.stats,
+            "format": reply.format,
+            "model": reply.model,
+        }
+    )
+
+
+def add_archive(
+    connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
+) -> int:
+    """Add a chat with those of its pictures that are known by digest; returns its id."""
+    store = messages.storable
+    new = chats.create(
+        connection, store(chat.title), system=store(chat.system), reply_format=chat.format
+    )
+    connection.execute(
+        "UPDATE chats SET created = ?, used = ?, pinned = ?, forked = ? WHERE id = ?",
+        (chat.created, chat.used, chat.pinned, chat.forked, new),
+    )
+    (first,) = connection.execute("SELECT ifnull(max(chosen), 0) + 1 FROM messages").fetchone()
+    order = sorted({message.chosen for message in chat.messages})
+    ranks = {chosen: first + rank for rank, chosen in enumerate(order)}
+    ids: list[int] = []
+    for message in chat.messages:
+        parent = None if message.parent is None else ids[message.parent]
+        ids.append(_add_message(connection, new, parent, message, ranks[message.chosen], known))
+    if chat.left_out is not None:
+        chats.leave_out(connection, new, ids[chat.left_out])
+    return new
+
+
+def _add_message(
+    connection: sqlite3.Connection,
+    chat: int,
+    parent: int | None,
+    message: ArchivedMessage,
+    chosen: int,
+    known: Mapping[str, Picture],
+) -> int:
+    cursor = connection.execute(
+        "INSERT INTO messages (chat, parent, text, created, chosen) VALUES (?, ?, ?, ?, ?)",
+        (chat, parent, messages.storable(message.text), message.created, chosen),
+    )
+    new = cursor.lastrowid
+    assert new is not None
+    if message.reply is not None:
+        reply = message.reply
+        connection.execute(
+            "INSERT INTO replies (message, state, format) VALUES (?, ?, ?)",
+            (new, reply.state, fields.stored_model(reply.format)),
+        )
+        stored = Reply(
+            state=ReplyState(reply.state),
+            reasoning=reply.reasoning,
+            ids=reply.ids,
+            finish_reason=reply.finish_reason,
+            error=reply.error,
+            stats=reply.stats,
+            model=messages.storable(reply.model),
+        )
+        messages.save_reply(connection, new, message.text, stored)
+    shown = [
+        Picture(
+            each.digest,
+            messages.storable(each.name),
+            known[each.digest].size,
+            each.resized,
+            each.tokens,
+            known[each.digest].thumbnail,
+        )
+        for each in message.pictures
+        if each.digest in known
+    ]
+    pictures.attach(connection, "message", new, shown)
+    return new
+
+
+def known_pictures(connection: sqlite3.Connection, digests: set[str]) -> dict[str, Picture]:
+    """The pictures that some chat already shows."""
+    found = {}
+    for digest in digests:
+        row = connection.execute(
+            "SELECT width, height, thumbnail FROM pictures WHERE digest = ?", (digest,)
+        ).fetchone()
+        if row is not None:
+            found[digest] = Picture(digest, "", (row[0], row[1]), thumbnail=row[2])
+    return found

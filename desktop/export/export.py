@@ -1,0 +1,186 @@
+"""Exports chats to files, and imports those of Waymark and other programs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.archive import ArchivedChat
+from core.api.errors import NotAnExportError, WaymarkError
+from core.helper.chats import Lost
+from desktop.chats.chats import ChatsController
+from desktop.export.archive import add_archive, known_pictures, read_archive
+from desktop.export.reading import ChatsFile, FoundChat
+from desktop.export.writing import WRITERS, ExportError, Writer, digests_of
+from desktop.i18n import tr
+from desktop.numbers import count_of
+from desktop.pictures.pictures import PictureController
+from desktop.services import Services
+from desktop.store.tables.records import Picture
+
+T = TypeVar("T")
+
+
+@dataclass
+class ImportReport:
+    """What came from a file, and what did not: (title of the chat, why)."""
+
+    file: str
+    program: str = ""
+    chats: int = 0
+    messages: int = 0
+    pictures: int = 0
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    error: str = ""
+
+    def words(self) -> str:
+        counts = (
+            count_of(self.chats, "chat"),
+            count_of(self.messages, "message"),
+            count_of(self.pictures, "picture"),
+        )
+        came = tr("{file}: {counts} from {program}.").format(
+            file=self.file, counts=", ".join(counts), program=self.program or tr("no program")
+        )
+        lines = [came] if self.chats or not self.error else []
+        if self.error:
+            lines.append(tr("{file}: {error}").format(file=self.file, error=self.error))
+        lines += [f"  {title}: {why}" for title, why in self.left_out]
+        return "\n".join(lines)
+
+
+class ExportController(QObject):
+    # A message for the user.
+    said = Signal(str)
+    # list[ImportReport]: an import has ended.
+    imported = Signal(object)
+
+    def __init__(
+        self, services: Services, chats: ChatsController, pictures: PictureController
+    ) -> None:
+        super().__init__()
+        self._database, self._blobs = services.database, services.blobs
+        self._tasks = services.tasks
+        self._chats, self._pictures = chats, pictures
+
+    def export(self, chats: Sequence[int], path: Path) -> None:
+        self._tasks.spawn(self.write(chats, path), tr("Exporting chats"))
+
+    def import_files(self, paths: Sequence[Path]) -> None:
+        self._tasks.spawn(self._import_all(paths), tr("Importing chats"))
+
+    async def write(self, chats: Sequence[int], path: Path) -> None:
+        """Write chats in the format that the suffix names. Raises ExportError, StoreError."""
+        self.said.emit(tr("Exporting to {}…").format(path.name))
+        kind = WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
+        count = 0
+        try:
+            writer: Writer = await _in_thread(partial(kind, path, self._blobs.path))
+            try:
+                for chat in chats:
+                    archived = await self._database.run(read_archive, chat)
+                    if archived is not None:
+                        await _in_thread(partial(writer.add, archived))
+                        count += 1
+                await _in_thread(writer.end)
+            except BaseException:
+                writer.discard()
+                raise
+        except OSError as error:
+            words = tr("{path} can't be written: {reason}.")
+            reason = error.strerror or type(error).__name__
+            raise ExportError(words.format(path=path, reason=reason)) from error
+        words = tr("Exported to {path}: {chats}.")
+        said = [words.format(path=path, chats=count_of(count, "chat"))]
+        if writer.missing:
+            lost = tr("Files that were missing: {pictures}.")
+            said.append(lost.format(pictures=count_of(writer.missing, "picture")))
+        self.said.emit(" ".join(said))
+
+    async def _import_all(self, paths: Sequence[Path]) -> None:
+        reports = []
+        for path in paths:
+            self.said.emit(tr("Importing {}…").format(path.name))
+            reports.append(await self.read(path))
+            await self._chats.refresh()
+        self.imported.emit(reports)
+
+    async def read(self, path: Path) -> ImportReport:
+        """Import a file, chat by chat. Chats that came before an error stay."""
+        report = ImportReport(path.name)
+        try:
+            file = await _in_thread(partial(ChatsFile, path))
+            try:
+                found = file.chats()
+                while (each := await _in_thread(lambda: next(found, None))) is not None:
+                    report.program = file.program
+                    await self._take(file, each, report)
+            finally:
+                file.close()
+        except OSError as error:
+            report.error = f"{error.strerror or type(error).__name__}."
+        except WaymarkError as error:
+            title = "" if isinstance(error, NotAnExportError) else f"{error.title}. "
+            report.error = f"{title}{error.message}"
+        return report
+
+    async def _take(self, file: ChatsFile, found: FoundChat, report: ImportReport) -> None:
+        title = found.title or tr("A chat without a title")
+        if found.chat is None:
+            report.left_out.append((title, tr("could not be read")))
+            return
+        lost = found.lost
+        # No picture is deleted as unused before its chat is stored.
+        async with self._pictures.held():
+            chat, known = await self._stored_pictures(file, found.chat, lost)
+            await self._database.run(add_archive, chat, known)
+        report.chats += 1
+        report.messages += len(chat.messages)
+        report.pictures += len(digests_of(chat))
+        report.left_out += [(title, _lost_words(kind, count)) for kind, count in lost.items()]
+
+    async def _stored_pictures(
+        self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
+    ) -> tuple[ArchivedChat, dict[str, Picture]]:
+        """Store the pictures; returns the chat with those that could be, by their digests."""
+        known = await self._database.run(known_pictures, set(digests_of(chat)))
+        known = {
+            digest: each for digest, each in known.items() if self._blobs.path(digest).exists()
+        }
+        messages = []
+        for message in chat.messages:
+            pictures = []
+            for picture in message.pictures:
+                digest = picture.digest
+                if digest not in known:
+                    data = await _in_thread(partial(file.picture, picture))
+                    taken = await self._pictures.take_in(data, picture.name) if data else None
+                    if taken is None:
+                        lost["pictures"] += 1
+                        continue
+                    digest = taken.digest
+                    known[digest] = taken
+                pictures.append(picture.model_copy(update={"digest": digest, "file": ""}))
+            messages.append(message.model_copy(update={"pictures": tuple(pictures)}))
+        return chat.model_copy(update={"messages": tuple(messages)}), known
+
+
+def _lost_words(kind: Lost, count: int) -> str:
+    match kind:
+        case "pictures":
+            return tr("pictures that are not in the file or can't be read: {}").format(count)
+        case "files":
+            return tr("attached files, left out: {}").format(count)
+        case _:
+            return tr("messages of tools, left out: {}").format(count)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)

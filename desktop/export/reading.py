@@ -1,0 +1,153 @@
+"""Reads exported files of Waymark and other programs, one chat at a time.
+
+JSON is interpreted in a helper process with limits. Of a ZIP, only entries with known names are
+read, each up to its limit; nothing is unpacked to the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import NamedTuple
+
+from core.api.archive import ArchivedChat, ArchivedPicture
+from core.api.errors import NotAnExportError
+from core.api.limits import MAX_PICTURE_BYTES
+from core.client.blobs import open_regular
+from core.client.codec import Fields
+from core.helper.chats import Lost, Program
+from core.helper.process import Helper, HelperFailedError
+from desktop.export.writing import LARGEST_JSON
+from desktop.i18n import tr
+from desktop.numbers import format_bytes
+
+# JSON takes up to ten times its size while it is interpreted.
+MEMORY_BYTES = 4 * 2**30
+OPEN_S, CHAT_S = 60.0, 20.0
+MOST_ENTRIES = 200_000
+_CHATS = re.compile(r"chats/\d{1,9}\.json|(?:[^/]+/)?conversations(?:-\d+)?\.json")
+_DIGEST = re.compile(r"pictures/([0-9a-f]{64})\.\w+")
+
+
+class FoundChat(NamedTuple):
+    """A chat of a file; `chat` is None if it can't be read."""
+
+    title: str
+    chat: ArchivedChat | None
+    lost: Counter[Lost]
+
+
+class ChatsFile:
+    """An exported file. `program` is known once `chats` has begun. Close it; not thread-safe.
+
+    Raises NotAnExportError, WaymarkError, OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.program: Program = "Waymark"
+        self._helper = Helper(MEMORY_BYTES)
+        self._file = open_regular(path)
+        self._zip: zipfile.ZipFile | None = None
+        try:
+            if self._file.read(4).startswith((b"PK\3\4", b"PK\5\6")):
+                self._zip = _opened(zipfile.ZipFile(self._file))
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            self.close()
+            raise NotAnExportError(tr("It is a damaged ZIP file.")) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._helper.close()
+        self._file.close()
+
+    def chats(self) -> Iterator[FoundChat]:
+        names = [name for name in self._names() if _CHATS.fullmatch(name)]
+        if self._zip is not None and not names:
+            raise NotAnExportError(tr("It contains no chats."))
+        for name in names or [""]:
+            data = self._read(name, LARGEST_JSON)
+            fields, _ = self._ask("open", OPEN_S, data)
+            self.program = fields["program"]
+            del data
+            for number in range(int(fields["count"])):
+                yield self._chat(number)
+
+    def picture(self, picture: ArchivedPicture) -> bytes:
+        """The bytes of a picture, which have its digest if one is given; nothing if they are not
+        in the file."""
+        wanted = picture.digest
+        if wanted:
+            fields, data = self._ask("picture", CHAT_S, digest=wanted)
+            if fields["known"]:
+                return data
+        for name in self._names():
+            known = _DIGEST.fullmatch(name)
+            if (known and known[1] == wanted) or (picture.file and _begins(name, picture.file)):
+                data = self._read(name, MAX_PICTURE_BYTES)
+                if not wanted or hashlib.sha256(data).hexdigest() == wanted:
+                    return data
+        return b""
+
+    def _chat(self, number: int) -> FoundChat:
+        try:
+            fields, data = self._ask("chat", CHAT_S, number=number)
+        except NotAnExportError:
+            return FoundChat("", None, Counter())
+        chat = ArchivedChat.model_validate_json(data) if fields["chat"] else None
+        return FoundChat(str(fields["title"]), chat, Counter(fields["lost"]))
+
+    def _ask(
+        self, task: str, seconds: float, attached: bytes = b"", **fields: object
+    ) -> tuple[Fields, bytes]:
+        try:
+            return self._helper.ask(f"chats.{task}", fields, attached, seconds=seconds)
+        except HelperFailedError as error:
+            words = tr("It could not be read ({reason}).")
+            raise NotAnExportError(words.format(reason=error.reason)) from error
+
+    def _names(self) -> list[str]:
+        return sorted(set(self._zip.namelist())) if self._zip is not None else []
+
+    def _read(self, name: str, most: int) -> bytes:
+        """An entry of the ZIP, or the whole file for ''."""
+        try:
+            if self._zip is None:
+                self._file.seek(0)
+                data = self._file.read(most + 1)
+            else:
+                with self._zip.open(name) as entry:
+                    # A bomb announces less than it holds.
+                    data = entry.read(most + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+            raise NotAnExportError(tr("It is a damaged or encrypted ZIP file.")) from error
+        if len(data) > most:
+            words = tr("{name} is larger than {size}.")
+            called = name or tr("The file")
+            raise NotAnExportError(words.format(name=called, size=format_bytes(most)))
+        return data
+
+
+def _opened(archive: zipfile.ZipFile) -> zipfile.ZipFile:
+    if len(archive.infolist()) > MOST_ENTRIES:
+        raise NotAnExportError(tr("It has too many entries."))
+    if any(_leads_outside(name) for name in archive.namelist()):
+        raise NotAnExportError(tr("It contains names that lead out of its folder."))
+    return archive
+
+
+def _leads_outside(name: str) -> bool:
+    for path in (PurePosixPath(name), PureWindowsPath(name)):
+        if path.is_absolute() or path.drive or ".." in path.parts:
+            return True
+    return False
+
+
+def _begins(name: str, file: str) -> bool:
+    return len(file) > 4 and PurePosixPath(name).name.startswith(file)

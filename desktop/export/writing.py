@@ -1,0 +1,246 @@
+"""Writes chats to a file that appears whole or not at all: ZIP, JSON, HTML or Markdown.
+
+ZIP and JSON hold everything and can be imported; HTML and Markdown hold what is shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from markdown_it.token import Token
+
+from core.api.archive import VERSION, ArchivedChat, ArchivedMessage
+from core.api.errors import WaymarkError
+from core.api.limits import PICTURE_FORMATS
+from core.client.blobs import read_regular
+from desktop.chat.markdown.parser import FOOTNOTE_REF, MATH, make_parser
+from desktop.i18n import tr
+from desktop.numbers import format_bytes
+
+# A larger one could not be imported.
+LARGEST_JSON = 256 * 2**20
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+       color: #1d1f1e; background: #fff; }
+article { margin: 1.5rem 0; } h2 { font-size: 1rem; color: #5c6662; margin: 0; }
+.you { background: #eef3f1; border-radius: 12px; padding: .6rem 1rem; }
+pre { background: #f4f5f3; padding: .8rem; border-radius: 8px; overflow: auto; }
+img { max-width: 100%; } table { border-collapse: collapse; } td, th { border: 1px solid #ccc;
+padding: .2rem .6rem; } details { color: #5c6662; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e3e7e5; background: #17191a; } .you { background: #223330; }
+  pre { background: #202424; } h2, details { color: #9aa5a0; } }
+"""
+HEAD = """<!doctype html>
+<html><head><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<style>{style}</style></head><body>
+"""
+
+
+class ExportError(WaymarkError, title="The chats could not be exported"): ...
+
+
+class Writer:
+    """Call `add` for each chat, then `end`; or `discard`. `path_of` finds a picture by digest.
+
+    `missing` counts pictures whose files are gone. Raises OSError, ExportError.
+    """
+
+    def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
+        self._path, self._path_of = path, path_of
+        self.missing = 0
+        descriptor, name = tempfile.mkstemp(prefix=".waymark-", dir=path.parent)
+        self._unfinished = Path(name)
+        self._file: BinaryIO = os.fdopen(descriptor, "wb")
+        self._begin()
+
+    def add(self, chat: ArchivedChat) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        self._finish()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._unfinished, self._path)
+
+    def discard(self) -> None:
+        self._file.close()
+        with suppress(OSError):
+            self._unfinished.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        pass
+
+    def _finish(self) -> None:
+        pass
+
+    def _say(self, text: str) -> None:
+        self._file.write(text.encode())
+
+    def _picture(self, digest: str) -> bytes:
+        """A picture's file, or nothing if it is gone."""
+        try:
+            return read_regular(self._path_of(digest))
+        except (OSError, WaymarkError):
+            self.missing += 1
+            return b""
+
+
+class ZipWriter(Writer):
+    """An entry for each chat, so that none is too large to be read, and one for each picture."""
+
+    def _begin(self) -> None:
+        self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED)
+        self._count = 0
+        self._digests: dict[str, None] = {}
+
+    def add(self, chat: ArchivedChat) -> None:
+        self._count += 1
+        text = f'{{"waymark": {VERSION}, "chats": [{chat.model_dump_json()}]}}'
+        self._zip.writestr(f"chats/{self._count:06}.json", text)
+        self._digests |= dict.fromkeys(digests_of(chat))
+
+    def discard(self) -> None:
+        # Else it would be closed, and so written, when it is freed.
+        with suppress(OSError):
+            self._zip.close()
+        super().discard()
+
+    def _finish(self) -> None:
+        for digest in self._digests:
+            if data := self._picture(digest):
+                name = f"pictures/{digest}{suffix_of(data)}"
+                # They are compressed already.
+                self._zip.writestr(name, data, zipfile.ZIP_STORED)
+        self._zip.close()
+
+
+class JsonWriter(Writer):
+    def _begin(self) -> None:
+        self._first = True
+        self._digests: dict[str, None] = {}
+        self._say(f'{{"waymark": {VERSION}, "chats": [')
+
+    def add(self, chat: ArchivedChat) -> None:
+        self._say(("" if self._first else ",\n") + chat.model_dump_json())
+        self._first = False
+        self._digests |= dict.fromkeys(digests_of(chat))
+
+    def _finish(self) -> None:
+        self._say('], "pictures": {')
+        comma = ""
+        for digest in self._digests:
+            if data := self._picture(digest):
+                self._say(f'{comma}"{digest}": "{base64.b64encode(data).decode()}"')
+                comma = ",\n"
+        self._say("}}\n")
+
+    def _say(self, text: str) -> None:
+        super()._say(text)
+        if self._file.tell() > LARGEST_JSON:
+            words = tr("As JSON it is larger than {size}, the most that can be imported. Use ZIP.")
+            raise ExportError(words.format(size=format_bytes(LARGEST_JSON)))
+
+
+class MarkdownWriter(Writer):
+    def add(self, chat: ArchivedChat) -> None:
+        self._say(f"# {chat.title}\n\n{_date(chat.created)}\n\n")
+        if chat.system:
+            self._say("> " + chat.system.replace("\n", "\n> ") + "\n\n")
+        for message in shown_messages(chat):
+            self._say(f"## {_author(message)}\n\n")
+            for picture in message.pictures:
+                self._say(f"[{tr('Picture')}: {picture.name}]\n\n")
+            self._say(f"{message.text}\n\n")
+
+
+class HtmlWriter(Writer):
+    """One file without scripts that connects to nothing: pictures are inside."""
+
+    def _begin(self) -> None:
+        # A picture that a text names would be fetched.
+        self._parser = make_parser().disable("image")
+        for kind in (MATH, FOOTNOTE_REF):
+            self._parser.add_render_rule(kind, _as_written)
+        self._say(HEAD.format(title=html.escape(self._path.stem), style=STYLE))
+
+    def add(self, chat: ArchivedChat) -> None:
+        self._say(f"<h1>{html.escape(chat.title)}</h1>\n<p>{_date(chat.created)}</p>\n")
+        if chat.system:
+            self._say(f"<details><summary>{tr('Instructions')}</summary>")
+            self._say(f"<pre>{html.escape(chat.system)}</pre></details>\n")
+        for message in shown_messages(chat):
+            role = "reply" if message.reply else "you"
+            self._say(f'<article class="{role}"><h2>{html.escape(_author(message))}</h2>\n')
+            for picture in message.pictures:
+                if data := self._picture(picture.digest):
+                    kind = suffix_of(data).removeprefix(".").replace("jpg", "jpeg")
+                    source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+                    self._say(f'<img alt="{html.escape(picture.name)}" src="{source}">\n')
+            if message.reply and message.reply.reasoning:
+                self._say(f"<details><summary>{tr('Reasoning')}</summary>")
+                self._say(f"<pre>{html.escape(message.reply.reasoning)}</pre></details>\n")
+            self._say(f"{self._parser.render(message.text)}</article>\n")
+
+    def _finish(self) -> None:
+        self._say("</body></html>\n")
+
+
+WRITERS: dict[str, type[Writer]] = {
+    ".zip": ZipWriter,
+    ".json": JsonWriter,
+    ".html": HtmlWriter,
+    ".md": MarkdownWriter,
+}
+
+
+def shown_messages(chat: ArchivedChat) -> Iterator[ArchivedMessage]:
+    """The messages along the chosen children, as the window shows them."""
+    children: dict[int | None, list[int]] = {}
+    for place, message in enumerate(chat.messages):
+        children.setdefault(message.parent, []).append(place)
+    at: int | None = None
+    while below := children.get(at):
+        at = max(below, key=lambda place: chat.messages[place].chosen)
+        yield chat.messages[at]
+
+
+def digests_of(chat: ArchivedChat) -> list[str]:
+    return [picture.digest for message in chat.messages for picture in message.pictures]
+
+
+def suffix_of(data: bytes) -> str:
+    for each in PICTURE_FORMATS:
+        if data.startswith(each.beginnings):
+            return each.suffixes[0]
+    return ".bin"
+
+
+def _as_written(
+    _renderer: object, tokens: Sequence[Token], at: int, _options: object, _env: object
+) -> str:
+    """Formulas, and numbers of footnotes."""
+    return html.escape(tokens[at].content)
+
+
+def _author(message: ArchivedMessage) -> str:
+    if message.reply is None:
+        return tr("You")
+    return message.reply.model or tr("Reply")
+
+
+def _date(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment):%Y-%m-%d %H:%M}"

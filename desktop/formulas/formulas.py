@@ -1,0 +1,195 @@
+"""Formulas as drawings, made in a helper process and kept by their source.
+
+Nothing waits for a drawing: a formula is shown as it was written until its drawing is there, and
+for good if there can't be one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from PySide6.QtCore import QByteArray, QObject, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+from core.helper.process import Helper, HelperFailedError
+from desktop.threads import DaemonExecutor
+
+# The size of letters in the helper's drawings.
+EM = 16.0
+MEMORY_BYTES = 2**30
+# Formulas take milliseconds; of a batch that takes longer, each is tried alone.
+BATCH, BATCH_S, ALONE_S = 16, 6.0, 2.0
+LONGEST = 2_000
+# Drawings kept, and formulas that may wait: about a thousand screens of them.
+MOST_KEPT = 4_000
+MOST_WAITING = 4_000
+# The helper ends when nothing was asked of it for this long.
+IDLE_MS = 30_000
+_CLOSERS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$", "$": "$"}
+# Only shapes: a drawing that named a file would have it opened.
+_SAFE = re.compile(r"<svg[^<>]*>(?:</?(?:path|rect|line|polyline|g)\b[^<>&:]*>)*</svg>")
+
+
+class Source(NamedTuple):
+    """A formula without its delimiters."""
+
+    latex: str
+    display: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Sizes are in pixels at letters of `EM`."""
+
+    source: str
+    width: float
+    ascent: float
+    descent: float
+    svg: str
+
+    def image(self, colour: str, width: int, height: int, top: float, density: float) -> QImage:
+        """The drawing on an image of this size, its upper edge at `top`, everything in pixels."""
+        image = QImage(
+            round(width * density),
+            round(height * density),
+            QImage.Format.Format_ARGB32_Premultiplied,
+        )
+        image.setDevicePixelRatio(density)
+        image.fill(Qt.GlobalColor.transparent)
+        coloured = self.svg.replace('"black"', f'"{colour}"')
+        painter = QPainter(image)
+        scale = width / self.width
+        place = QRectF(0, top, width, (self.ascent + self.descent) * scale)
+        QSvgRenderer(QByteArray(coloured.encode())).render(painter, place)
+        painter.end()
+        return image
+
+
+def source_of(written: str) -> Source | None:
+    """The formula between its delimiters; None while it isn't closed."""
+    opener = next((each for each in _CLOSERS if written.startswith(each)), "")
+    closer = _CLOSERS.get(opener, "")
+    latex = written[len(opener) : -len(closer) or None]
+    if not opener or not written.endswith(closer) or len(written) < len(opener + closer) + 1:
+        return None
+    return Source(latex.strip(), opener in ("\\[", "$$")) if latex.strip() else None
+
+
+class Formulas(QObject):
+    # frozenset[Source]: their drawings are there, or there can't be any.
+    ready = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawings: OrderedDict[Source, Drawing | None] = OrderedDict()
+        self._waiting: OrderedDict[Source, None] = OrderedDict()
+        self._helper: Helper | None = None
+        self._executor: DaemonExecutor | None = None
+        self._busy = False
+        self._idle = QTimer(self, singleShot=True, interval=IDLE_MS)
+        self._idle.timeout.connect(self._rest)
+        self.ready.connect(self._on_ready)
+
+    def begin(self) -> None:
+        """Draw formulas from now on."""
+        self._executor, self._helper = DaemonExecutor("formulas", 1), Helper(MEMORY_BYTES)
+
+    def close(self) -> None:
+        self._idle.stop()
+        self._waiting.clear()
+        if self._executor is not None and self._helper is not None:
+            self._executor.submit(self._helper.close)
+            self._executor.shutdown()
+        self._executor = self._helper = None
+        self._busy = False
+
+    def find(self, source: Source) -> Drawing | None:
+        """The drawing if it is there; else `ready` tells when it is, or that there is none."""
+        if source in self._drawings:
+            self._drawings.move_to_end(source)
+            return self._drawings[source]
+        if self._executor is not None and len(source.latex) <= LONGEST:
+            # The newest are looked at now.
+            self._waiting[source] = None
+            self._waiting.move_to_end(source)
+            if len(self._waiting) > MOST_WAITING:
+                self._waiting.popitem(last=False)
+            self._go_on()
+        return None
+
+    def is_pending(self, source: Source) -> bool:
+        return source in self._waiting
+
+    def _go_on(self) -> None:
+        if self._busy or not self._waiting or self._executor is None or self._helper is None:
+            return
+        self._busy = True
+        self._idle.stop()
+        batch = list(reversed(self._waiting))[:BATCH]
+        helper = self._helper
+        self._executor.submit(lambda: self._drawn.emit(batch, _draw(helper, batch)))
+
+    # From the thread: list[Source], list[Drawing | None].
+    _drawn = Signal(object, object)
+
+    def _on_ready(self, _sources: frozenset[Source]) -> None:
+        self._go_on()
+        if not self._busy:
+            self._idle.start()
+
+    def take(self, batch: Sequence[Source], drawings: Sequence[Drawing | None]) -> None:
+        self._busy = False
+        if self._executor is None:
+            return
+        for source, drawing in zip(batch, drawings, strict=True):
+            self._waiting.pop(source, None)
+            self._drawings[source] = drawing
+        while len(self._drawings) > MOST_KEPT:
+            self._drawings.popitem(last=False)
+        self.ready.emit(frozenset(batch))
+
+    def _rest(self) -> None:
+        if self._executor is not None and self._helper is not None:
+            self._executor.submit(self._helper.close)
+
+
+def _draw(helper: Helper, batch: Sequence[Source]) -> list[Drawing | None]:
+    with contextlib.suppress(HelperFailedError):
+        return _ask(helper, batch, BATCH_S)
+    found: list[Drawing | None] = []
+    for source in batch:
+        try:
+            found += _ask(helper, [source], ALONE_S)
+        except HelperFailedError:
+            found.append(None)
+    return found
+
+
+def _ask(helper: Helper, batch: Sequence[Source], seconds: float) -> list[Drawing | None]:
+    fields, attached = helper.ask("formulas.render", {"formulas": batch}, seconds=seconds)
+    svgs = iter(attached.decode("utf-8", "replace").split("\0"))
+    return [
+        _checked(source, size, next(svgs, "")) if size else None
+        for source, size in zip(batch, fields["sizes"], strict=True)
+    ]
+
+
+def _checked(source: Source, size: Sequence[float], svg: str) -> Drawing | None:
+    width, ascent, descent = size
+    if not _SAFE.fullmatch(svg) or not width > 0 or not ascent + descent > 0:
+        return None
+    return Drawing(source.latex, width, ascent, descent, svg)
+
+
+@cache
+def formulas() -> Formulas:
+    made = Formulas()
+    made._drawn.connect(made.take)
+    return made

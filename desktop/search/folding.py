@@ -1,0 +1,82 @@
+"""Folds texts for comparison, parses what is searched for, and finds it in the text as written.
+
+Folding goes character by character, so the folding of a part is a part of the folding of the whole.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Diacritics of Latin, Greek and Cyrillic. Marks of other scripts tell words apart.
+_DIACRITICS = re.compile("[\u0300-\u036f]")
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+# A query of more terms would only repeat itself.
+MOST_TERMS = 16
+BEFORE, AFTER = 60, 240
+_BLOCK = 4_096
+
+
+class _Folds(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        plain = unicodedata.normalize("NFKD", chr(code).casefold())
+        folded = _DIACRITICS.sub("", plain).casefold()
+        # One space is as good as another, and SQLite's texts end at a zero.
+        self[code] = folded = " " if folded.isspace() or code == 0 else folded
+        return folded
+
+
+_folds = _Folds()
+
+
+def fold(text: str) -> str:
+    """Without case, diacritics and compatibility forms: `Café` and `CAFÉ` become `cafe`."""
+    return text.translate(_folds)
+
+
+def terms_of(query: str) -> tuple[str, ...]:
+    """The folded terms of a query, each of which a message has to contain; "..." is one term."""
+    found = (fold(quoted or word) for quoted, word in _TERM.findall(query))
+    return tuple(dict.fromkeys(term for term in found if term))[:MOST_TERMS]
+
+
+class Extract(NamedTuple):
+    """A match as it was written, with its surroundings in one line."""
+
+    before: str
+    match: str
+    after: str
+
+
+def extract(text: str, terms: Sequence[str]) -> Extract:
+    """The first match of the longest term; without one, the beginning of the text."""
+    folded = fold(text)
+    term = max(terms, key=len, default="")
+    at = folded.find(term) if term else -1
+    if at < 0:
+        return Extract("", "", _one_line(text[:AFTER]))
+    start, end = _original(text, at), _original(text, at + len(term) - 1) + 1
+    left = max(0, start - BEFORE)
+    before = text[left:start]
+    if left:
+        # Begins with a whole word if one begins there.
+        before = "\N{HORIZONTAL ELLIPSIS}" + (before.partition(" ")[2] or before)
+    return Extract(_one_line(before), text[start:end], _one_line(text[end : end + AFTER]))
+
+
+def _original(text: str, folded: int) -> int:
+    """The character that the folded character at this place comes from."""
+    if text.isascii():
+        return folded
+    place = passed = 0
+    while passed + (size := len(fold(text[place : place + _BLOCK]))) <= folded:
+        place, passed = place + _BLOCK, passed + size
+    while passed + (size := len(fold(text[place]))) <= folded:
+        place, passed = place + 1, passed + size
+    return place
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)

@@ -1,0 +1,269 @@
+"""The search index: a file of its own next to the chats, which can be deleted and made again.
+
+    texts   the folded text of each message, with what tells that the message was changed since
+    words   FTS5 over those texts, for the beginnings of words
+
+The file of chats is attached for reading only. Functions take the connection.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.client.sqlite_errors import ERRORS
+from core.system.private_files import open_or_create
+from desktop.search.folding import Extract, extract, fold
+from desktop.store.tables import fields
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+# Messages of one step; between steps, queries have their turn.
+STEP_MESSAGES = 200
+STEP_CHARACTERS = 2_000_000
+# Ids that one step of a scan goes through: about 20 ms.
+SCAN_IDS = 20_000
+
+# No strict table: damage can change the type of a value in the file of chats.
+TEXTS = "CREATE TABLE texts (id INTEGER PRIMARY KEY, created, size, text TEXT)"
+WORDS = (
+    "CREATE VIRTUAL TABLE words USING fts5(text, content='texts', content_rowid='id',"
+    " tokenize='unicode61 remove_diacritics 0', prefix='2 3')"
+)
+# Messages that were deleted or changed. A repaired file of chats may use ids for other messages.
+STALE = """
+SELECT t.id FROM texts AS t LEFT JOIN chats.messages AS m
+ON m.id = t.id AND m.created IS t.created AND length(m.text) IS t.size WHERE m.id IS NULL
+"""
+MISSING = """
+SELECT id, created, text, length(text) FROM chats.messages AS m
+WHERE id < ? AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id) ORDER BY id DESC LIMIT ?
+"""
+FOUND = """
+SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model
+FROM {source} JOIN chats.messages AS m ON m.id = t.id JOIN chats.chats AS c ON c.id = m.chat
+LEFT JOIN chats.replies AS r ON r.message = m.id
+WHERE {conditions} AND c.deleted IS NULL
+AND m.created >= :since
+AND (:chat IS NULL OR m.chat = :chat)
+AND (:model = '' OR r.model = :model)
+AND (NOT :pictures OR EXISTS (SELECT 1 FROM chats.message_pictures WHERE message = m.id))
+ORDER BY t.id DESC LIMIT :most
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Folded terms that a message must contain, and filters: its chat, the model that wrote it,
+    the moment since which, and whether it has pictures."""
+
+    terms: tuple[str, ...]
+    chat: int | None = None
+    model: str = ""
+    since: float = 0.0
+    pictures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message, or with 0 a chat by its title. `model` is '' if it isn't known."""
+
+    message: int
+    chat: int
+    title: str
+    created: float
+    is_reply: bool
+    model: str
+    extract: Extract
+
+
+def open_index(path: Path, chats: Path) -> sqlite3.Connection:
+    """Open or make the index. Raises sqlite3.Error or OSError."""
+    os.close(open_or_create(path, os.O_RDWR))
+    connection = sqlite3.connect(path.absolute().as_uri(), uri=True, isolation_level=None)
+    try:
+        connection.text_factory = fields.decode
+        connection.execute("PRAGMA journal_mode = WAL")
+        # What a power cut takes is indexed again.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("ATTACH ? AS chats", (f"{chats.absolute().as_uri()}?mode=ro",))
+        (version,) = connection.execute("PRAGMA main.user_version").fetchone()
+        if version != VERSION:
+            _make(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def remove(path: Path) -> None:
+    """Delete the file. Raises OSError."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def count_missing(connection: sqlite3.Connection) -> int:
+    (count,) = connection.execute(
+        "SELECT count(*) FROM chats.messages WHERE id NOT IN (SELECT id FROM texts)"
+    ).fetchone()
+    return int(count)
+
+
+def drop_stale(connection: sqlite3.Connection) -> bool:
+    """Forget messages that were deleted or changed; returns whether there were any.
+
+    Their words are overwritten: FTS5 keeps deleted ones until it merges its parts.
+    """
+    stale = [number for (number,) in connection.execute(STALE)]
+    if not stale:
+        return False
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        given = json.dumps(stale)
+        chosen = "id IN (SELECT value FROM json_each(?))"
+        if _has_words(connection):
+            connection.execute(
+                "INSERT INTO words (words, rowid, text)"
+                f" SELECT 'delete', id, text FROM texts WHERE {chosen}",
+                (given,),
+            )
+            connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        connection.execute(f"DELETE FROM texts WHERE {chosen}", (given,))
+    connection.execute("PRAGMA main.wal_checkpoint(TRUNCATE)").fetchone()
+    return True
+
+
+def add_missing(connection: sqlite3.Connection, below: int) -> int:
+    """Index the newest missing messages with ids below `below`; returns the lowest id, or 0 if none
+    was missing."""
+    cursor = connection.execute(MISSING, (below, STEP_MESSAGES))
+    rows: list[tuple[int, object, object, str]] = []
+    characters = 0
+    while characters < STEP_CHARACTERS and (row := cursor.fetchone()):
+        number, created, text, size = row
+        rows.append((number, created, size, fold(fields.text(text))))
+        characters += len(rows[-1][-1])
+    cursor.close()
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", rows)
+        if _has_words(connection):
+            connection.executemany(
+                "INSERT INTO words (rowid, text) VALUES (?, ?)",
+                [(number, text) for number, *_, text in rows],
+            )
+    return rows[-1][0] if rows else 0
+
+
+def newest(connection: sqlite3.Connection) -> int:
+    """The highest id of a message in the index."""
+    (number,) = connection.execute("SELECT ifnull(max(id), 0) FROM texts").fetchone()
+    return int(number)
+
+
+def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
+    """The newest messages in which words begin with the terms."""
+    wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, query.terms) if term]
+    if not wanted or not _has_words(connection):
+        return []
+    source = "words JOIN texts AS t ON t.id = words.rowid"
+    order = FOUND.replace("ORDER BY t.id", "ORDER BY words.rowid")
+    return _hits(connection, query, most, order, source, "words MATCH :words", " AND ".join(wanted))
+
+
+def scan(connection: sqlite3.Connection, query: Query, below: int, most: int) -> list[Hit]:
+    """The messages with ids in the `SCAN_IDS` below `below` that contain the terms anywhere."""
+    between = f"t.id BETWEEN {below - SCAN_IDS} AND {below - 1}"
+    return _hits(connection, query, most, FOUND, "texts AS t", between)
+
+
+def titled(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
+    """The chats whose titles contain the terms, as hits without a message."""
+    if not query.terms or query.chat or query.model or query.pictures:
+        return []
+    rows = connection.execute(
+        "SELECT id, title, used FROM chats.chats WHERE deleted IS NULL AND used >= ?"
+        " ORDER BY used DESC",
+        (query.since,),
+    )
+    found = [(chat, fields.text(title), fields.moment(used)) for chat, title, used in rows]
+    return [
+        Hit(0, chat, title, used, False, "", extract(title, query.terms))
+        for chat, title, used in found
+        if all(term in fold(title) for term in query.terms)
+    ][:most]
+
+
+def models(connection: sqlite3.Connection) -> list[str]:
+    """The names of the models that wrote replies."""
+    rows = connection.execute("SELECT DISTINCT model FROM chats.replies WHERE model IS NOT NULL")
+    return sorted({fields.text(name) for (name,) in rows} - {"", fields.DAMAGED})
+
+
+def _hits(
+    connection: sqlite3.Connection,
+    query: Query,
+    most: int,
+    sql: str,
+    source: str,
+    condition: str,
+    words: str = "",
+) -> list[Hit]:
+    named = {f"term{place}": term for place, term in enumerate(query.terms)}
+    conditions = " AND ".join([condition, *(f"instr(t.text, :{name})" for name in named)])
+    rows = connection.execute(
+        sql.format(source=source, conditions=conditions),
+        named
+        | {
+            "words": words,
+            "since": query.since,
+            "chat": query.chat,
+            "model": query.model,
+            "pictures": query.pictures,
+            "most": most,
+        },
+    )
+    # One text at a time: they can be long.
+    return [
+        Hit(
+            message,
+            chat,
+            fields.text(title),
+            fields.moment(created),
+            bool(is_reply),
+            model if isinstance(model, str) else "",
+            extract(fields.text(text), query.terms),
+        )
+        for message, chat, title, text, created, is_reply, model in rows
+    ]
+
+
+def _quotable(term: str) -> str:
+    """The term with a space for what FTS5 splits at; '' if no letter or digit is left."""
+    return " ".join(re.findall(r"[^\W_]+", term))
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for table in ("words", "texts"):
+            connection.execute(f"DROP TABLE IF EXISTS main.{table}")
+        connection.execute(TEXTS)
+        try:
+            connection.execute(WORDS)
+        except ERRORS:
+            # A build of SQLite without FTS5: everything is found by the scan.
+            log.warning("This SQLite has no FTS5")
+        connection.execute(f"PRAGMA main.user_version = {VERSION}")
+
+
+def _has_words(connection: sqlite3.Connection) -> bool:
+    found = connection.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'words'")
+    return found.fetchone() is not None

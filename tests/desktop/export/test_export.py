@@ -1,0 +1,137 @@
+"""U2 in the window: a chat goes out to a file and comes back with its branches and pictures."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QPlainTextEdit
+
+from desktop.app import App
+from desktop.export import export_dialogs
+from desktop.export.archive import read_archive
+from desktop.export.writing import ExportError
+from desktop.store.tables import messages
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.hands import drop, ended, files, find, press, send, words
+from tests.desktop.loop_watch import LoopWatch
+
+
+async def talked(app: App, engine: FakeEngine, folder: Path) -> int:
+    (folder / "bird.png").write_bytes(png(60, 40))
+    drop(app, files([folder / "bird.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "Which bird?")).finish("A heron.")
+    await ended(app)
+    press(app, "regenerate")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("A stork.", reasoning="Hm.")
+    await ended(app)
+    chat = app.parts.transcript.chat
+    assert chat is not None
+    return chat
+
+
+async def archived(app: App, chat: int) -> object:
+    read = await app.parts.database.run(read_archive, chat)
+    assert read is not None
+    # The export is of then, the list of now.
+    return read.model_copy(update={"used": 0.0})
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".json"])
+async def test_U2_a_deleted_chat_comes_back(
+    open_app: OpenApp,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    app = await open_app()
+    chat = await talked(app, engine, tmp_path)
+    before, path = await archived(app, chat), tmp_path / f"Which bird{suffix}"
+
+    async def chosen_export(*_: object) -> Path:
+        return path
+
+    async def chosen_imports(*_: object) -> list[Path]:
+        return [path, tmp_path / "bird.png", tmp_path / "missing.json"]
+
+    monkeypatch.setattr(export_dialogs, "choose_export", chosen_export)
+    monkeypatch.setattr(export_dialogs, "choose_imports", chosen_imports)
+    app.window.actions_by_name["actionExport"].trigger()
+    await until(path.exists)
+    app.parts.chats.delete(chat)
+    await until(lambda: app.parts.chats.trash.chats)
+    app.parts.deletion.delete_for_good()
+    pictures = app.parts.folders.pictures
+    await until(lambda: not app.parts.chats.trash.chats and not list(pictures.glob("??/*")))
+    app.window.actions_by_name["actionImport"].trigger()
+    await until(lambda: app.window.findChildren(QPlainTextEdit, "importWords"))
+    report = find(app, QPlainTextEdit, "importWords").toPlainText().splitlines()
+    assert report[0] == f"Which bird{suffix}: 1 chat, 3 messages, 1 picture from Waymark."
+    assert report[2].startswith("bird.png: ") and report[4].startswith("missing.json: ")
+    assert len(list(pictures.glob("??/*"))) == 1
+    [listed] = app.parts.chat_list.chats
+    assert await archived(app, listed.id) == before
+    app.parts.chat.open(listed.id)
+    await until(lambda: app.parts.transcript.rows)
+    [picture] = app.parts.transcript.rows[0].message.pictures
+    assert picture.thumbnail and picture.size == (60, 40)
+    assert app.parts.transcript.rows[1].text == "A stork."
+
+
+async def test_pictures_that_can_not_be_read_are_reported(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    chat = await talked(app, engine, tmp_path)
+    for file in app.parts.folders.pictures.glob("??/*"):
+        file.unlink()
+    await app.parts.export.write([chat], tmp_path / "a.zip")
+    await until(lambda: "were missing: 1 picture" in words(app, "toastText"))
+    report = await app.parts.export.read(tmp_path / "a.zip")
+    assert (report.chats, report.pictures) == (1, 0)
+    assert "can't be read: 1" in report.words()
+
+
+async def test_a_folder_that_can_not_be_written(open_app: OpenApp, tmp_path: Path) -> None:
+    app = await open_app()
+    with pytest.raises(ExportError, match="can't be written"):
+        await app.parts.export.write([], tmp_path / "nowhere" / "a.zip")
+
+
+async def test_H8_export_and_import_of_2000_messages(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+
+    def fill(connection: sqlite3.Connection) -> int:
+        chat: int | None = None
+        for number in range(1_000):
+            turn = messages.append_turn(connection, chat, f"question {number}")
+            chat = turn.chat
+            text = f"**reply** {number}\n\n- a\n- b\n\n" + "words " * 300
+            connection.execute("UPDATE messages SET text = ? WHERE id = ?", (text, turn.reply))
+        assert chat is not None
+        return chat
+
+    chat = await app.parts.database.run(fill)
+    with LoopWatch() as watch:
+        for suffix in (".zip", ".json", ".md", ".html"):
+            watch.doing = f"exporting to {suffix}"
+            await app.parts.export.write([chat], tmp_path / f"a{suffix}")
+        for suffix in (".zip", ".json"):
+            watch.doing = f"importing {suffix}"
+            report = await app.parts.export.read(tmp_path / f"a{suffix}")
+            assert report.messages == 2_000
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("a/b\\c:d", "a b c d"), ("...", "chat"), ("  Vögel? ", "Vögel"), ("x" * 99, "x" * 60)],
+)
+def test_a_title_as_a_name_of_a_file(title: str, name: str) -> None:
+    assert export_dialogs.file_name(title) == name
