@@ -20,15 +20,15 @@ class Attention:
     `norm` is of each head, or with `norm_all_heads` of all heads together.
 
     `rope` names one of the forward's rotations, of which `rotary_dim` numbers of a head rotate
-    (default: all); without one the layer knows no positions. `scale` multiplies the scores (default
-    head_dim^-1/2). With a window in `shape` a token sees only the last `window` tokens, but all
-    keys are stored, so that any prefix can be restored. `gated`: the query projection has, for each
-    head, head_dim query rows and head_dim gate rows, and the result is multiplied by sigmoid(gate).
-    `head_gate` names a projection to one gate for each head, which multiplies it likewise.
-    `both_ways`: the tokens of one picture also see those that follow. `value_norm`: values are
-    normalised without a weight; `keys_as_values`: they are the keys before norm and rotation.
-    Layers with the same `shared_kv` have keys and values in common: those of the first, `owns_kv`.
-    `input_norm` as in `JoinedLinear`.
+    (default: all), and `query_rope` another one for queries; without, the layer knows no positions.
+    `scale` multiplies the scores (default head_dim^-1/2). With a window in `shape` a token sees
+    only the last `window` tokens, but all keys are stored, so that any prefix can be restored.
+    `gated`: the query projection has, for each head, head_dim query rows and head_dim gate rows,
+    and the result is multiplied by sigmoid(gate). `head_gate` names a projection to one gate for
+    each head, which multiplies it likewise. `both_ways`: the tokens of one picture also see those
+    that follow. `value_norm`: values are normalised without a weight; `keys_as_values`: they are
+    the keys before norm and rotation. Layers with the same `shared_kv` have keys and values in
+    common: those of the first, `owns_kv`. `input_norm` as in `JoinedLinear`.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Attention:
         shape: AttentionShape,
         *,
         rope: str | None = "full_attention",
+        query_rope: str | None = None,
         rotary_dim: int | None = None,
         norm: type[RMSNorm] | None = None,
         norm_all_heads: bool = False,
@@ -54,7 +55,7 @@ class Attention:
         input_norm: InputNorm | None = None,
     ) -> None:
         heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
-        self.shape, self.rope = shape, rope
+        self.shape, self.rope, self.query_rope = shape, rope, query_rope or rope
         self.gated, self.head_gate, self.both_ways = gated, head_gate is not None, both_ways
         self.shared_kv, self.owns_kv = shared_kv, owns_kv
         self._ops = weights.ops(shape, RotationShape(heads, head_dim, rotary_dim or head_dim))
@@ -91,11 +92,13 @@ class Attention:
         gate = others.pop().unsqueeze(2) if self.head_gate else None
         if self.gated:
             queries, gate = queries.chunk(2, dim=-1)
-        rotation = forward.rotations[self.rope] if self.rope else None
-        queries = self._rotated(queries, self.query_norm, rotation)
+        of_queries, of_keys = (
+            forward.rotations[rope] if rope else None for rope in (self.query_rope, self.rope)
+        )
+        queries = self._rotated(queries, self.query_norm, of_queries)
         if self.owns_kv:
             heads = [each.unflatten(1, (shape.kv_heads, -1)) for each in others]
-            keys, values = self._rotated(heads[0], self.key_norm, rotation), heads[-1]
+            keys, values = self._rotated(heads[0], self.key_norm, of_keys), heads[-1]
             if self.value_norm is not None:
                 values = self._ops.rms_norm(values, *self.value_norm)
             rows = memory.extend_kv(slot, keys, values)

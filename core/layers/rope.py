@@ -47,18 +47,67 @@ def stretched_frequencies(
     return (1 - kept) * frequencies / factor + kept * frequencies
 
 
+def interpolated_frequencies(
+    frequencies: Tensor,
+    theta: float,
+    factor: float,
+    original_length: int,
+    turns: tuple[float, float],
+    *,
+    whole: bool,
+) -> Tensor:
+    """Frequencies theta^(-2 i / dim) for longer contexts (YaRN, Peng et al., arXiv:2309.00071).
+
+    Pairs that turn at least turns[0] times within `original_length` are unchanged, those that turn
+    at most turns[1] times become `factor` times longer, and in between the change is gradual, from
+    one pair to another, which are `whole` numbers or not.
+    """
+    dim = 2 * len(frequencies)
+
+    def pair(count: float) -> float:
+        return dim * math.log(original_length / (2 * math.pi * count)) / (2 * math.log(theta))
+
+    first, last = pair(turns[0]), pair(turns[1])
+    if whole:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, dim - 1)
+    pairs = torch.arange(dim // 2, dtype=torch.float32, device=frequencies.device)
+    kept = 1 - ((pairs - first) / (last - first or 0.001)).clamp(0, 1)
+    return frequencies / factor * (1 - kept) + frequencies * kept
+
+
 class RoPE:
     """Ordinary RoPE: one position for each token (Su et al. 2021). The rotation is in `dtype`: the
-    model's type, or in some families float32."""
+    model's type, or in some families float32.
 
-    def __init__(self, frequencies: Tensor, dtype: torch.dtype) -> None:
+    Rotated heads are also multiplied by `factor`, and with a `temperature` (b, n) by
+    1 + b log(1 + floor(position / n)).
+    """
+
+    def __init__(
+        self,
+        frequencies: Tensor,
+        dtype: torch.dtype,
+        *,
+        factor: float = 1.0,
+        temperature: tuple[float, int] | None = None,
+    ) -> None:
         self._frequencies = frequencies
         self._dtype = dtype
+        self._factor, self._temperature = factor, temperature
 
     def __call__(self, positions: Tensor) -> Rotation:
         """`positions` [3, n], the same on all axes."""
-        angles = positions[0, :, None].float() * self._frequencies
-        return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
+        places = positions[0, :, None].float()
+        angles = places * self._frequencies
+        cosine, sine = angles.cos(), angles.sin()
+        if self._factor != 1:
+            cosine, sine = cosine * self._factor, sine * self._factor
+        if self._temperature is not None:
+            share, length = self._temperature
+            longer = 1 + share * torch.log1p(torch.floor(places / length))
+            cosine, sine = cosine * longer, sine * longer
+        return cosine.to(self._dtype), sine.to(self._dtype)
 
 
 class InterleavedMRoPE:

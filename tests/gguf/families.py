@@ -30,12 +30,14 @@ from tests.oracle.tiny_text import (
     TinyJamba,
     TinyLfm2,
     TinyLlama,
+    TinyMinistral3,
     TinyNemotron,
     write_falcon_h1,
     write_granite,
     write_jamba,
     write_lfm2,
     write_llama,
+    write_ministral3,
     write_nemotron,
 )
 
@@ -74,6 +76,7 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "llama-biases": lambda path: write_llama(
         path, TinyLlama(attention_bias=True, mlp_bias=True, tied=True, rope=LINEAR_ROPE, seed=4)
     ),
+    "mistral3": lambda path: write_ministral3(path, TinyMinistral3(layers=2, seed=21)),
     # Its pattern and its scale of scores are in no key: as in the releases.
     "gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, scalar=16, seed=11)

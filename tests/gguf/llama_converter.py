@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ TEXT = {
     "qwen3_vl": ("qwen3vl", "Qwen3VLTextModel"),
     "qwen3_vl_moe": ("qwen3vl", "Qwen3VLMoeTextModel"),
     "llama": ("llama", "LlamaModel"),
+    "ministral3": ("mistral3", "Mistral3Model.Ministral3Model"),
     "gemma3": ("gemma", "Gemma3Model"),
     "gemma3_text": ("gemma", "Gemma3Model"),
     "lfm2": ("lfm2", "LFM2Model"),
@@ -75,7 +77,7 @@ def convert(folder: Path, target: Path, kind: str, vision: bool, mtp: bool) -> N
     gguf = importlib.import_module("gguf")
     config = json.loads((folder / "config.json").read_text())
     module, name = (VISION if vision else TEXT)[config["model_type"]]
-    family = getattr(importlib.import_module(f"conversion.{module}"), name)
+    family: Any = attrgetter(name)(importlib.import_module(f"conversion.{module}"))
     known = {"model_arch": family.model_arch, "no_mtp": not mtp, "set_vocab": write_vocabulary}
     converter = type("Tiny", (family,), known)
     # Transformers' reading of this family's config says experts where there are none.

@@ -245,6 +245,13 @@ Olmo-Hybrid-7B | rope_parameters=... | rope_parameters.rope_theta=10000;
 Olmo-Hybrid-7B | rope_parameters=None | rope_parameters.rope_theta=10000
 Olmo-Hybrid-7B | rope_parameters=None; rope_theta=None | position_embedding_type='nope'
 Olmo-Hybrid-7B | rope_parameters=None; rope_theta=500000 | rope_parameters.rope_theta=500000
+Ministral-3-8B | | yarn.factor=16.0; yarn.original_max_position_embeddings=16384;
+    yarn.llama_4_scaling_beta=0.1; yarn.multiplier=1.0; yarn.rope_theta=1e6; sliding_window=None
+Ministral-3-8B | rope_parameters=... | yarn.factor=16.0; yarn.llama_4_scaling_beta=0.1;
+    yarn.original_max_position_embeddings=16384; yarn.multiplier=1.0
+Ministral-3-8B | rope_parameters={'rope_theta': 5000, 'rope_type': 'default'} | yarn=None;
+    rope_parameters.rope_theta=5000
+Ministral-3-8B | rope_parameters.attention_factor=1.25 | yarn.multiplier=1.25
 llama | rope_theta=500000; rope_scaling={'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor':
     4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'} |
     rope_parameters.rope_type='llama3'; rope_parameters.rope_theta=500000.0;
@@ -584,6 +591,13 @@ Olmo-Hybrid-7B:
     num_attention_heads=0 | rope_parameters=3 |
     rope_parameters={'rope_type': 'yarn', 'rope_theta': 10000} -> yarn |
     linear_key_head_dim=-96
+Ministral-3-8B:
+    num_key_value_heads=5 | head_dim=63 | hidden_act='gelu' | sliding_window=0 |
+    rope_parameters.rope_type='longrope' -> longrope | rope_parameters=3 |
+    rope_parameters.factor=0.5 | rope_parameters.rope_theta=1.0 |
+    rope_parameters.original_max_position_embeddings=0 | rope_parameters.beta_fast=0 |
+    rope_parameters.llama_4_scaling_beta=-1.0 | rope_parameters.partial_rotary_factor=0.5 |
+    text_config={'model_type': 'mistral'} -> text_config
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |

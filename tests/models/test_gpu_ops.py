@@ -38,12 +38,14 @@ from tests.oracle.tiny_text import (
     TinyJamba,
     TinyLfm2,
     TinyLlama,
+    TinyMinistral3,
     TinyNemotron,
     TinyOlmoHybrid,
     write_falcon_h1,
     write_jamba,
     write_lfm2,
     write_llama,
+    write_ministral3,
     write_nemotron,
     write_olmo_hybrid,
 )
@@ -78,6 +80,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "nemotron_h": lambda path: write_nemotron(
         path, TinyNemotron("E*", experts=3, top_k=3, dtype=BFLOAT16)
     ),
+    "ministral3": lambda path: write_ministral3(path, TinyMinistral3(layers=2, dtype=BFLOAT16)),
     "olmo_hybrid": lambda path: write_olmo_hybrid(path, TinyOlmoHybrid("LF", dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),

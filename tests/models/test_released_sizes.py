@@ -16,6 +16,7 @@ from tests.models.releases import FORMATS, RELEASED, WITH_EXPERTS, planned
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 NAMES = (
     *WITH_EXPERTS,
+    "Ministral-3-8B",
     "Qwen3-VL-4B",
     "Falcon-H1-0.5B-Instruct",
     "Granite-4.0-H-350M",

@@ -6,6 +6,7 @@ closely. Pictures, experts and spellings have tests of their own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tests.oracle.checkpoints import Tiny
@@ -38,11 +40,13 @@ from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
 from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
+    YARN,
     TinyFalconH1,
     TinyGranite,
     TinyJamba,
     TinyLfm2,
     TinyLlama,
+    TinyMinistral3,
     TinyNemotron,
     TinyOlmoHybrid,
     make_jamba,
@@ -51,6 +55,7 @@ from tests.oracle.tiny_text import (
     write_jamba,
     write_lfm2,
     write_llama,
+    write_ministral3,
     write_nemotron,
     write_olmo_hybrid,
 )
@@ -171,6 +176,15 @@ GEMMA4 = {
     "biases": gemma4("SF", others={"attention_bias": True}, max_shard_size="40KB", seed=8),
 }
 
+MINISTRAL3 = {
+    "tempered": TinyMinistral3(),
+    "tied": TinyMinistral3(tied=True, heads=3, kv_heads=1, hidden=24, head_dim=12, seed=1),
+    "scaled": TinyMinistral3(rope=YARN | {"mscale": None, "truncate": False}, seed=2),
+    "window": TinyMinistral3(layers=2, others={"sliding_window": 20}, seed=3),
+    "factor": TinyMinistral3(
+        layers=2, rope=YARN | {"attention_factor": 1.3}, max_shard_size="20KB", seed=4
+    ),
+}
 OLMO_HYBRID = {
     "hybrid": TinyOlmoHybrid(),
     "rope": TinyOlmoHybrid("FLF", theta=1e4, tied=True, seed=1),
@@ -302,6 +316,14 @@ FAMILIES = {
         },
         oracle="NemotronHForCausalLM",
     ),
+    "ministral3": Row(
+        write_ministral3,
+        MINISTRAL3,
+        ("tempered",),
+        (1, 63, 64, 65, 257, 1025),
+        {"plain": TinyMinistral3(dtype=B, seed=9)},
+        "Ministral3ForCausalLM",
+    ),
     "gemma4": Row(
         write_gemma4,
         GEMMA4,
@@ -406,6 +428,21 @@ def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(
     # Tokens whose experts are near a tie go another way, in theirs as in ours.
     assert usual_error(rough, exact) <= max(2e-2, 1.1 * usual_error(theirs, exact))
     assert rms_ratio(rough, exact) <= max(2e-2, 1.5 * rms_ratio(theirs, exact))
+
+
+def test_ministral_beside_a_vision_tower_is_the_same_text_model(tmp_path: Path) -> None:
+    write_ministral3(tmp_path, MINISTRAL3["tempered"])
+    expected, file = our_logits(load(tmp_path), LONG), tmp_path / "model.safetensors"
+    config = json.loads((tmp_path / "config.json").read_text())
+    wrapped = {"model_type": "mistral3", "text_config": config, "vision_config": {}}
+    (tmp_path / "config.json").write_text(json.dumps(wrapped))
+    tensors = load_file(file)
+    for scope in ("language_model.model.", "model.language_model."):
+        spelled = {name.replace("model.", scope, 1): each for name, each in tensors.items()}
+        if scope.startswith("language"):
+            spelled["language_model.lm_head.weight"] = spelled.pop("lm_head.weight")
+        save_file(spelled, file)
+        assert torch.equal(our_logits(load(tmp_path), LONG), expected)
 
 
 def in_bfloat16(row: Row, tiny: Any, pair: Pair, path: Path) -> Tensor:

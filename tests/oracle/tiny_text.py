@@ -25,6 +25,8 @@ from transformers import (
     Lfm2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    Ministral3Config,
+    Ministral3ForCausalLM,
     NemotronHConfig,
     NemotronHForCausalLM,
     OlmoHybridConfig,
@@ -414,3 +416,38 @@ def _with_own_convolutions(tensors: dict[str, Tensor], tiny: TinyOlmoHybrid) -> 
         parts = joined.split([keys, keys, values])
         tensors |= {name: part.clone() for name, part in zip(names, parts, strict=True)}
     return tensors
+
+
+# ------------------------------------------------------------------ Ministral 3
+
+# The queries of a prompt of 150 tokens have three temperatures.
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.4,
+}
+
+
+@dataclass(frozen=True)
+class TinyMinistral3(TinyText):
+    """What to make."""
+
+    layers: int = 3
+    head_dim: int = 16
+    rope: Mapping[str, Any] = field(default_factory=lambda: YARN)
+
+
+def write_ministral3(path: Path, tiny: TinyMinistral3 = TinyMinistral3()) -> PreTrainedModel:
+    config = Ministral3Config(
+        **sizes(tiny),
+        num_hidden_layers=tiny.layers,
+        head_dim=tiny.head_dim,
+        rope_parameters=dict(tiny.rope),
+        **tiny.others,
+    )
+    model = _spread(Ministral3ForCausalLM(config), tiny.seed, "norm.weight")
+    return write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)

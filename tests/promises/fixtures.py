@@ -38,6 +38,7 @@ from tests.oracle.tiny_text import (
     TinyJamba,
     TinyLfm2,
     TinyLlama,
+    TinyMinistral3,
     TinyNemotron,
     TinyOlmoHybrid,
     write_falcon_h1,
@@ -45,6 +46,7 @@ from tests.oracle.tiny_text import (
     write_jamba,
     write_lfm2,
     write_llama,
+    write_ministral3,
     write_nemotron,
     write_olmo_hybrid,
 )
@@ -126,6 +128,7 @@ TILED: dict[str, Callable[[Path], object]] = {
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
+    "ministral3": lambda path: write_ministral3(path, TinyMinistral3(layers=2, seed=20)),
     "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
     "qwen3_moe": lambda path: write_experts(
         path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))

@@ -196,6 +196,25 @@ def _llama(settings: Settings) -> Config:
     return config
 
 
+def _mistral3(settings: Settings) -> Config:
+    config = settings.common() | {"model_type": "ministral3", "rope_parameters": settings.rope()}
+    rope = config["rope_parameters"]
+    if rope["rope_type"] != "yarn":
+        return config
+    known = {
+        "beta_fast": "rope.scaling.yarn_beta_fast",
+        "beta_slow": "rope.scaling.yarn_beta_slow",
+        "attention_factor": "rope.scaling.yarn_attn_factor",
+        "mscale": "rope.scaling.yarn_log_multiplier",
+        "mscale_all_dim": "rope.scaling.yarn_log_multiplier",
+        "llama_4_scaling_beta": "attention.temperature_scale",
+    }
+    rope |= {name: settings.number(key) for name, key in known.items() if key in settings}
+    length = settings.count("rope.scaling.original_context_length")
+    rope["original_max_position_embeddings"] = length
+    return config
+
+
 def _gemma3(settings: Settings) -> Config:
     layers, pattern = settings.num_layers, "attention.sliding_window_pattern"
     text = settings.common(head_dim=256)
@@ -258,6 +277,7 @@ def _lfm2_moe(settings: Settings) -> Config:
 
 
 LLAMA = Architecture(_llama, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
+MISTRAL3 = Architecture(_mistral3, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
 GEMMA3 = Architecture(
     _gemma3,
     "language_model.model.",
