@@ -1,8 +1,8 @@
 """How fast this machine multiplies by a matrix of one format, measured once and remembered.
 
 Generating a token reads every weight once, so it takes the bytes of the weights over the bytes a
-second of one row; a prompt takes its multiplications over those a second of many rows. Attention
-over a long context, recurrent layers and sampling come on top.
+second of one row; a prompt takes its multiplications over those a second of many rows. Recurrent
+layers come on top (`machine`); attention over a long context and sampling are left out.
 """
 
 from __future__ import annotations

@@ -170,9 +170,9 @@ class GetModelDialog(QDialog):
         self._show_found([*best, *(each for each in catalogue() if each not in best)])
         self._shows_catalogue = True
         for at, each in enumerate(best):
-            words = tr("For this computer: {facts}")
+            title = tr("{model}, for this computer").format(model=each.name)
             facts = estimate(each, available, self._speeds).words(each)
-            self._found.item(at).setText(f"{each.name}\n{words.format(facts=facts)}")
+            self._found.item(at).setText(f"{title}\n{facts}")
         self._say(
             tr(
                 "Some models to begin with, the ones for this computer first, by what their makers "

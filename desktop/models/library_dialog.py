@@ -87,7 +87,6 @@ class LibraryDialog(QDialog):
         view = self.view
         view.setObjectName("libraryList")
         view.setAccessibleName(tr("Models on this computer"))
-        # Before the model, for Qt remembers the height of the first row.
         view.setItemDelegate(TwoLineDelegate(view))
         view.setModel(self.list)
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -147,6 +146,8 @@ class LibraryDialog(QDialog):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        # Rows that were laid out before the style sheet was applied are too low.
+        self.view.doItemsLayout()
         self._library.watch(True)
 
     def hideEvent(self, event: QHideEvent) -> None:

@@ -63,7 +63,8 @@ def released(folder: Path, size: str) -> Path:
 def machine() -> Machine:
     """Without measuring anything."""
     made = Machine(CPU, {})
-    made._rate = lambda held, spec: Rate(byte_s=1e-10, product_s=1e-12)  # type: ignore[method-assign]
+    rate = Rate(byte_s=1e-10, product_s=1e-12)
+    made._measured = lambda found, dtype: rate  # type: ignore[method-assign]
     return made
 
 
@@ -170,6 +171,17 @@ def test_L4_a_load_takes_what_was_said_before(
     ways: dict[str, Way] = {way.precision: way for way in read_facts(model, machine).ways}
     growth, _, _ = loaded(model, precision, "cpu")
     assert abs(ways[precision].num_bytes / growth - 1) < 0.03
+
+
+def test_speed_follows_from_bytes_products_and_states(tmp_path: Path, machine: Machine) -> None:
+    facts = read_facts(released(tmp_path / "model", "0.8B"), machine)
+    way = next(each for each in facts.ways if each.precision == "bfloat16")
+    # 752 million weights of text at two bytes, and sixteen times the states.
+    states = facts.checkpoint_bytes * 1e-10
+    assert way.step_s == pytest.approx(2 * 752e6 * 1e-10 + 16 * states, rel=0.01)
+    products = way.prompt_s - 1_000 * 0.9 * states
+    # Without the output head, which computes one row of a prompt.
+    assert products == pytest.approx(1_000 * (752e6 - 248_320 * 1_024) * 1e-12, rel=0.01)
 
 
 def test_copies_have_one_digest_and_other_weights_another(tmp_path: Path, machine: Machine) -> None:

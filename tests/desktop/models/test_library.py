@@ -156,7 +156,9 @@ async def test_what_is_found_is_judged_by_the_memory_and_the_users_settings(
     assert note(dialog, 0).endswith("doesn't fit")
     assert note(dialog, 1) == "A model file is missing"
     assert "fits" in note(dialog, 2) and note(dialog, 2).endswith("about 10 tokens/s")
-    dialog.view.setCurrentIndex(dialog.list.index(1))
+    index = dialog.list.index(1)
+    dialog.view.setCurrentIndex(index)
+    assert dialog.view.visualRect(index).height() == dialog.view.sizeHintForIndex(index).height()
     assert words(app, "libraryFacts") == "A model file is missing. No weights."
     assert not dialog.details.load.isEnabled()
     find(app, QLineEdit, "librarySearch").setText("sma")
