@@ -73,7 +73,6 @@ class Heartbeat:
         threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
 
     def beat(self) -> None:
-        """Send one now."""
         self._emit(Beat(busy=self._busy(), progress=progress(), step_limit_s=step_limit_s()))
 
     def _run(self) -> None:

@@ -24,6 +24,7 @@ Noun: TypeAlias = Literal[
     "match",
     "field",
     "item",
+    "model",
 ]
 
 
@@ -53,6 +54,13 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
 def format_count(count: int) -> str:
     """A whole number with its thousands grouped: 262,144."""
     return locale().toString(count)
+
+
+def short_count(parameters: int) -> str:
+    """4.0B, 450M"""
+    if parameters >= 10**9:
+        return f"{number(parameters / 10**9, 1)}B"
+    return f"{number(parameters / 10**6, 0 if parameters >= 10**7 else 1)}M"
 
 
 def format_bytes(count: int) -> str:
@@ -162,6 +170,7 @@ def count_of(count: int, noun: Noun) -> str:
         "match": (tr("{} match"), tr("{} matches")),
         "field": (tr("{} field"), tr("{} fields")),
         "item": (tr("{} item"), tr("{} items")),
+        "model": (tr("{} model"), tr("{} models")),
     }[noun]
     return (one if count == 1 else many).format(format_count(count))
 

@@ -180,6 +180,13 @@ def restyle(widget: QWidget) -> None:
     widget.style().polish(widget)
 
 
+def set_class(widget: QWidget, name: str) -> None:
+    """Set the property by which the style sheet selects, and apply it."""
+    if widget.property("class") != name:
+        widget.setProperty("class", name)
+        restyle(widget)
+
+
 @cache
 def read_colours(scheme: Scheme) -> Colours:
     """The colour tokens of a theme; fails for missing or misspelt names."""

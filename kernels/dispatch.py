@@ -13,7 +13,6 @@ from typing import Literal
 import torch
 
 from kernels.common.capability import gpu_kernels_run
-from kernels.common.memory import Arena
 from kernels.common.trace import Capture
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.cpu import PackedFormat, can_pack
@@ -25,7 +24,7 @@ from kernels.linear.native import (
     NativeInt8Format,
     Product,
 )
-from kernels.linear.native_blocks import NativeBlockFormat
+from kernels.linear.native_blocks import NativeBlockFormats
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
 from kernels.native.trace import capture_step
@@ -147,7 +146,7 @@ def _compiled(
         rows_from_file=True,
         batch_invariant="always" if everywhere else "steps",
         exact_invariant=invariant,
-        published=partial(NativeBlockFormat, library, Arena()) if integers == "published" else None,
+        published=NativeBlockFormats(library) if integers == "published" else None,
     )
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

@@ -31,6 +31,7 @@ from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import Ops
+from kernels.pointwise.gpu import geglu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rope.gpu import norm_rotate, rotate
 
@@ -115,6 +116,7 @@ GPU_OPS = Ops(
     recurrent_gated_delta_step=_delta(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
+    delta_gates=gated_delta.delta_gates,
     mamba1_run_=_space(mamba1.mamba1_run_, plain_mamba1.mamba1_run_, _MOST_STATES),
     mamba1_step=_space(mamba1.mamba1_run_, plain_mamba1.mamba1_step, _MOST_STATES),
     mamba2_run_=_space(mamba2.mamba2_run_, plain_mamba2.mamba2_run_, _WIDEST_STATE),
@@ -123,6 +125,8 @@ GPU_OPS = Ops(
     norm_rotate=norm_rotate,
     causal_attention=causal_attention,
     step_attention=step_attention,
+    swiglu=swiglu,
+    geglu=geglu,
     route=experts.route,
     experts=experts.experts,
     weighted_sum=experts.weighted_sum,

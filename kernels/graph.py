@@ -112,7 +112,6 @@ class Graph:
 def capture_step(
     device: torch.device, capture: CaptureLaunches, token: int, step: Callable[[Tracer], Tensor]
 ) -> tuple[Graph, Tensor]:
-    """A `Capture` of steps on `device`."""
     graph = Graph(device, token)
     return graph, graph.note(capture, step)
 

@@ -110,13 +110,13 @@ def _gated_group_norm(
 
 
 def _rotate(library: Library, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor | None:
-    alike = heads.dtype == cosine.dtype == sine.dtype
-    if not (alike and in_rows(heads) and cosine.is_contiguous() and sine.is_contiguous()):
+    fits = cosine.dtype == sine.dtype and cosine.dtype in {heads.dtype, torch.float32}
+    if not (fits and in_rows(heads) and cosine.is_contiguous() and sine.is_contiguous()):
         return None
     result = torch.empty(heads.shape, dtype=heads.dtype)
     library.rotate(
         *map(address, (heads, cosine, sine, result)), *heads.shape, cosine.shape[1],
-        heads.stride(0), heads.stride(1), is_bfloat(heads), get_num_threads(),
+        heads.stride(0), heads.stride(1), is_bfloat(heads), is_float32(cosine), get_num_threads(),
     )  # fmt: skip
     return result
 
@@ -134,38 +134,40 @@ def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
 
 
 def _gated_product(kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float) -> Tensor | None:
-    alike = gate.stride() == up.stride() and gate.dtype == up.dtype
-    if not (alike and gate.dim() == 2 and in_rows(gate)):
+    alike = gate.shape == up.shape and gate.dtype == up.dtype
+    if not (alike and gate.dim() == 2 and in_rows(gate) and in_rows(up)):
         return None
     result = torch.empty(gate.shape, dtype=gate.dtype)
     kernel(
-        *map(address, (gate, up, result)), *gate.shape, gate.stride(0), multiplier,
+        *map(address, (gate, up, result)), *gate.shape, gate.stride(0), up.stride(0), multiplier,
         is_bfloat(gate), get_num_threads(),
     )  # fmt: skip
     return result
 
 
 def _open_gate(library: Library, attended: Tensor, gate: Tensor) -> Tensor | None:
-    alike = attended.dtype == gate.dtype and attended.shape == gate.shape
-    if not (alike and in_rows(gate) and attended.is_contiguous()):
+    alike = attended.dtype == gate.dtype and attended.shape[:2] == gate.shape[:2]
+    fits = gate.shape[2] in {1, attended.shape[2]}
+    if not (alike and fits and in_rows(gate) and attended.is_contiguous()):
         return None
-    result = torch.empty(gate.shape, dtype=gate.dtype)
+    result = torch.empty(attended.shape, dtype=gate.dtype)
     library.open_gate(
-        *map(address, (attended, gate, result)), *gate.shape, gate.stride(0), gate.stride(1),
-        is_bfloat(gate), get_num_threads(),
+        *map(address, (attended, gate, result)), *attended.shape, gate.shape[2],
+        gate.stride(0), gate.stride(1), is_bfloat(gate), get_num_threads(),
     )  # fmt: skip
     return result
 
 
-def _add(library: Library, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor | None:
+def _add(
+    library: Library, first: Tensor, second: Tensor, multiplier: float = 1.0, scale: float = 1.0
+) -> Tensor | None:
     alike = first.dtype == second.dtype and first.shape == second.shape
-    contiguous = first.is_contiguous() and second.is_contiguous() and first.dim() == 2
-    if not (alike and contiguous and first.dtype in TYPES):
+    if not (alike and first.dim() == 2 and in_rows(first) and in_rows(second)):
         return None
     result = torch.empty(first.shape, dtype=first.dtype)
     library.add(
-        *map(address, (first, second, result)), *first.shape, multiplier, is_bfloat(first),
-        get_num_threads(),
+        *map(address, (first, second, result)), *first.shape, first.stride(0), second.stride(0),
+        multiplier, scale, is_bfloat(first), get_num_threads(),
     )  # fmt: skip
     return result
 

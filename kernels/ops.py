@@ -44,9 +44,7 @@ class Ops:
     short_conv: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor] = conv.short_conv
     chunked_gated_delta_: DeltaRule = delta.chunked_gated_delta_
     recurrent_gated_delta_step: DeltaRule = delta.recurrent_gated_delta_step
-    delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = (
-        delta.delta_gates
-    )
+    delta_gates: Callable[..., tuple[Tensor, Tensor]] = delta.delta_gates
     time_steps: Callable[[Tensor, Tensor, float, float, float], Tensor] = mamba2.time_steps
     mamba1_run_: StateSpace = mamba1.mamba1_run_
     mamba1_step: StateSpace = mamba1.mamba1_step

@@ -107,14 +107,43 @@ class ReplyIds(Frozen):
         return packed.tolist()
 
 
+class Tool(Frozen):
+    """A function that a model may call; `definition` is the JSON object that templates get."""
+
+    name: str
+    definition: str
+
+
+class ToolCall(Frozen):
+    """`arguments` is a JSON object."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
 class AssistantMessage(Frozen):
+    """`calls` follow the text. The `ids`, if any, hold all of it."""
+
     role: Literal["assistant"] = "assistant"
     text: str
     reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
     ids: ReplyIds | None = None
 
 
-Message = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]
+class ToolMessage(Frozen):
+    """The result of a call, by the call's id and its function's name."""
+
+    role: Literal["tool"] = "tool"
+    text: str
+    call: str = ""
+    name: str = ""
+
+
+Message = Annotated[
+    SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")
+]
 
 
 class Conversation(Frozen):
@@ -126,5 +155,6 @@ class Conversation(Frozen):
     """
 
     messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
     created: float = 0.0
     raw: str | None = None

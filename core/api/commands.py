@@ -27,7 +27,7 @@ from core.api.params import (
 )
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -59,10 +59,12 @@ class Answered(Command, Generic[Last_co]):
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
     """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
-    None passes nothing to the template."""
+    None passes nothing to the template. A `guest` is a program that connects: its requests come
+    after the window's."""
 
     conversation: Conversation
     chat: ChatKey = ""
+    guest: bool = False
     thinking: bool | None = None
     cache: CacheSettings = CacheSettings()
 
@@ -155,6 +157,7 @@ class CountPrompt(Answered[Counted]):
 
     type: Literal["count_prompt"] = "count_prompt"
     conversation: Conversation
+    guest: bool = False
     thinking: bool | None = None
 
 

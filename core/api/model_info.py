@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from core.api.params import Frozen, SamplingParams
+from core.api.tools import ToolSyntax
 
 # The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
 HUB_PREFIX = "models--"
@@ -57,6 +58,7 @@ class ModelInfo(Frozen):
     `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
     `choice` is None where the user chose the precision. `batch_invariant_steps`: drafts can be
     checked here; `mtp`: the model has an MTP head; `mtp_refused`: why its head is not used.
+    `tools` is how it writes tool calls, None if its template has none.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ModelInfo(Frozen):
     batch_invariant_steps: bool = True
     mtp: bool = False
     mtp_refused: str = ""
+    tools: ToolSyntax | None = None
 
 
 def hub_name(folder_name: str) -> str:

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from core.api.params import Settings
+from core.api.params import Frozen, Settings
+from core.api.tools import ToolSyntax
 
 LONGEST_TEXT = 256 * 2**10
 
 Choice = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
+class FunctionFormat(Frozen):
+    """A function's name and the JSON schema of its arguments."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
+    parameters: dict[str, Any]
+
+
+class CallFormat(Frozen):
+    """Calls of these functions, in a model's syntax; one only unless `parallel`."""
+
+    syntax: ToolSyntax
+    functions: tuple[FunctionFormat, ...]
+    parallel: bool = True
+
+
 class ReplyFormat(Settings):
     """The format of a whole answer; a thought before it is free.
 
     "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
-    match the whole answer, "choice" its texts in `choices`. `core.formats.check` tells if a format
+    match the whole answer, "choice" its texts in `choices`. "calls" are tool calls, one or more;
+    `text` is a `CallFormat`. `core.formats.check` tells if a format
     can be used.
     """
 
-    kind: Literal["json_schema", "json", "regex", "choice", "lark"]
+    kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]
     text: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
     choices: Annotated[tuple[Choice, ...], Field(max_length=1024)] = ()

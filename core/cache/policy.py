@@ -12,7 +12,7 @@ from core.api.prompt import CutKind, Prompt, Run
 NEWEST = 0.3
 # Seconds per byte of a slow disk, until this one was measured: only eviction goes by it.
 UNMEASURED_DISK = 1e-8
-_ALWAYS = CutKind.MESSAGE_END | CutKind.IMAGE_START | CutKind.IMAGE_END
+_ALWAYS = CutKind.MESSAGE_END | CutKind.CALL | CutKind.IMAGE_START | CutKind.IMAGE_END
 
 
 def rounded_interval(interval: int, grid: int) -> int:
@@ -20,8 +20,8 @@ def rounded_interval(interval: int, grid: int) -> int:
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs whose ends get a checkpoint: message ends, image edges, and grid cuts at least
-    `interval` tokens apart."""
+    """The runs whose ends get a checkpoint: message ends, starts of tool calls, image edges, and
+    grid cuts at least `interval` tokens apart."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 

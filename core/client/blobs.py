@@ -73,6 +73,12 @@ class BlobStore:
         for folder in self._folder.glob("??"):
             sweep(folder)
 
+    def clear(self) -> None:
+        """Delete all files; nobody may store or read meanwhile."""
+        self.sweep()
+        for file in self._folder.glob("??/*"):
+            self.remove(file.name)
+
     def remove(self, digest: str) -> None:
         path = self.path(digest)
         if path.exists():

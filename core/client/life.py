@@ -10,8 +10,8 @@ from pathlib import Path
 
 from core.api.commands import PROTOCOL_VERSION, Command, Ping
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
-from core.api.events import Beat, Event, Hello
-from core.client.transport import WorkerTransport
+from core.api.events import EVENTS, Beat, Event, Hello
+from core.client.transport import Transport, worker_environment
 from core.watchdog import TICK_S, Health, Watchdog
 
 # Importing torch takes seconds on a cold disk; a worker silent for this long will stay silent.
@@ -58,7 +58,7 @@ class WorkerLife:
         self._log_file = log_file
         self._changed, self._received = changed, received
         self._died, self._came_back = died, came_back
-        self._transport: WorkerTransport | None = None
+        self._transport: Transport[Event] | None = None
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -114,7 +114,12 @@ class WorkerLife:
         await self._transport.send(command)
 
     async def _spawn(self) -> None:
-        transport = await WorkerTransport.spawn(self._command, self._log_file)
+        try:
+            transport = await Transport.spawn(
+                self._command, self._log_file, EVENTS, worker_environment()
+            )
+        except OSError as error:
+            raise EngineDiedError(f"The engine could not be started: {error}.") from error
         try:
             hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
         except BaseException as error:

@@ -12,6 +12,9 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import BinaryIO
+
+from core.client.traces import report_uncaught
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder our packages are imported from: a source tree or an installation."""
@@ -22,6 +25,7 @@ PROGRAMS = (
     "core.worker",
     "core.helper",
     "core.downloads",
+    "core.library",
     "core.server",
     "core.replay",
     "core.selftest",
@@ -126,6 +130,20 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def become_child() -> tuple[BinaryIO, BinaryIO]:
+    """What a child process does first: it ends with its parent and leaves no trace of what people
+    wrote. Returns its input and output, taken before any library can print into them."""
+    die_with_parent()
+    forbid_core_dumps()
+    report_uncaught()
+    say_running()
+    # Ctrl-C in a terminal reaches the whole group; the parent decides when its children end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return os.fdopen(os.dup(0), "rb"), output
 
 
 def contain(pid: int, memory_bytes: int = 0) -> object | None:

@@ -1,4 +1,4 @@
-"""The worker as a child process over pipes: commands on its standard input, events on its output.
+"""A child process over pipes: commands on its standard input, events on its output.
 
 Its standard error goes to a log file, the last lines also to memory. It ends when its input closes.
 """
@@ -11,14 +11,14 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic
 
-from core.api.commands import Command
+from pydantic import BaseModel, TypeAdapter
+
 from core.api.errors import EngineDiedError
-from core.api.events import EVENTS, Event
-from core.client.codec import HEADER, body_length, decode, encode
+from core.client.codec import HEADER, Message, body_length, decode, encode
 from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
 from core.system.private_files import open_or_create
 
@@ -57,16 +57,27 @@ def worker_environment() -> dict[str, str]:
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
 
 
-class WorkerTransport:
-    def __init__(self, process: asyncio.subprocess.Process, log: BinaryIO | None) -> None:
-        self._process = process
-        self._log = log
+class Transport(Generic[Message]):
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        log: BinaryIO | None,
+        events: TypeAdapter[Message],
+    ) -> None:
+        self._process, self._log, self._events = process, log, events
         self._job: object | None = None
         self._errors: collections.deque[str] = collections.deque(maxlen=KEPT_ERROR_LINES)
         self._drain = asyncio.ensure_future(self._keep_errors())
 
     @classmethod
-    async def spawn(cls, command: Sequence[str], log_file: Path | None) -> WorkerTransport:
+    async def spawn(
+        cls,
+        command: Sequence[str],
+        log_file: Path | None,
+        events: TypeAdapter[Message],
+        environment: Mapping[str, str],
+    ) -> Transport[Message]:
+        """Raises OSError."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -75,14 +86,14 @@ class WorkerTransport:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=ROOT,
-                env=worker_environment(),
+                env=environment,
                 creationflags=hidden_window(),
             )
-        except OSError as error:
+        except OSError:
             if log is not None:
                 log.close()
-            raise EngineDiedError(f"The engine could not be started: {error}.") from error
-        transport = cls(process, log)
+            raise
+        transport = cls(process, log, events)
         transport._job = contain(process.pid)
         return transport
 
@@ -90,7 +101,7 @@ class WorkerTransport:
     def pid(self) -> int:
         return self._process.pid
 
-    async def send(self, command: Command) -> None:
+    async def send(self, command: BaseModel) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(encode(command))
@@ -98,19 +109,18 @@ class WorkerTransport:
         except (ConnectionError, RuntimeError) as error:
             raise EngineDiedError("The engine no longer accepts commands.") from error
 
-    async def receive(self) -> Event | None:
+    async def receive(self) -> Message | None:
         assert self._process.stdout is not None
         try:
             header = await self._process.stdout.readexactly(HEADER.size)
             body = await self._process.stdout.readexactly(body_length(header))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        return decode(EVENTS, body)
+        return decode(self._events, body)
 
     async def stop(self, patience_s: float) -> None:
         """Close its input, wait, then kill. Safe to call at any time and twice."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self.close_input()
         # asyncio also waits for the pipes to end, and a full one that nobody reads never does.
         discard = asyncio.ensure_future(self._discard_events())
         try:
@@ -124,6 +134,10 @@ class WorkerTransport:
             discard.cancel()
         await self._finish_errors()
         self.close_pipes()
+
+    def close_input(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -18,10 +16,11 @@ from typing import BinaryIO
 
 from pydantic import BaseModel
 
-from core.api.errors import InternalError, ProtocolError, WaymarkError
-from core.client.codec import decode, encode, read_frame
-from core.client.programs import die_with_parent, forbid_core_dumps, say_running
-from core.client.traces import print_trace, report_uncaught
+from core.api.errors import InternalError, WaymarkError
+from core.client.child import incoming
+from core.client.codec import encode
+from core.client.programs import become_child
+from core.client.traces import print_trace
 from core.downloads.download import Download
 from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
 from core.downloads.jobs import read
@@ -151,36 +150,13 @@ def _named(error: BaseException) -> WaymarkError:
 
 async def serve(commands: BinaryIO, service: Service) -> None:
     """Carry out commands until the input ends."""
-    loop, waiting = asyncio.get_running_loop(), asyncio.Queue[DownloadCommand | None]()
-
-    def listen() -> None:
-        try:
-            while (body := read_frame(commands)) is not None:
-                loop.call_soon_threadsafe(waiting.put_nowait, decode(COMMANDS, body))
-        except (OSError, ProtocolError) as error:
-            print_trace(error)
-        loop.call_soon_threadsafe(waiting.put_nowait, None)
-
-    threading.Thread(target=listen, name="commands", daemon=True).start()
-    while (command := await waiting.get()) is not None:
+    async for command in incoming(commands, COMMANDS):
         await service.take(command)
     await asyncio.wait_for(service.close(), ENDING_S)
 
 
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Take the pipes before any library can print into them."""
-    events = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return os.fdopen(os.dup(0), "rb"), events
-
-
 def main() -> None:
-    die_with_parent()
-    forbid_core_dumps()
-    report_uncaught()
-    say_running()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    commands, events = _pipes()
+    commands, events = become_child()
 
     def emit(event: BaseModel) -> None:
         events.write(encode(event))

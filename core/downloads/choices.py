@@ -19,12 +19,13 @@ from core.gguf.library import MOST_TOWERS, PART_NAME, SUFFIX, TOWER, is_model, t
 FAMILIES = frozenset({
     "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "llama", "qwen3",
     "qwen3_moe", "gemma3", "gemma3_text", "falcon_h1", "granitemoehybrid", "jamba", "nemotron_h",
-    "qwen3_vl", "qwen3_vl_moe", "lfm2", "lfm2_vl",
+    "qwen3_vl", "qwen3_vl_moe", "lfm2", "lfm2_moe", "lfm2_vl", "lfm3", "lfm3_vl", "olmo_hybrid",
+    "gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text",
 })  # fmt: skip
 ARCHITECTURES = frozenset({
     "qwen35", "qwen35moe", "qwen3next", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "llama",
     "gemma3", "lfm2", "falcon-h1", "granitehybrid", "granite", "granitemoe", "jamba", "nemotron_h",
-    "nemotron_h_moe",
+    "nemotron_h_moe", "lfm2moe",
 })  # fmt: skip
 # What Waymark reads of a folder, and its licence. Never pickled weights, never code.
 _FOLDER_FILE = re.compile(

@@ -144,7 +144,6 @@ class Hub:
         raise HubAnswerError("The server redirects without end.")
 
     def raise_for(self, response: httpx2.Response) -> None:
-        """Raise the error that a status stands for, if any."""
         status = response.status_code
         if status < 300:
             return

@@ -39,8 +39,6 @@ MOST_JOBS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A download in its folder `work`."""
-
     work: Path
     plan: Plan
 

@@ -131,7 +131,6 @@ class PartFile:
         self._put(piece)
 
     def holds(self, start: int, data: bytes) -> bool:
-        """True if these bytes are on disk already."""
         with self._opened() as part:
             return b"".join(_blocks(part, start, start + len(data))) == data
 
@@ -143,7 +142,6 @@ class PartFile:
                 self._note(f"etag {etag}")
 
     def start_over(self) -> None:
-        """Forget all pieces."""
         self._pieces.clear()
         self.etag = ""
         with _named_errors(self.path):

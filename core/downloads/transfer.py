@@ -104,7 +104,6 @@ class Transfer:
         )
 
     async def _fill(self) -> None:
-        """Receive everything that is missing."""
         while (gap := self._part.gap()) is not None:
             try:
                 await self._receive(*gap, self._part.keep)

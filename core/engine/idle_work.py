@@ -9,7 +9,14 @@ from itertools import takewhile
 
 import torch
 
-from core.api.chat import AssistantMessage, Conversation, TextPart, UserMessage
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
 from core.api.commands import IdleWork, PrefillReply
 from core.api.events import Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
@@ -99,7 +106,8 @@ class IdlePrefill:
     def _along(self, runs: Sequence[Run]) -> Prompt:
         ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
         pauses = {run.end.token.value for run in runs if _has(run, CutKind.PAUSE)}
-        return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses))
+        calls = self._loaded.text.call_ids
+        return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses), calls)
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
         """Add a prompt's runs to the tree; returns the number of evaluated tokens."""
@@ -153,8 +161,13 @@ def _is_paused(conversation: Conversation) -> bool:
 
 
 def _with_next(conversation: Conversation, text: str) -> Conversation:
-    dummy = UserMessage(content=(TextPart(text=text),))
-    return conversation.model_copy(update={"messages": (*conversation.messages, dummy)})
+    last = conversation.messages[-1]
+    following: tuple[Message, ...] = (UserMessage(content=(TextPart(text=text),)),)
+    if isinstance(last, AssistantMessage) and last.calls:
+        following = tuple(
+            ToolMessage(text=text, call=call.id, name=call.name) for call in last.calls
+        )
+    return conversation.model_copy(update={"messages": (*conversation.messages, *following)})
 
 
 def _has(run: Run, kind: CutKind) -> bool:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,12 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.state import SideStream
 from core.cache.tier import DiskTier
+from core.engine.background import Background
 from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
 from core.gguf.library import ollama_name
+from core.helper.process import HelperFailedError
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.files import ModelFiles, open_files
@@ -47,6 +50,8 @@ from kernels.self_test.validation import validated
 
 # Default image detail: a 12-megapixel photo at full detail takes a CPU minutes.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
+# A vocabulary of 248,320 tokens in the helper, which may not be read yet when memory is looked at.
+TEXT_BYTES = 256 * 2**20
 # Default share for the KV buffer of the memory that is free after loading.
 KV_BUFFER_SHARE = 0.5
 # Default share for contexts and checkpoints of the memory that is still free then,
@@ -80,20 +85,34 @@ def load(
     """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
     began = time.monotonic()
     device, looking = resolve_device(settings), LookingTime(check)
-    # Small files first: a broken template should fail before the weights are read.
     with looking:
         files = open_files(Path(settings.path), looking)
-        text = ChatText(files.text(), looking)
-    free, plan, blobs = available_bytes(device), ModelPlan(files.container, looking), open_store()
-    chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
-    precision, dtype = chosen.precision, chosen.precision.dtype
-    # Before the weights are read: a faulty kernel should fail first.
-    recall, shapes = partial(recalled, blobs), plan.shapes(dtype)
-    kernels = validated(chosen.kernels, shapes, device, dtype, recall, check)
-    store = QuantisedStore.open(settings, blobs)
-    # Floats would be a plain copy of the weights; of blocks only the digest is kept.
-    kept = store if precision.integers is not None or precision.published else None
-    read = read_model(plan.held(dtype, kernels), device, progress, check, store=kept)
+    with Background(_text_of(files)) as ahead:
+
+        def glance() -> None:
+            """A broken template should fail before the weights are read."""
+            check()
+            ahead.check()
+
+        free = available_bytes(device) - (TEXT_BYTES if device.type == "cpu" else 0)
+        plan, blobs = ModelPlan(files.container, looking), open_store()
+        chosen = choose_precision(settings, plan, device, free, check=glance, notes=blobs)
+        precision, dtype = chosen.precision, chosen.precision.dtype
+        # Before the weights are read: a faulty kernel should fail first.
+        recall, shapes = partial(recalled, blobs), plan.shapes(dtype)
+        kernels = validated(chosen.kernels, shapes, device, dtype, recall, glance)
+        store = QuantisedStore.open(settings, blobs)
+        # Floats would be a plain copy of the weights; of blocks only the digest is kept.
+        kept = store if precision.integers is not None or precision.published else None
+        read = read_model(
+            plan.held(dtype, kernels),
+            device,
+            progress,
+            glance,
+            store=kept,
+            most_on_disk=settings.weights_bytes,
+        )
+        text = ahead.result(check)
     model = read.model
     processor = open_processor(files, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
@@ -114,7 +133,8 @@ def load(
         from_disk=read.from_disk,
         kept_bytes=store.num_bytes if store is not None else 0,
         kept_budget=store.cap if store is not None else 0,
-        slowed_by=what_slows(kernels, device, dtype, precision.integers),
+        slowed_by=mapped_words(read.mapped_bytes, available_bytes(device))
+        or what_slows(kernels, device, dtype, precision.integers),
         kernels=kernels.name,
         processor=processor_level(),
     )
@@ -128,9 +148,23 @@ def load(
         processor=processor,
         cache=cache,
         steps=StepCapture(kernels.capture),
-        weight_bytes=chosen.num_bytes,
+        weight_bytes=chosen.num_bytes - read.mapped_bytes,
         info=info.model_copy(update=extra),
     )
+
+
+def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
+    """Interprets template and tokenizer, which takes a second or two in the helper."""
+    helper = ChatText.new_helper()
+    with suppress(HelperFailedError):  # asking it says so
+        helper.start()
+
+    def build(check: Callable[[], None]) -> ChatText:
+        looking = LookingTime(check)
+        with looking:
+            return ChatText(files.text(), looking, helper)
+
+    return build
 
 
 def fix_threads() -> None:
@@ -156,7 +190,17 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
     chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
-    return fits(chosen.num_bytes, free)
+    return fits(chosen.num_bytes - (chosen.mapped_bytes if notes is not None else 0), free)
+
+
+def mapped_words(mapped_bytes: int, free: int) -> str:
+    """A warning of a model that doesn't fit in memory; empty for one that does."""
+    if not mapped_bytes:
+        return ""
+    return (
+        f"{mapped_bytes / 1e9:.1f} GB of the model are mapped from disk, and {free / 1e9:.1f} GB "
+        "of memory are free for them: what doesn't fit is read again for each token."
+    )
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:
@@ -252,6 +296,7 @@ def describe(
         model_context_length=model.max_positions,
         vision=processor is not None and text.takes_images,
         thinking_switch=text.has_thinking_switch,
+        tools=text.tools,
         max_image_tokens=processor.max_tokens if processor is not None else 0,
         grid=settings.grid,
         checkpoint_bytes=checkpoint_bytes(model.layer_specs),

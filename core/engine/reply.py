@@ -54,8 +54,9 @@ class Reply:
             self._sampler.accept(token_id)
         form = command.format
         # For these formats, blanks after a thought belong to the answer.
-        exact = form is not None and form.kind not in ("json", "json_schema")
-        self._reader = text.reply_reader(rendered, self._sampling.stop, exact)
+        exact = form is not None and form.kind not in ("json", "json_schema", "calls")
+        calls = bool(command.conversation.tools)
+        self._reader = text.reply_reader(rendered, self._sampling.stop, exact, calls)
         self.constraint = Constraint(form, text, rendered, command.thinking)
         self._loops = LoopDetector()
         # Sampled tokens of a thought, and bytes of the whole reply.
@@ -74,7 +75,6 @@ class Reply:
         self._stream.flush()
 
     def most(self, room: int) -> int:
-        """The most tokens that the reply can have."""
         ends = room, self._sampling.max_tokens, self._stop_after
         return min(filter(None, ends), default=0)
 

@@ -49,6 +49,7 @@ class Constraint:
         self._at_start = not self._in_thought
         self._stop_ids = text.end_of_turn_ids
         self._form, self._spelling = form, text.spelling
+        self._control = tuple(text.call_marks.values())
         self._begin()
         for token_id in rendered.begun:
             self.accept(token_id)
@@ -89,7 +90,9 @@ class Constraint:
         return list(draft[: free + fits])
 
     def _begin(self) -> None:
-        self._grammar = matcher(self._spelling, grammar(self._form, self._in_thought))
+        self._grammar = matcher(
+            self._spelling, grammar(self._form, self._in_thought, self._control)
+        )
         self._check()
 
     def _num_free(self, draft: Sequence[int]) -> int:

@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
 from core.api.json_text import json_fault, json_pointer
-from core.api.reply_format import ReplyFormat
+from core.api.reply_format import CallFormat, ReplyFormat
 from core.client.codec import Fields
 from core.formats.grammar import grammar, schema_of
 from core.helper.process import Helper, HelperFailedError
@@ -143,6 +145,8 @@ def _refusal(form: ReplyFormat, check: Check | None) -> str:
 
 
 def _obstacle(form: ReplyFormat) -> str:
+    if form.kind == "calls":
+        return _calls_obstacle(form)
     if form.kind == "choice":
         return "" if form.choices else "There is nothing to choose from: name a choice."
     if form.kind == "json":
@@ -153,6 +157,14 @@ def _obstacle(form: ReplyFormat) -> str:
     if form.kind == "lark" and "<" in _QUOTED.sub("", form.text):
         return "The grammar names control tokens (<...>), which no reply may hold."
     return ""
+
+
+def _calls_obstacle(form: ReplyFormat) -> str:
+    try:
+        calls = CallFormat.model_validate_json(form.text)
+    except ValidationError:
+        return "A tool's name or parameters can't be used."
+    return "" if calls.functions else "There is no tool to call."
 
 
 def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> str:
@@ -197,6 +209,8 @@ def _explained(error: str, form: ReplyFormat) -> str:
         return _of_schema(error, form)
     if error.startswith("NoExtension") or not error:
         return "No text has this form."
+    if form.kind == "calls":
+        return f"The parameters of a tool can't be enforced: {_plain(error)}."
     found = _REGEX.search(error)
     if form.kind == "regex":
         return f"The regular expression can't be used: {found[1] if found else _plain(error)}."

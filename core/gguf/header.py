@@ -233,7 +233,6 @@ def _start(source: _Bytes) -> tuple[int, int]:
 
 
 def _entry(source: _Bytes, key: str) -> Entry:
-    """Step over a value."""
     kind, items, count = source.u32(), None, 1
     if kind == ARRAY:
         items, count = source.u32(), source.u64()

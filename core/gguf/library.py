@@ -49,11 +49,12 @@ class FoundModel:
 def found_models(
     home: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[FoundModel]:
-    """The models in the folders of LM Studio, Ollama and the Hugging Face cache, each once."""
+    """The GGUF models in the folders of LM Studio, Ollama and the Hugging Face cache, each once for
+    each program."""
     home = home or Path.home()
     found = [
-        *_in_folders("LM Studio", _lm_studio_folders(home)),
-        *_in_ollama(_ollama_folders(home, environment)),
+        *_in_folders("LM Studio", lm_studio_folders(home)),
+        *_in_ollama(ollama_folders(home, environment)),
         *_in_folders("Hugging Face", hub_folders(home, environment)),
     ]
     return _each_once(found)
@@ -80,7 +81,7 @@ def is_model(name: str) -> bool:
 
 
 def _each_once(found: list[FoundModel]) -> list[FoundModel]:
-    unique = {os.path.realpath(model.path): model for model in reversed(found)}
+    unique = {(each.program, os.path.realpath(each.path)): each for each in reversed(found)}
     return sorted(unique.values(), key=lambda model: (model.program, model.name.lower()))
 
 
@@ -162,7 +163,7 @@ def _name(path: Path) -> str:
     return path.as_posix()
 
 
-def _lm_studio_folders(home: Path) -> list[Path]:
+def lm_studio_folders(home: Path) -> list[Path]:
     homes = [home / ".lmstudio", home / ".cache" / "lm-studio"]
     pointer = _small_text(home / ".lmstudio-home-pointer")
     if pointer:
@@ -175,7 +176,7 @@ def _lm_studio_folders(home: Path) -> list[Path]:
     return _existing(folders)
 
 
-def _ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
+def ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
     chosen = environment.get("OLLAMA_MODELS")
     service = Path("/usr/share/ollama/.ollama/models")
     return _existing([*([Path(chosen)] if chosen else []), home / ".ollama" / "models", service])

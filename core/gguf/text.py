@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic_core import PydanticSerializationError, to_json
 
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
 from core.gguf.vocabulary import (
@@ -135,8 +135,8 @@ def _shortest(value: object) -> object:
 
 def _encoded(tokenizer: JsonObject) -> bytes:
     try:
-        data = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError as error:
+        data = to_json(tokenizer)
+    except (UnicodeEncodeError, PydanticSerializationError) as error:
         raise BrokenTokenizerError("A token of the vocabulary is no UTF-8 text.") from error
     if len(data) > TOKENIZER_BYTES:
         raise BrokenTokenizerError(

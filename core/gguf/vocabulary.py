@@ -6,7 +6,8 @@ whose merges follow from scores) and `gemma4` (the same with its merges given).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import operator
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -20,7 +21,8 @@ from core.helper import MAX_IDS
 from core.model_files import JsonObject
 
 Metadata = Mapping[str, Any]
-Merges = list[tuple[str, str]]
+Merges = Sequence[str | tuple[str, str]]
+"""Pairs, or both tokens with a space between them where neither has one."""
 
 _SPACE = "\u2581"
 # Pieces are tried at every split point. Published vocabularies have 1.9 million characters in all.
@@ -68,16 +70,15 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         raise BrokenTokenizerError("A token of the vocabulary has an unknown type.")
     if model == "llama":
         tokens = _with_word_spaces(tokens, types)
+    unused = (types == TokenType.UNUSED).tolist()
     used = [
-        (token, token_id)
-        for token_id, (token, unused) in enumerate(
-            zip(tokens, (types == TokenType.UNUSED).tolist(), strict=True)
-        )
-        if not (unused or not token or token == f"[PAD{token_id}]")
+        token_id
+        for token_id, token in enumerate(tokens)
+        if not (unused[token_id] or not token or (token[0] == "[" and token == f"[PAD{token_id}]"))
     ]
-    ids = dict(used)
+    ids = dict(zip(map(tokens.__getitem__, used), used, strict=True))
     if len(ids) < len(used):
-        twice = next(token for token, token_id in used if ids[token] != token_id)
+        twice = next(tokens[each] for each in used if ids[tokens[each]] != each)
         raise BrokenTokenizerError(f"The vocabulary has the token {shown(twice)} twice.")
     return Vocabulary(model, tokens, types.astype(np.int64), ids)
 
@@ -97,8 +98,8 @@ def tokenizer_json(
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     entries = [
         {"id": token_id, "content": token, **flags, "special": bool(special[token_id])}
-        for token, token_id in vocabulary.ids.items()
-        if added[token_id]
+        for token_id in np.flatnonzero(added).tolist()
+        if vocabulary.ids.get(token := vocabulary.tokens[token_id]) == token_id
     ]
     options = {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False}
     suffixes = {"continuing_subword_prefix": None, "end_of_word_suffix": None}
@@ -247,9 +248,11 @@ def _with_word_spaces(tokens: list[str], types: npt.NDArray[Any]) -> list[str]:
 
 
 def _given_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
-    ids = vocabulary.ids
+    ids, texts = vocabulary.ids, _texts(metadata, "tokenizer.ggml.merges")
+    if _are_plain_merges(texts, ids):
+        return texts
     merges = []
-    for text in _texts(metadata, "tokenizer.ggml.merges"):
+    for text in texts:
         # A token may begin with a space, but has none after its first character.
         middle = text.find(" ", 1)
         left, right = text[:middle], text[middle + 1 :]
@@ -257,6 +260,19 @@ def _given_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
             raise BrokenTokenizerError(f"The vocabulary lacks tokens of the merge {shown(text)}.")
         merges.append((left, right))
     return merges
+
+
+def _are_plain_merges(texts: list[str], ids: Mapping[str, int]) -> bool:
+    """True if each text is two tokens and the space between them, and joins to a token.
+
+    Only flat lists are made: a pair for each text would take three times as long.
+    """
+    # The library takes a text that starts like this for a comment.
+    if not all(text.count(" ") == 1 and text[:8] != "#version" for text in texts):
+        return False
+    tokens, known = " ".join(texts).split(" ") if texts else [], ids.__contains__
+    joined = map(operator.add, tokens[::2], tokens[1::2])
+    return all(map(known, tokens)) and all(map(known, joined))
 
 
 def _scored_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:

@@ -84,6 +84,13 @@ class Helper:
         running = self._running
         return running.pid if running is not None and running.alive else None
 
+    def start(self) -> None:
+        """Start the process now: on Linux it ends with the thread that starts it. Raises
+        HelperFailedError."""
+        if self.pid is None:
+            self.close()
+            self._running = _Running(self._memory_bytes)
+
     @contextlib.contextmanager
     def checking(self, check: Callable[[], None] | None) -> Iterator[None]:
         self._check = check
@@ -113,9 +120,7 @@ class Helper:
         except ProtocolError as error:
             raise HelperFailedError("memory") from error
         with self._turn(check):
-            if self.pid is None:
-                self.close()
-                self._running = _Running(self._memory_bytes)
+            self.start()
             assert self._running is not None
             try:
                 body = self._running.exchange(message, seconds, check)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from typing import Any
 
+from pydantic_core import to_json
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import BPE, Unigram, WordLevel
 
@@ -29,6 +30,7 @@ MAX_SPELLED = 2**20
 MAX_ADDED = 2**16
 # In one text: more than any context holds.
 MAX_FOUND = 2**18
+_LEFT_OUT: JsonObject = {"truncation": None, "padding": None, "post_processor": None}
 _PLAIN_DECODERS = ("ByteFallback", "Fuse", "Metaspace", "Strip")
 _ASKED = ("id", "content", "special", "lstrip", "rstrip", "single_word")
 
@@ -48,15 +50,16 @@ class TokenizerTasks:
         """
         description = _parsed(attached)
         entries = _checked_entries(description)
-        self._published = _built(
-            {**description, "truncation": None, "padding": None, "post_processor": None}
-        )
-        forgetful = _forgetful_copy(description, entries)
-        self._at_start = _built(forgetful)
-        # Where only the very first text gets a word space, later pieces get none.
+        plain = attached[:1] == b"{" and not any(map(description.get, _LEFT_OUT))
+        self._published = _built(attached if plain else {**description, **_LEFT_OUT})
+        self._at_start = _sharing_model(self._published, description, entries)
         self._later = self._at_start
-        if _holds_first_scheme(forgetful):
-            self._later = _built(_without_first_scheme(forgetful))
+        if self._at_start is None:
+            forgetful = _forgetful_copy(description, entries)
+            self._at_start = self._later = _built(forgetful)
+            # Where only the very first text gets a word space, later pieces get none.
+            if _holds_first_scheme(forgetful):
+                self._later = _built(_without_first_scheme(forgetful))
         self._spellings = SpellingFinder(
             entry["content"] for entry in entries if not _is_blank(entry)
         )
@@ -156,9 +159,10 @@ def _checked_entries(description: JsonObject) -> list[JsonObject]:
     return entries
 
 
-def _built(description: JsonObject) -> Tokenizer:
+def _built(description: JsonObject | bytes) -> Tokenizer:
+    data = description if isinstance(description, bytes) else to_json(description)
     try:
-        return Tokenizer.from_str(json.dumps(description))
+        return Tokenizer.from_buffer(data)
     except MemoryError:
         raise
     except Exception as error:  # the library raises plain Exception
@@ -167,13 +171,38 @@ def _built(description: JsonObject) -> Tokenizer:
 
 def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
     """The number of ids, and the token table. Raises BrokenTokenizerError for absurd ids."""
-    num_ids = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    num_ids = max(ids.values(), default=-1) + 1
     if num_ids > MAX_IDS:
         raise BrokenTokenizerError(f"The tokenizer has an id of {num_ids - 1:,}: too large.")
-    tokens = [tokenizer.id_to_token(token_id) for token_id in range(num_ids)]
-    encoded = [None if token is None else token.encode() for token in tokens]
-    lengths = array("I", [NO_TOKEN if token is None else len(token) for token in encoded])
-    return num_ids, lengths.tobytes() + b"".join(token for token in encoded if token is not None)
+    tokens: list[bytes | None] = [None] * num_ids
+    for token, token_id in ids.items():
+        tokens[token_id] = token.encode()
+    # Where an id has two tokens, the added one is meant.
+    for token_id, added in tokenizer.get_added_tokens_decoder().items():
+        tokens[token_id] = added.content.encode()
+    lengths = array("I", [NO_TOKEN if token is None else len(token) for token in tokens])
+    return num_ids, lengths.tobytes() + b"".join(token for token in tokens if token is not None)
+
+
+def _sharing_model(
+    published: Tokenizer, description: JsonObject, entries: list[JsonObject]
+) -> Tokenizer | None:
+    """A tokenizer without added tokens that shares the model, which takes as long to build as to
+    parse; None unless no text can become one of them.
+
+    BPE makes tokens of single characters, of merges, and of bytes where it falls back on them.
+    """
+    model = description["model"]
+    odd = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
+    if model.get("type") != "BPE" or any(map(model.get, odd)) or _holds_first_scheme(description):
+        return None
+    for content in (entry["content"] for entry in entries):
+        if len(content) < 2 or content.isspace() or content.startswith("<0x"):
+            return None
+    shared = Tokenizer(published.model)
+    shared.normalizer, shared.pre_tokenizer = published.normalizer, published.pre_tokenizer
+    return shared
 
 
 def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonObject:
@@ -187,9 +216,7 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
     return {
         **description,
         "added_tokens": [entry for entry in entries if entry["content"] in blank],
-        "truncation": None,
-        "padding": None,
-        "post_processor": None,
+        **_LEFT_OUT,
         "model": _without_spellings(description["model"], spellings),
     }
 

@@ -17,13 +17,18 @@ from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
 class Attention:
     """o_proj(attention(q, k, v)), with q and k normalised by `norm` and rotated by the `rope`.
 
+    `norm` is of each head, or with `norm_all_heads` of all heads together.
+
     `rope` names one of the forward's rotations, of which `rotary_dim` numbers of a head rotate
     (default: all); without one the layer knows no positions. `scale` multiplies the scores (default
     head_dim^-1/2). With a window in `shape` a token sees only the last `window` tokens, but all
     keys are stored, so that any prefix can be restored. `gated`: the query projection has, for each
     head, head_dim query rows and head_dim gate rows, and the result is multiplied by sigmoid(gate).
-    `both_ways`: the tokens of one picture also see those that follow. `input_norm` as in
-    `JoinedLinear`.
+    `head_gate` names a projection to one gate for each head, which multiplies it likewise.
+    `both_ways`: the tokens of one picture also see those that follow. `value_norm`: values are
+    normalised without a weight; `keys_as_values`: they are the keys before norm and rotation.
+    Layers with the same `shared_kv` have keys and values in common: those of the first, `owns_kv`.
+    `input_norm` as in `JoinedLinear`.
     """
 
     def __init__(
@@ -35,50 +40,77 @@ class Attention:
         rope: str | None = "full_attention",
         rotary_dim: int | None = None,
         norm: type[RMSNorm] | None = None,
+        norm_all_heads: bool = False,
         epsilon: float = 0.0,
         bias: bool = False,
         scale: float | None = None,
         gated: bool = False,
+        head_gate: str | None = None,
         both_ways: bool = False,
+        value_norm: bool = False,
+        keys_as_values: bool = False,
+        shared_kv: str | None = None,
+        owns_kv: bool = True,
         input_norm: InputNorm | None = None,
     ) -> None:
         heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
         self.shape, self.rope = shape, rope
-        self.gated, self.both_ways = gated, both_ways
+        self.gated, self.head_gate, self.both_ways = gated, head_gate is not None, both_ways
+        self.shared_kv, self.owns_kv = shared_kv, owns_kv
         self._ops = weights.ops(shape, RotationShape(heads, head_dim, rotary_dim or head_dim))
-        if gated:
+        if gated or head_gate:
             weights.ops(OpenGateShape(heads, head_dim))
         self.scale = head_dim**-0.5 if scale is None else scale
-        self.specs = (FullAttentionSpec(kv_heads, head_dim, weights.dtype),)
+        own = (FullAttentionSpec(kv_heads, head_dim, weights.dtype),)
+        self.specs = own if owns_kv else ()
         query_width, kv_width = heads * head_dim, kv_heads * head_dim
-        parts = [
-            ("q_proj", 2 * query_width if gated else query_width),
-            ("k_proj", kv_width),
-            ("v_proj", kv_width),
-        ]
+        parts = [("q_proj", 2 * query_width if gated else query_width)]
+        if owns_kv:
+            names = ("k_proj",) if keys_as_values else ("k_proj", "v_proj")
+            parts += [(name, kv_width) for name in names]
+        if head_gate is not None:
+            parts.append((head_gate, heads))
         self.projections = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
         self.output = Linear(weights, "o_proj", query_width, width, bias=bias)
-        self.query_norm = norm(weights.scope("q_norm"), head_dim, epsilon) if norm else None
-        self.key_norm = norm(weights.scope("k_norm"), head_dim, epsilon) if norm else None
+        self._norm_all = norm_all_heads
+        self.query_norm = self.key_norm = self.value_norm = None
+        if norm is not None:
+            widths = (query_width, kv_width) if norm_all_heads else (head_dim, head_dim)
+            self.query_norm = norm(weights.scope("q_norm"), widths[0], epsilon)
+            if owns_kv:
+                self.key_norm = norm(weights.scope("k_norm"), widths[1], epsilon)
+        if value_norm and self.key_norm is not None:
+            self.value_norm = torch.ones_like(self.key_norm.scale), epsilon
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         memory, shape = forward.memory, self.shape
-        queries, keys, values = self.projections(hidden, memory.is_step)
+        queries, *others = self.projections(hidden, memory.is_step)
+        if self._norm_all and self.query_norm and self.key_norm:
+            queries, others[0] = self.query_norm(queries), self.key_norm(others[0])
         queries = queries.unflatten(1, (shape.heads, -1))
-        keys, values = (each.unflatten(1, (shape.kv_heads, -1)) for each in (keys, values))
-        gate = None
+        gate = others.pop().unsqueeze(2) if self.head_gate else None
         if self.gated:
             queries, gate = queries.chunk(2, dim=-1)
         rotation = forward.rotations[self.rope] if self.rope else None
         queries = self._rotated(queries, self.query_norm, rotation)
-        keys = self._rotated(keys, self.key_norm, rotation)
-        all_keys, all_values = memory.extend_kv(slot, keys, values)
-        attended = self._attend(queries, all_keys, all_values, memory, forward.image)
+        if self.owns_kv:
+            heads = [each.unflatten(1, (shape.kv_heads, -1)) for each in others]
+            keys, values = self._rotated(heads[0], self.key_norm, rotation), heads[-1]
+            if self.value_norm is not None:
+                values = self._ops.rms_norm(values, *self.value_norm)
+            rows = memory.extend_kv(slot, keys, values)
+            if self.shared_kv is not None:
+                forward.shared_kv[self.shared_kv] = rows
+        else:
+            assert self.shared_kv is not None
+            rows = forward.shared_kv[self.shared_kv]
+        attended = self._attend(queries, *rows, memory, forward.image)
         if gate is not None:
             attended = self._ops.open_gate(attended, gate)
         return self.output(attended.flatten(1), memory.is_step)
 
     def _rotated(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation | None) -> Tensor:
+        norm = None if self._norm_all else norm
         if rotation is None:
             return heads if norm is None else norm(heads)
         if norm is None:

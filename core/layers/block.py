@@ -34,11 +34,11 @@ class Mixer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """The norms before, and in some families after, each half of a block. `mixer` is None if the
-    mixer normalises its input itself."""
+    """The norms before, and in some families after, each half of a block; None before a half that
+    normalises its input itself, or not at all."""
 
     mixer: RMSNorm | None
-    feed_forward: RMSNorm
+    feed_forward: RMSNorm | None
     after_mixer: RMSNorm | None = None
     after_feed_forward: RMSNorm | None = None
 
@@ -46,7 +46,7 @@ class Norms:
 class HybridBlock:
     """x + a mixer(norm x), then x + b feed_forward(norm x), with `multipliers` (a, b).
 
-    A block may have one half alone.
+    A block may have one half alone. The result is multiplied by `scale`.
     """
 
     def __init__(
@@ -57,9 +57,10 @@ class HybridBlock:
         mixer: Mixer | None,
         feed_forward: FeedForward | None,
         multipliers: tuple[float, float] = (1.0, 1.0),
+        scale: float = 1.0,
     ) -> None:
         self.norms, self.mixer, self.feed_forward = norms, mixer, feed_forward
-        self.multipliers = multipliers
+        self.multipliers, self.scale = multipliers, scale
         self._add = weights.ops(SumShape(width)).add
 
     @property
@@ -69,20 +70,23 @@ class HybridBlock:
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         norms = self.norms
         if self.mixer is None:
-            normed = norms.feed_forward(hidden)
+            normed = hidden if norms.feed_forward is None else norms.feed_forward(hidden)
         else:
             inputs = hidden if norms.mixer is None else norms.mixer(hidden)
             mixed = self.mixer(inputs, forward, slot)
             if norms.after_mixer is not None:
                 mixed = norms.after_mixer(mixed)
             if self.feed_forward is None:
-                return self._add(hidden, mixed, self.multipliers[0])
-            normed, hidden = norms.feed_forward.of_sum(mixed, hidden, self.multipliers[0])
+                return self._add(hidden, mixed, self.multipliers[0], self.scale)
+            if norms.feed_forward is None:
+                normed = hidden = self._add(hidden, mixed, self.multipliers[0])
+            else:
+                normed, hidden = norms.feed_forward.of_sum(mixed, hidden, self.multipliers[0])
         assert self.feed_forward is not None
         fed = self.feed_forward(normed, forward.memory.is_step)
         if norms.after_feed_forward is not None:
             fed = norms.after_feed_forward(fed)
-        return self._add(hidden, fed, self.multipliers[1])
+        return self._add(hidden, fed, self.multipliers[1], self.scale)
 
 
 class ParallelMixers:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.layers.linear import JoinedLinear, Linear
+from core.layers.norm import RMSNorm
 from core.layers.runs import in_row_blocks
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -121,7 +122,8 @@ class SparseExperts:
     The router, published as `router`, and the gate of a shared expert are never quantised. With
     `shared` every token also goes through an expert of so many inner numbers, multiplied by that
     gate. With `latent` the experts read, and return, a projection to fewer numbers than `width`.
-    `input_norm` as in `JoinedLinear`.
+    `input_norm` as in `JoinedLinear`; with `norms` the layer normalises its input itself, for the
+    router and for the experts. `factors` [experts] multiply the experts' weights.
     """
 
     def __init__(
@@ -134,8 +136,10 @@ class SparseExperts:
         router: str = "gate",
         shared: int = 0,
         latent: bool = False,
+        norms: tuple[RMSNorm, RMSNorm] | None = None,
+        factors: Tensor | None = None,
     ) -> None:
-        self.shape = shape
+        self.shape, self._factors, self.norms = shape, factors, norms
         self._ops = weights.ops(shape)
         deciding = [(router, shape.count)]
         if shared:
@@ -162,9 +166,9 @@ class SparseExperts:
     def _bank(self, weights: Weights, input_norm: InputNorm | None) -> ExpertBank:
         inner, width, ops = self.shape.inner, self.shape.width, self._ops
         if self.shape.gated:
-            weights.ops(GateShape(inner))
+            weights.ops(GateShape(inner, self.shape.gelu))
             parts, stack = [("gate_proj", inner), ("up_proj", inner)], "gate_up_proj"
-            activation = gated(ops.swiglu)
+            activation = gated(ops.geglu if self.shape.gelu else ops.swiglu)
         else:
             weights.ops(SquaredReluShape(inner))
             parts, stack, activation = [("up_proj", inner)], "up_proj", ops.squared_relu
@@ -183,8 +187,12 @@ class SparseExperts:
         return in_row_blocks(partial(self._block, is_step=is_step), hidden, numbers)
 
     def _block(self, hidden: Tensor, is_step: bool) -> Tensor:
-        logits, *gates = self.router(hidden, is_step)
-        ids, weights = self._ops.route(logits, self.shape.routing, self._correction)
+        decided = hidden
+        if self.norms is not None:
+            decided, hidden = (norm(hidden) for norm in self.norms)
+        logits, *gates = self.router(decided, is_step)
+        routing = self.shape.routing, self._correction, self._factors
+        ids, weights = self._ops.route(logits, *routing)
         given = self.into(hidden, is_step)[0] if self.into else hidden
         places, rows = self.bank(given, ids, is_step)
         if self.shared is None:
@@ -203,3 +211,23 @@ class WithShared:
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         return self._add(self.sparse(hidden, is_step), self.shared(hidden, is_step))
+
+
+class DenseAndSparse:
+    """norm'(dense(norm x)) + norm''(experts x): a dense layer beside experts, each with norms."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        width: int,
+        dense: tuple[RMSNorm, FeedForward, RMSNorm],
+        sparse: tuple[FeedForward, RMSNorm],
+    ) -> None:
+        self.dense, self.sparse = dense, sparse
+        self._add = weights.ops(SumShape(width)).add
+
+    def __call__(self, hidden: Tensor, is_step: bool) -> Tensor:
+        before, dense, after = self.dense
+        sparse, after_sparse = self.sparse
+        fed = after(dense(before(hidden), is_step))
+        return self._add(fed, after_sparse(sparse(hidden, is_step)))

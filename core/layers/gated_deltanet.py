@@ -26,7 +26,9 @@ class GatedDeltaNet:
     """One mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`.
 
     `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next publishes them;
-    they are put into the order of Qwen3.5 when they are packed.
+    they are put into the order of Qwen3.5 when they are packed. `apart`: the file has queries, keys
+    and values, and their convolutions, in tensors of their own. `most_beta` is what beta, how much
+    of an old value is replaced, comes close to: above 1 it leaves the opposite.
     """
 
     def __init__(
@@ -37,13 +39,16 @@ class GatedDeltaNet:
         epsilon: float,
         *,
         by_key_head: bool = False,
+        apart: bool = False,
+        most_beta: float = 1.0,
         input_norm: InputNorm | None = None,
     ) -> None:
-        self.shape, heads, channels = shape, shape.value_heads, sum(shape.widths)
+        self._most_beta = most_beta
+        self.shape, heads = shape, shape.value_heads
         self.specs = (_spec(shape, weights.dtype),)
         self._ops = weights.ops(shape)
-        self.projections = _projections(weights, width, shape, by_key_head, input_norm)
-        self.conv = convolution_taps(weights.scope("conv1d"), channels, shape.taps)
+        self.projections = _projections(weights, width, shape, by_key_head, apart, input_norm)
+        self.conv = _taps(weights, shape, apart)
         # Small, and exponentiated: float32 whatever the model's type.
         self.rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
         self.bias = weights.tensor("dt_bias", (heads,), torch.float32)
@@ -98,8 +103,8 @@ class GatedDeltaNet:
         return queries.view(key_heads), keys.view(key_heads), by_value
 
     def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """The log decay g <= 0 and beta in (0, 1), both [n, value_heads] float32."""
-        return self._ops.delta_gates(step, beta, self.rate, self.bias)
+        """The log decay g <= 0 and beta in (0, most_beta), both [n, value_heads] float32."""
+        return self._ops.delta_gates(step, beta, self.rate, self.bias, self._most_beta)
 
 
 def _projections(
@@ -107,11 +112,16 @@ def _projections(
     width: int,
     shape: DeltaShape,
     by_key_head: bool,
+    apart: bool,
     input_norm: InputNorm | None,
 ) -> JoinedLinear:
     """To what is convolved, the gate, beta and the decay."""
     heads, gate_width = shape.value_heads, shape.widths[2]
     widths = [sum(shape.widths), gate_width, heads, heads]
+    if apart:
+        parts = list(zip(("q_proj", "k_proj", "v_proj"), shape.widths, strict=True))
+        parts += list(zip(("g_proj", "b_proj", "a_proj"), widths[1:], strict=True))
+        return JoinedLinear(weights, parts, width, input_norm=input_norm, reordered=(widths, ()))
     if not by_key_head:
         names = ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
         parts = list(zip(names, widths, strict=True))
@@ -122,6 +132,17 @@ def _projections(
     of_gates = [heads // shape.key_heads] * 2
     reordered = widths, [partial(_by_kind, shape.key_heads, each) for each in (of_rows, of_gates)]
     return JoinedLinear(weights, parts, width, input_norm=input_norm, reordered=reordered)
+
+
+def _taps(weights: Weights, shape: DeltaShape, apart: bool) -> Tensor:
+    if not apart:
+        return convolution_taps(weights.scope("conv1d"), sum(shape.widths), shape.taps)
+    names = ("q_conv1d", "k_conv1d", "v_conv1d")
+    parts = [
+        convolution_taps(weights.scope(name), channels, shape.taps)
+        for name, channels in zip(names, shape.widths, strict=True)
+    ]
+    return torch.cat(parts, dim=1)
 
 
 def _by_kind(key_heads: int, widths: list[int]) -> Tensor:

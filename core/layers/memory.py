@@ -7,8 +7,8 @@ buffer and the recurrent states of one sequence.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -109,8 +109,14 @@ class LayerMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """State shared by all layers of one forward. `image`: the rows are one whole picture."""
+    """State shared by all layers of one forward. `image`: the rows are one whole picture.
+
+    `per_layer` is the input of each block besides `hidden`, [n, size], in families that have such.
+    `shared_kv` are keys and values that later layers read as well, by name.
+    """
 
     rotations: Rotations
     memory: LayerMemory
     image: bool = False
+    per_layer: Sequence[Tensor] = ()
+    shared_kv: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)

@@ -48,14 +48,15 @@ def stretched_frequencies(
 
 
 class RoPE:
-    """Ordinary RoPE: one position for each token (Su et al. 2021)."""
+    """Ordinary RoPE: one position for each token (Su et al. 2021). The rotation is in `dtype`: the
+    model's type, or in some families float32."""
 
     def __init__(self, frequencies: Tensor, dtype: torch.dtype) -> None:
         self._frequencies = frequencies
         self._dtype = dtype
 
     def __call__(self, positions: Tensor) -> Rotation:
-        """`positions` [3, n], the same on all axes; the rotation is in the model's type."""
+        """`positions` [3, n], the same on all axes."""
         angles = positions[0, :, None].float() * self._frequencies
         return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -16,7 +16,9 @@ from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedDamagedError, QuantisedLayout
 from core.loading.quantised_store import QuantisedStore, remember_digest
 from core.loading.reading import TensorReader
+from core.loading.tile_file import TileFile
 from core.models.decoder import Decoder
+from core.storage.rows import TILES
 from core.weights.memory import HEADROOM_BYTES, available_bytes, release_to_system
 from core.weights.plan import Weights
 
@@ -27,6 +29,7 @@ class ReadModel:
 
     `config` is the plan's: with the weights it determines what the model computes. `packing_s` are
     the seconds spent on the kernels' layouts; `from_disk` means that matrices were read quantised.
+    `mapped_bytes` of it are in a mapped file, which the system reads as it is needed.
     """
 
     model: Decoder
@@ -34,6 +37,7 @@ class ReadModel:
     config: str
     packing_s: float = 0.0
     from_disk: bool = False
+    mapped_bytes: int = 0
 
 
 def fits(num_bytes: int, free: int) -> bool:
@@ -49,23 +53,27 @@ def read_model(
     *,
     available: Callable[[torch.device], int] = available_bytes,
     store: QuantisedStore | None = None,
+    most_on_disk: int | None = None,
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
     With a `store`, the next load finds quantised matrices there, or the digest of the files if
-    nothing is quantised. Calls `progress(done, total)`, in bytes read and then packed, and `check`,
-    which may raise RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
-    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails or is cancelled
-    leaves nothing behind.
+    nothing is quantised. A model of blocks that doesn't fit in memory is mapped from there, in a
+    file of at most `most_on_disk` bytes. Calls `progress(done, total)`, in bytes read and then
+    packed, and `check`, which may raise RequestCancelled, at least every 4 MiB read and for each
+    matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that
+    fails or is cancelled leaves nothing behind.
     """
     needed, free = plan.num_bytes, available(device)
+    loading = _Loading(plan, device, progress, check)
     if not fits(needed, free):
+        if store is not None and plan.mapped_bytes and fits(needed - plan.mapped_bytes, free):
+            return loading.mapped(store, TileFile(store.blobs, plan, most_on_disk))
         place = "on the graphics card" if device.type == "cuda" else "of memory"
         raise NotEnoughMemoryError(
             f"The model needs {_gigabytes(needed + HEADROOM_BYTES)} {place}, "
             f"{_gigabytes(free)} is free."
         )
-    loading = _Loading(plan, device, progress, check)
     if store is not None and not plan.formats.usual.quantises:
         return loading.as_published(store)
     loaded = loading.from_disk(store) if store is not None else None
@@ -88,14 +96,13 @@ class _Loading:
         writer = store.begin(self._files, self._layout()) if store is not None else None
         reader = TensorReader(self._plan, self._device, keep=writer.keep if writer else None)
         try:
-            digest = self._read(reader)
+            model, digest, seconds = self._read(reader)
         except BaseException:
             if writer is not None:
                 writer.drop()
             raise
         if store is not None and writer is not None:
             store.finish(writer, self._files, digest, self._meaning)
-        model, seconds = self._build(reader)
         return ReadModel(model, digest, self._plan.config, seconds)
 
     def as_published(self, store: QuantisedStore) -> ReadModel:
@@ -103,13 +110,45 @@ class _Loading:
         known = store.known_digest(self._files)
         facts = store.settled_facts(self._files)
         reader = TensorReader(self._plan, self._device, digest=known is None)
-        digest = self._read(reader)
+        model, digest, seconds = self._read(reader)
         if known is None and facts and facts == self._files.facts():
             remember_digest(store.blobs, facts, digest)
         elif known is not None and known != store.known_digest(self._files):
             raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
-        model, seconds = self._build(reader)
         return ReadModel(model, known or digest, self._plan.config, seconds)
+
+    def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
+        """Map the blocks' tiles, which the first load writes to a file."""
+        digest, plan = store.known_digest(self._files), self._plan
+        arena = tiles.find(digest) if digest is not None else None
+        from_disk = arena is not None
+        if arena is None:
+            digest = self._write(store, tiles)
+            arena = tiles.find(digest)
+            if arena is None:
+                raise BrokenWeightsError(f"The tiles in {store.blobs.folder} were changed.")
+        self._plan = plan.placed_in(arena)
+        read = self.as_published(store)
+        return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
+
+    def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
+        """The digest of the weights files."""
+        arena, plan = tiles.begin(), self._plan
+        try:
+            self._plan = plan.placed_in(arena)
+            digest = self.as_published(store).weights_digest
+            arena.sync()
+            del arena
+            tiles.finish(digest)
+            return digest
+        except OSError as error:
+            raise NotEnoughMemoryError(
+                f"The model is larger than free memory, and {store.blobs.folder} can't be "
+                f"written: {error.strerror}."
+            ) from error
+        finally:
+            self._plan = plan
+            store.blobs.drop_part(TILES)
 
     def from_disk(self, store: QuantisedStore) -> ReadModel | None:
         """Build from matrices that an earlier load kept; None if that can't be done."""
@@ -119,8 +158,7 @@ class _Loading:
         kept, digest = found
         reader = TensorReader(self._plan, self._device, kept)
         try:
-            self._read(reader)
-            model, seconds = self._build(reader)
+            model, _, seconds = self._read(reader)
             if store.known_digest(self._files) != digest:
                 raise QuantisedDamagedError("the weights files changed")
             packing = seconds - kept.reading_s
@@ -135,9 +173,14 @@ class _Loading:
         finally:
             kept.close()
 
-    def _read(self, reader: TensorReader) -> str:
+    def _read(self, reader: TensorReader) -> tuple[Decoder, str, float]:
+        """The model, the digest of its files, and the seconds that building took."""
         self._done, self._total = 0, reader.num_bytes
-        return reader.read(self._advance)
+        built: list[tuple[Decoder, float]] = []
+        digest = reader.read(self._advance, lambda: built.append(self._build(reader)))
+        self._advance(self._total - self._done)
+        ((model, seconds),) = built
+        return model, digest, seconds
 
     def _build(self, reader: TensorReader) -> tuple[Decoder, float]:
         """The model, and the seconds that this took."""
@@ -145,7 +188,6 @@ class _Loading:
         began, plan = time.monotonic(), self._plan
         weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
         model = plan.build(weights, self._device)
-        self._advance(self._total - self._done)
         release_to_system()
         return model, time.monotonic() - began
 

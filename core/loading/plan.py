@@ -19,6 +19,7 @@ from core.api.errors import (
     WrongShapeError,
     shown,
 )
+from core.layers.memory import LayerSpec
 from core.loading.registry import family_of
 from core.model_files import LookingTime
 from core.models.decoder import MTP_SCOPE, Decoder
@@ -36,8 +37,10 @@ from core.weights.spec import (
     floats_on_the_way,
     planned_bytes,
 )
+from kernels.common.memory import FileArena
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
+from kernels.linear.native_blocks import NativeBlockFormats
 
 DTYPES = (torch.float32, torch.bfloat16)
 # Types of plain weights in a file.
@@ -49,17 +52,33 @@ MATRIX_BYTES = 12 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
+class Outline:
+    """Facts of a model that don't depend on its weights; `layers` with those of an MTP head."""
+
+    num_parameters: int
+    max_positions: int
+    has_vision: bool
+    layers: tuple[LayerSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Skeleton:
     specs: WeightPlan
     packed: PackedPlan
     shapes: frozenset[OpShape]
     vocab_size: int
-    has_mtp: bool
+    outline: Outline
+    mtp_layers: int
+
+    @property
+    def has_mtp(self) -> bool:
+        return self.mtp_layers > 0
 
     def headless(self) -> _Skeleton:
         specs = {name: spec for name, spec in self.specs.items() if not _of_mtp(name)}
         packed = {name: layer for name, layer in self.packed.items() if not _of_mtp(name)}
-        return replace(self, specs=specs, packed=packed, has_mtp=False)
+        outline = replace(self.outline, layers=self.outline.layers[: -self.mtp_layers])
+        return replace(self, specs=specs, packed=packed, outline=outline, mtp_layers=0)
 
 
 def _of_mtp(name: str) -> bool:
@@ -197,12 +216,10 @@ class ModelPlan:
 
     def _without_data(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         shapes: set[OpShape] = set()
-        vocab_size, has_mtp = 0, False
+        built: list[Decoder] = []
 
         def build(weights: Weights) -> None:
-            nonlocal vocab_size, has_mtp
-            model = self.build(weights, torch.device("cpu"), with_mtp)
-            vocab_size, has_mtp = model.vocab_size, model.has_mtp
+            built.append(self.build(weights, torch.device("cpu"), with_mtp))
             shapes.update(weights.shapes)
 
         packed = {}
@@ -218,7 +235,12 @@ class ModelPlan:
 
         asked = plan_weights(build, dtype, check)
         specs = {self.published(name): spec for name, spec in asked.items()}
-        return _Skeleton(specs, packed, frozenset(shapes), vocab_size, has_mtp)
+        model = built[-1]
+        outline = Outline(
+            model.num_parameters, model.max_positions, model.has_vision, model.layer_specs
+        )
+        head = 0 if model.mtp is None else len(model.mtp.specs)
+        return _Skeleton(specs, packed, frozenset(shapes), model.vocab_size, outline, head)
 
 
 class HeldPlan:
@@ -233,8 +255,10 @@ class HeldPlan:
         self, model: ModelPlan, skeleton: _Skeleton, dtype: torch.dtype, kernels: Backend
     ) -> None:
         self.model, self.dtype, self.kernels = model, dtype, kernels
+        self._skeleton = skeleton
         self.formats, self.packed = kernels.formats, skeleton.packed
         self.has_mtp, self.vocab_size = skeleton.has_mtp, skeleton.vocab_size
+        self.outline = skeleton.outline
         self.config = f"{model.config} {MTP_SCOPE}" if skeleton.has_mtp else model.config
         if self.formats.published is not None:
             self.config += f" {' '.join(model.block_types())}"
@@ -257,6 +281,22 @@ class HeldPlan:
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
         planned = planned_bytes(self.tensors, self.formats)
         return planned + max(on_the_way, activations) + max(0, self._padding - HEADROOM_BYTES)
+
+    @property
+    def mapped_bytes(self) -> int:
+        """The bytes of `num_bytes` that may be in a mapped file instead: matrices of blocks."""
+        if not isinstance(self.formats.published, NativeBlockFormats):
+            return 0
+        blocks = (spec for spec in self.tensors.values() if spec.blocks is not None)
+        return sum(spec.held_bytes(self.formats) for spec in blocks)
+
+    def placed_in(self, arena: FileArena) -> HeldPlan:
+        """The same plan with the matrices of blocks in a file."""
+        assert isinstance(self.formats.published, NativeBlockFormats)
+        formats = replace(self.formats, published=replace(self.formats.published, arena=arena))
+        return HeldPlan(
+            self.model, self._skeleton, self.dtype, replace(self.kernels, formats=formats)
+        )
 
     @property
     def _padding(self) -> int:

@@ -47,11 +47,13 @@ _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A precision, its kernels, and the bytes that the model takes; `why` if it is automatic."""
+    """A precision, its kernels, and the bytes that the model takes, of which `mapped_bytes` may be
+    in a mapped file; `why` if it is automatic."""
 
     precision: Precision
     kernels: Backend
     num_bytes: int
+    mapped_bytes: int = 0
     why: PrecisionChoice | None = None
 
 
@@ -88,14 +90,19 @@ def choose_precision(
         first, *others = automatic(fast)
         chosen = sized(first)
     for precision in others:
-        if _with_room(chosen) <= free:
+        if with_room(chosen.num_bytes) <= free:
             break
         other = sized(precision)
         if other.num_bytes < chosen.num_bytes:
-            too_large.append(TooLarge(precision=chosen.precision.name, needed=_with_room(chosen)))
+            needed = with_room(chosen.num_bytes)
+            too_large.append(TooLarge(precision=chosen.precision.name, needed=needed))
             chosen = other
+    fits = chosen.num_bytes + HEADROOM_BYTES <= free
+    if not fits and notes is not None and as_published is not None and as_published.mapped_bytes:
+        # Nothing fits: pages that are needed are read from disk, and no number is changed.
+        chosen = as_published
     why = PrecisionChoice(
-        needed=_with_room(chosen),
+        needed=with_room(chosen.num_bytes),
         free=free,
         too_large=tuple(too_large),
         faster_than="" if too_large or fast is None else _SLOWER[fast].name,
@@ -117,11 +124,13 @@ def _sized(
         settings, device, dtype, integers, published=precision.published, library=library,
         notes=notes,
     )  # fmt: skip
-    return Chosen(precision, kernels, plan.num_bytes(dtype, kernels))
+    held = plan.held(dtype, kernels)
+    return Chosen(precision, kernels, held.num_bytes, held.mapped_bytes)
 
 
-def _with_room(chosen: Chosen) -> int:
-    return int(chosen.num_bytes * _ROOM) + HEADROOM_BYTES
+def with_room(num_bytes: int) -> int:
+    """The free memory that an automatic choice asks for a model of so many bytes."""
+    return int(num_bytes * _ROOM) + HEADROOM_BYTES
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:

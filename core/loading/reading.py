@@ -22,7 +22,7 @@ from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedFile
 from core.weights.container import TensorStream
 from core.weights.memory import FREED, allocate
-from core.weights.plan import Slices
+from core.weights.plan import Slices, StoredBlocks
 from core.weights.published.packed import PackedLayer
 from core.weights.published.quantised import Quantised
 from core.weights.safetensors_file import DTYPES
@@ -30,6 +30,7 @@ from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import TensorSpec, Use, slice_rows
 from core.weights.table import HeldTable, Table
 from kernels.common.memory import octets
+from kernels.linear.blocks import BlockFormat
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 
@@ -73,6 +74,7 @@ class TensorReader:
         self._norms: dict[str, Tensor] = {}
         self.tensors: dict[str, Tensor] = {}
         self.matrices: dict[str, list[QuantisedTensors]] = {}
+        self._blocks: dict[str, StoredBlocks] = {}
         self.tables: dict[str, Table] = {}
 
     @property
@@ -80,7 +82,8 @@ class TensorReader:
         """Bytes to read and then to pack, for the progress of a load."""
         if self._digest:
             return self._container.num_bytes() + self._packing
-        in_file = {name for name in self._plain if self._stays_in_file(self._specs[name])}
+        specs, formats = self._specs, self._formats
+        in_file = {name for name in self._plain if specs[name].stays_in_file(formats)}
         read = self._container.num_bytes(self._names - in_file)
         if self._kept is not None:
             read += self._kept.layout.num_bytes - self._kept.layout.data_start
@@ -90,8 +93,11 @@ class TensorReader:
     def _names(self) -> set[str]:
         return self._plain | self._layers.keys() | self._small
 
-    def read(self, advance: Callable[[int], None]) -> str:
-        """Read all but `kept` matrices; returns the digest of the weights files, or ''.
+    def read(
+        self, advance: Callable[[int], None], finish: Callable[[], None] = lambda: None
+    ) -> str:
+        """Read all but `kept` matrices and blocks, which are read while `finish` builds the model;
+        returns the digest of the weights files, or ''.
 
         Calls `advance` for the bytes read here and packed later; it may raise. Raises
         BrokenWeightsError when a file changed since its header was read, or has impossible numbers,
@@ -100,22 +106,21 @@ class TensorReader:
         self._advance = advance
         if self._kept is not None:
             self._kept.advance = advance
-        return self._container.read(self._names, self._take, advance, digest=self._digest)
+        return self._container.read(self._names, self._take, advance, finish, digest=self._digest)
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.tensors.pop(self._published(name))
 
-    def matrix(self, name: str, spec: TensorSpec) -> Slices:
+    def matrix(self, name: str, spec: TensorSpec) -> Slices | StoredBlocks:
         """Raises QuantisedDamagedError for a kept matrix."""
         name = self._published(name)
+        self._advance(packing_bytes(self._planned[name], self._formats))
+        if name in self._blocks:
+            return self._blocks.pop(name)
         if self._kept is not None and name in self._kept_names:
             slices = self._kept.matrix(name)
-            found = [tuple(part.to(self._device) for part in each) for each in slices]
-        else:
-            found = self.matrices.pop(name)
-        spec = self._planned[name]
-        self._advance(packing_bytes(spec, self._formats))
-        return Slices(found, spec.blocks)
+            return [tuple(part.to(self._device) for part in each) for each in slices]
+        return self.matrices.pop(name)
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return self.tables.pop(self._published(name))
@@ -135,15 +140,15 @@ class TensorReader:
         return tensor
 
     def _take_plain(self, stream: TensorStream, spec: TensorSpec) -> None:
-        if Use.TABLE in spec.use and self._formats.rows_from_file:
+        if spec.in_file or (Use.TABLE in spec.use and self._formats.rows_from_file):
             self.tables[stream.name] = stream.table(spec.dtype)
-        if self._stays_in_file(spec):
+        if spec.stays_in_file(self._formats):
+            return
+        if isinstance(spec.blocks, BlockFormat):
+            assert stream.rows is not None
+            self._blocks[stream.name] = StoredBlocks(stream.rows, spec.blocks, self._device)
             return
         for rows in slice_rows(spec, self._formats):
-            if spec.blocks is not None:
-                assert stream.blocks is not None
-                self._add_matrix(stream.name, spec, (stream.blocks(rows).to(self._device),))
-                continue
             # Not in a variable, which would hold it until the next slice is read.
             self._add(stream.name, spec, self._slice(stream, spec, rows))
 
@@ -192,9 +197,6 @@ class TensorReader:
         self.matrices.setdefault(name, []).append(kept)
         if self._keep is not None and not spec.exact:
             self._keep(name, kept)
-
-    def _stays_in_file(self, spec: TensorSpec) -> bool:
-        return spec.use == Use.TABLE and self._formats.rows_from_file
 
     # Tensors that are read early
 

@@ -8,18 +8,18 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
-    gemma3,
     granite_hybrid,
     jamba,
-    lfm2,
-    lfm2_vl,
     llama,
     nemotron_h,
+    olmo_hybrid,
     qwen3_5,
     qwen3_5_moe,
     qwen3_vl,
 )
 from core.models.decoder import Family
+from core.models.gemma import gemma3, gemma4, gemma4_unified
+from core.models.lfm import lfm2, lfm2_moe, lfm2_vl, lfm3, lfm3_vl
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,
@@ -32,14 +32,22 @@ FAMILIES = {
     "qwen3_moe": llama.MOE_FAMILY,
     "gemma3": gemma3.FAMILY,
     "gemma3_text": gemma3.FAMILY,
+    "gemma4": gemma4.FAMILY,
+    "gemma4_text": gemma4.FAMILY,
+    "gemma4_unified": gemma4_unified.FAMILY,
+    "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
     "granitemoehybrid": granite_hybrid.FAMILY,
     "jamba": jamba.FAMILY,
     "nemotron_h": nemotron_h.FAMILY,
+    "olmo_hybrid": olmo_hybrid.FAMILY,
     "qwen3_vl": qwen3_vl.FAMILY,
     "qwen3_vl_moe": qwen3_vl.MOE_FAMILY,
     "lfm2": lfm2.FAMILY,
+    "lfm2_moe": lfm2_moe.FAMILY,
     "lfm2_vl": lfm2_vl.FAMILY,
+    "lfm3": lfm3.FAMILY,
+    "lfm3_vl": lfm3_vl.FAMILY,
 }
 
 

@@ -15,6 +15,7 @@ from core.layers.block import HybridBlock
 from core.layers.linear import Linear
 from core.layers.memory import Forward, LayerMemory, LayerSpec
 from core.layers.norm import ZeroCentredRMSNorm
+from core.layers.per_layer import PerLayerInputs
 from core.layers.rope import Rotation, Rotations
 from core.models.settings import Settings, TextSettings, parse_settings
 from core.weights.plan import Weights
@@ -120,7 +121,8 @@ class Decoder:
     or row block depends on shapes alone.
 
     `image_width` is the width of a picture's rows: more than `hidden_size` in families that add
-    features of a picture after further layers. `batch_invariant`: a row's bits don't depend on
+    features of a picture after further layers; `embedding_width` is that of a text's, more with
+    per-layer embeddings. `batch_invariant`: a row's bits don't depend on
     the other runs of a forward. `batch_invariant_steps`: a step of several tokens has the bits of
     steps of one.
     """
@@ -141,10 +143,13 @@ class Decoder:
         image_layers: int = 0,
         embedding_multiplier: float = 1.0,
         logits_multiplier: float = 1.0,
+        logits_cap: float | None = None,
+        per_layer: PerLayerInputs | None = None,
     ) -> None:
         """`text` is the scope in `weights` of the text stack, `config` its config. With `tied` the
         head is the embedding table. After each of the first `image_layers` blocks further features
-        of a picture are added to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334)."""
+        of a picture are added to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+        Logits x become cap * tanh(x / cap) with a `logits_cap`."""
         hidden_size, vocab_size = config.hidden_size, config.vocab_size
         self.device, self.dtype = device, weights.dtype
         self.hidden_size, self.vocab_size = hidden_size, vocab_size
@@ -156,7 +161,9 @@ class Decoder:
         self._draft_head = self.head.first(DRAFTED)
         self.blocks, self.norm, self.ropes = blocks, norm, ropes
         self.tower, self.mtp = tower, mtp
-        self._multipliers = embedding_multiplier, logits_multiplier
+        self.per_layer = per_layer
+        self.embedding_width = hidden_size + (per_layer.width if per_layer else 0)
+        self._multipliers, self._logits_cap = (embedding_multiplier, logits_multiplier), logits_cap
         self.num_parameters = weights.num_parameters
         self.batch_invariant = weights.batch_invariant
         self.batch_invariant_steps = weights.batch_invariant_steps
@@ -183,9 +190,10 @@ class Decoder:
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
-        """Token ids [n] -> [n, hidden_size]."""
+        """Token ids [n] -> [n, embedding_width]."""
         rows, multiplier = self.embedding(ids), self._multipliers[0]
-        return rows if multiplier == 1 else rows * multiplier
+        rows = rows if multiplier == 1 else rows * multiplier
+        return rows if self.per_layer is None else torch.cat([rows, self.per_layer.rows(ids)], 1)
 
     @torch.inference_mode()
     def encode_image(
@@ -203,7 +211,7 @@ class Decoder:
     def forward(
         self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
-        """[n, hidden_size] at `positions` [3, n] -> [n, hidden_size] after the final norm.
+        """[n, embedding_width] at `positions` [3, n] -> [n, hidden_size] after the final norm.
 
         `image`: the rows are one whole picture, [n, image_width], which in some families attends
         both ways. Raises RequestCancelled between layers.
@@ -225,8 +233,11 @@ class Decoder:
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
         """`forward` for tokens whose `rotations` are known."""
+        per_layer: Sequence[Tensor] = ()
+        if self.per_layer is not None:
+            hidden, per_layer = self.per_layer(hidden, memory.is_step)
         hidden, *features = hidden.split(self.hidden_size, dim=1)
-        forward, slot = Forward(rotations, memory, image), 0
+        forward, slot = Forward(rotations, memory, image, per_layer), 0
         for index, block in enumerate(self.blocks):
             memory.check_cancelled()
             hidden = block(hidden, forward, slot)
@@ -260,7 +271,9 @@ class Decoder:
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
         logits, multiplier = self.head.step(hidden).float(), self._multipliers[1]
-        return logits if multiplier == 1 else logits * multiplier
+        logits = logits if multiplier == 1 else logits * multiplier
+        cap = self._logits_cap
+        return logits if cap is None else (logits / cap).tanh_().mul_(cap)
 
 
 def _joined(rotations: Sequence[Rotation]) -> Rotation:

@@ -144,20 +144,21 @@ def head_dim_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ RoPE
 
-_KINDS = ("default", "linear", "llama3", "divided")
+_KINDS = ("default", "linear", "llama3", "divided", "proportional")
 
 
 class RopeSettings(Settings):
     """`rope_parameters`. "divided" is of files that have Llama 3's scaling, or any other, as the
-    number that each frequency is divided by."""
+    number that each frequency is divided by. With "proportional" the first pairs of a head alone
+    rotate, `partial_rotary_factor` of them."""
 
-    rope_type: Literal["default", "linear", "llama3", "divided"] = "default"
+    rope_type: Literal["default", "linear", "llama3", "divided", "proportional"] = "default"
     rope_theta: Positive = 10000.0
     factor: float = Field(default=1.0, ge=1, allow_inf_nan=False)
     low_freq_factor: Positive = 1.0
     high_freq_factor: Positive = 4.0
     original_max_position_embeddings: Count = 8192
-    partial_rotary_factor: float = Field(default=1.0, ge=1, le=1)
+    partial_rotary_factor: float = Field(default=1.0, ge=0, le=1)
     divisors: tuple[Positive, ...] = ()
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -176,6 +177,8 @@ class RopeSettings(Settings):
     def _fits(self) -> RopeSettings:
         if self.rope_type == "llama3" and self.high_freq_factor <= self.low_freq_factor:
             raise ValueError('"high_freq_factor" is not above "low_freq_factor"')
+        if self.partial_rotary_factor < 1 and self.rope_type != "proportional":
+            raise ValueError('"partial_rotary_factor" below 1 is not supported')
         if (self.rope_type == "divided") != bool(self.divisors):
             raise ValueError('"divisors" are not those of a "divided" RoPE')
         return self
@@ -187,6 +190,9 @@ class RopeSettings(Settings):
         """
         plain = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "linear":
+            return plain / self.factor
+        if self.rope_type == "proportional":
+            plain[int(self.partial_rotary_factor * dim // 2) :] = 0
             return plain / self.factor
         if self.rope_type == "divided":
             if len(self.divisors) != len(plain):

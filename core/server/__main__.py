@@ -20,19 +20,23 @@ from core.client.client import EngineClient
 from core.client.lock import DataFolderLock
 from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
-from core.server.access import Access
+from core.server import relayed
+from core.server.access import Access, digest_of
+from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
 from core.server.listening import bound, serve
+from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
 from core.system.private_files import private_folder, write_whole
 
 DEFAULT_PORT = 8484
 _KEY_FILE = "server.key"
 _SHORTEST_KEY = 8
+LAN_WORDS = "Other machines can connect. Requests and replies are not encrypted on their way."
 
 
-def parse_options(arguments: list[str] | None) -> argparse.Namespace:
+def parse_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m core.server", description="Serve a model to programs on this computer."
     )
@@ -105,7 +109,8 @@ def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
 
 async def run(options: argparse.Namespace, data: Path) -> None:
     """Load the model, then listen until a signal comes."""
-    access = Access(key_of(options.key, data), tuple(options.origin), options.lan)
+    key = key_of(options.key, data)
+    access = Access(digest_of(key), tuple(options.origin), options.lan)
     settings, cache = settings_of(options, data)
     pictures = Pictures(data / "pictures")
     with contextlib.closing(bound(options.port, options.lan)) as listening:
@@ -114,30 +119,27 @@ async def run(options: argparse.Namespace, data: Path) -> None:
         try:
             await client.start()
             model = await client.load(settings)
-            _announce(model.name, listening.getsockname()[1], access, options.key is None)
-            await serve(application(Answering(client, cache), pictures, access), listening)
+            port = listening.getsockname()[1]
+            print(f"{model.name} is served at http://127.0.0.1:{port}/v1", flush=True)
+            if options.key is None:
+                print(f"Key: {key}", flush=True)
+            if options.lan:
+                print(LAN_WORDS, file=sys.stderr, flush=True)
+            app = application(Answering(client, cache), pictures, access, Activity())
+            await serve(app, listening)
         finally:
             await client.close()
             pictures.clear()
 
 
-def _announce(model: str, port: int, access: Access, made: bool) -> None:
-    print(f"{model} is served at http://127.0.0.1:{port}/v1", flush=True)
-    if made:
-        print(f"Key: {access.key}", flush=True)
-    if access.lan:
-        print(
-            "Other machines can connect. Requests and replies are not encrypted on their way.",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
 def main(arguments: list[str] | None = None) -> int:
-    options = parse_options(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given == [MODE]:
+        relayed.main()
     forbid_core_dumps()
     report_uncaught()
     say_running()
+    options = parse_options(given)
     try:
         data = data_folder(options.data)
         lock = DataFolderLock(data)

@@ -7,6 +7,7 @@ the Host header.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 from collections.abc import Mapping
@@ -17,9 +18,15 @@ from core.server.requests.refusals import Refusal
 _LOCAL = "localhost"
 
 
+def digest_of(key: str) -> str:
+    """A digest that tells nothing of a random key."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`origins` are web pages that may use the server. With `lan`, other machines may."""
+    """`key` is the digest of the key; `origins` are web pages that may use the server. With `lan`,
+    other machines may."""
 
     key: str
     origins: tuple[str, ...] = ()
@@ -37,7 +44,7 @@ class Access:
             )
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         given = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.key.encode()):
+        if not hmac.compare_digest(digest_of(given), self.key):
             raise Refusal(
                 "The key is missing or wrong. Send it as `Authorization: Bearer KEY`.",
                 "Authorization",

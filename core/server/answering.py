@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from core.api.chat import AssistantMessage, ImagePart, UserMessage
-from core.api.commands import CountPrompt, Generate, PrefillReply
+from core.api.commands import Answered as Command
+from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, WaymarkError
 from core.api.events import Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
-from core.client.client import EngineClient
 from core.client.requests import EngineError, Request
 from core.server.held import HeldReplies, Placed
 from core.server.requests.ask import Ask, Delta, Ended
@@ -24,10 +25,19 @@ _MOST_PREPARING = 16
 Answered = Delta | Ended
 
 
+class Engine(Protocol):
+    """An engine of this process's own, or the window's."""
+
+    @property
+    def model(self) -> ModelInfo | None: ...
+
+    def ask(self, command: Command[Last_co]) -> Request[Last_co]: ...
+
+
 class Answering:
     """Answers requests with the engine's one model."""
 
-    def __init__(self, client: EngineClient, cache: CacheSettings) -> None:
+    def __init__(self, client: Engine, cache: CacheSettings) -> None:
         self.client = client
         self.turns = Turns()
         self._cache = cache
@@ -45,7 +55,7 @@ class Answering:
     def model(self) -> ModelInfo:
         """The loaded model. Raises Refusal (503)."""
         if self.client.model is None:
-            raise Refusal.of(NoModelError("The model is being loaded.").info())
+            raise Refusal.of(NoModelError("No model is loaded at the moment.").info())
         return self.client.model
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Answered, None]:
@@ -105,12 +115,10 @@ class Answering:
             )
         )
         try:
-            begun = False
             async for event in request:
                 match event:
-                    case Prefilling() if not begun:
-                        begun = True
-                        yield Delta()
+                    case Prefilling():
+                        yield Delta(stats=event.stats)
                     case Generated():
                         yield Delta(event.answer, event.reasoning)
                     case Finished():

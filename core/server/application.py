@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.server import facts
 from core.server.access import Access
+from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded
 from core.server.protocols.chat_completions import CHAT_COMPLETIONS
@@ -35,7 +36,9 @@ _PROBLEMS = [
 ]
 
 
-def application(answering: Answering, pictures: Pictures, access: Access) -> ASGIApp:
+def application(
+    answering: Answering, pictures: Pictures, access: Access, activity: Activity
+) -> ASGIApp:
     """An ASGI application without state of its own beside what it is given."""
 
     def fact(path: str, tell: Callable[[Request], Body]) -> Route:
@@ -58,7 +61,7 @@ def application(answering: Answering, pictures: Pictures, access: Access) -> ASG
         ),
     ]
     handlers = {HTTPException: _unknown, Refusal: _refused}
-    app: ASGIApp = _Guard(Starlette(routes=routes, exception_handlers=handlers), access)
+    app: ASGIApp = _Guard(Starlette(routes=routes, exception_handlers=handlers), access, activity)
     if access.origins:
         # What a browser asks before it sends a page's request has no key.
         app = CORSMiddleware(
@@ -70,16 +73,19 @@ def application(answering: Answering, pictures: Pictures, access: Access) -> ASG
 class _Guard:
     """Passes on the requests that `access` allows."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
+    def __init__(self, app: ASGIApp, access: Access, activity: Activity) -> None:
+        self._app, self._access, self._activity = app, access, activity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         named = (problem for path, problem in _PROBLEMS if path == scope["path"])
 
+        headers = Headers(scope=scope)
+        self._activity.enter(scope, headers)
+
         async def work(_request: Request, _connection: Connection) -> None:
-            self._access.check(Headers(scope=scope))
+            self._access.check(headers)
             await self._app(scope, receive, send)
 
         await guarded(scope, receive, send, next(named, openai_problem), work)

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from core.api.errors import InternalError, WaymarkError
 from core.api.json_text import json_fault, parse_json
 from core.client.traces import place_of, print_trace
+from core.server.activity import Entry, entry_of
 from core.server.answering import Answered, Answering
 from core.server.protocols.protocol import Call, Count, Problem, Protocol, to_json
 from core.server.requests.ask import Delta, Ended
@@ -91,12 +92,13 @@ async def guarded(
     work: Callable[[Request, Connection], Awaitable[None]],
 ) -> None:
     """Do the work of a request until it is done or its client has gone, and answer its errors."""
-    connection = Connection(send)
+    connection, entry = Connection(send), entry_of(scope)
     try:
         await work(Request(scope, receive), connection)
     except Refusal as refusal:
         error = refusal
     except (ClientDisconnect, OSError):
+        entry.end("gone")
         return
     except WaymarkError as unexpected:
         error = Refusal.of(unexpected.info())
@@ -106,7 +108,9 @@ async def guarded(
         words = InternalError(place_of(unexpected), "Unexpected error in the server")
         error = Refusal.of(words.info())
     else:
+        entry.end("done")
         return
+    entry.end("refused", error.status)
     if not connection.begun:
         with contextlib.suppress(OSError):
             await connection.whole(problem(error), error.status, error.retry_s)
@@ -131,17 +135,19 @@ class AnswerEndpoint:
 
     async def _answer(self, request: Request, connection: Connection) -> None:
         body = await read_body(request)
+        entry_of(request.scope).begin()
         reader = Reader(self._pictures)
         with self._pictures.releasing(reader.images):
             # Pictures are decoded and stored.
             read = partial(self._protocol.read, body, reader, client_of(request))
             call = await asyncio.to_thread(read, self._answering.model)
-            await until_gone(request, self._respond(call, connection))
+            await until_gone(request, self._respond(call, connection, entry_of(request.scope)))
 
-    async def _respond(self, call: Call, connection: Connection) -> None:
-        async with contextlib.aclosing(self._answering.answer(call.ask)) as events:
+    async def _respond(self, call: Call, connection: Connection, entry: Entry) -> None:
+        answers = self._answering.answer(call.ask)
+        async with contextlib.aclosing(shown(answers, entry)) as events:
             if call.stream:
-                await self._stream(call, events, connection)
+                await self._stream(call, events, connection, entry)
             else:
                 await self._whole(call, events, connection)
 
@@ -158,7 +164,11 @@ class AnswerEndpoint:
                 await connection.whole(call.writer.whole(text, thought, event))
 
     async def _stream(
-        self, call: Call, events: AsyncGenerator[Answered, None], connection: Connection
+        self,
+        call: Call,
+        events: AsyncGenerator[Answered, None],
+        connection: Connection,
+        entry: Entry,
     ) -> None:
         writer = call.writer
         try:
@@ -177,6 +187,7 @@ class AnswerEndpoint:
         except Refusal as refusal:
             if not connection.begun:
                 raise
+            entry.end("refused", refusal.status)
             await connection.write(writer.broken(refusal))
         await connection.write(b"", more=False)
 
@@ -202,6 +213,19 @@ class CountEndpoint:
                 await connection.whole(self._count.tell(counted, self._answering.model))
 
             await until_gone(request, work())
+
+
+async def shown(
+    events: AsyncGenerator[Answered, None], entry: Entry
+) -> AsyncGenerator[Answered, None]:
+    """The events, which the window's list follows."""
+    async with contextlib.aclosing(events):
+        async for event in events:
+            if isinstance(event, Ended):
+                entry.show("writing", event.stats)
+            else:
+                entry.show("reading" if event.stats is not None else "writing", event.stats)
+            yield event
 
 
 async def with_silences(

@@ -16,6 +16,8 @@ from core.storage.index import Index
 NOBODY = ""
 # The pool of quantised weights, and its owner: deleting all chats keeps them.
 WEIGHTS = "weights"
+# The pool of mapped weights, which have the same owner.
+TILES = "tiles"
 Place = tuple[str, str]  # pool and name
 NOWHERE: Place = ("", "")
 

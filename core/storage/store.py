@@ -19,7 +19,7 @@ from typing import Any
 from core.storage import rows
 from core.storage.files import Bytes, Files
 from core.storage.index import DamagedIndexError, Index
-from core.storage.rows import NAMED, NOWHERE, WEIGHTS, Blob, Place
+from core.storage.rows import NAMED, NOWHERE, TILES, WEIGHTS, Blob, Place
 from core.system.private_files import UNFINISHED
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ FLOOR_SHARE = 20
 MOST_NOTES = 64  # of a kind
 _INDEX = "index.db"
 _PART = f"{UNFINISHED}blob"
-_POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}")
-_OURS = re.compile(rf"([a-z]+-)?[0-9a-f]{{64}}\.safetensors|{re.escape(UNFINISHED)}.*")
+_POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}|{TILES}")
+_OURS = re.compile(rf"([a-z]+-)?[0-9a-f]{{64}}\.(safetensors|tiles)|{re.escape(UNFINISHED)}.*")
 _NOTE = "REPLACE INTO notes (kind, key, value) VALUES (?, ?, ?)"
 _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
     (SELECT id FROM notes WHERE kind = ? ORDER BY id DESC LIMIT ?)"""

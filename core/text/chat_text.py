@@ -23,21 +23,24 @@ from core.api.errors import (
     BrokenTokenizerError,
     EmptyConversationError,
     InvalidRequestError,
+    NoToolsError,
     NoVisionError,
     TemplateError,
 )
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
+from core.api.tools import MARKS
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
-from core.text.masking import num_images
+from core.text.masking import num_images, tool_texts
 from core.text.probing import probe_traits, splicing_obstacle
 from core.text.reply_parts import ReplyReader, stored_ids
 from core.text.token_text import grammar_tokens
+from core.text.tools import call_ids
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,15 @@ class ChatText:
     tokenised again; `note` tells the user why.
     """
 
-    def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        files: TextFiles,
+        check: Callable[[], None] | None = None,
+        helper: Helper | None = None,
+    ) -> None:
         """Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what `check` raises,
-        which is called while the files are interpreted."""
-        # A process for each model, so one's files can't reach another's conversations.
-        helper = Helper(TEXT_MEMORY_BYTES)
+        which is called while the files are interpreted. `helper` is one of its own by default."""
+        helper = helper or self.new_helper()
         with helper.checking(check):
             self._kit = build_kit(files, helper)
             self._traits = probe_traits(self._kit)
@@ -80,10 +87,17 @@ class ChatText:
         self.has_thinking_switch = self._traits.has_thinking_switch
         self.thinking = self._kit.thinking
         self.takes_images = self._traits.takes_images
+        self.tools = self._traits.tools
+        self.call_ids = call_ids(self._kit, self.tools)
         self.sampling_defaults = sampling_defaults(files.generation_config)
         self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
         self.spliced = not obstacle
         self.note = "" if self.spliced else _note(obstacle)
+
+    @staticmethod
+    def new_helper() -> Helper:
+        """A process for each model, so one's files can't reach another's conversations."""
+        return Helper(TEXT_MEMORY_BYTES)
 
     @classmethod
     def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
@@ -124,7 +138,7 @@ class ChatText:
         self._check_ids(segments)
         if not any(segment.num_tokens for segment in segments):
             raise TemplateError("The template writes nothing for this conversation.")
-        prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses)
+        prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses, self.call_ids)
         control, last_id = self.thinking, self._last_control(pieces)
         return RenderedPrompt(
             prompt,
@@ -138,7 +152,8 @@ class ChatText:
         self._check_ids(segments)
         if not segments[0].num_tokens:
             raise EmptyConversationError("The prompt is empty.")
-        return RenderedPrompt(Prompt(segments, self.end_of_turn_ids, grid), (), False)
+        prompt = Prompt(segments, self.end_of_turn_ids, grid, call_ids=self.call_ids)
+        return RenderedPrompt(prompt, (), False)
 
     def _check_ids(self, segments: Sequence[Segment]) -> None:
         """Refuse ids without a row in the model's table: a GPU would be unusable afterwards."""
@@ -169,12 +184,17 @@ class ChatText:
         return grammar_tokens(self._kit.tokens, self.end_of_turn_ids, self.vocab_size)
 
     def reply_reader(
-        self, rendered: RenderedPrompt, stop: tuple[str, ...], keeps_blanks: bool = False
+        self,
+        rendered: RenderedPrompt,
+        stop: tuple[str, ...],
+        keeps_blanks: bool = False,
+        calls: bool = False,
     ) -> ReplyReader:
         """A reader for the reply to `rendered`, with the user's stop strings.
 
         A stop string that spells an added token means that token, which may show no text. With
-        `keeps_blanks` an answer includes the whitespace between it and a thought.
+        `keeps_blanks` an answer includes the whitespace between it and a thought; with `calls` the
+        marks around tool calls.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
         spelled = {token_id for token_id in found if token_id is not None}
@@ -186,7 +206,15 @@ class ChatText:
             rendered.opens_reasoning,
             rendered.begun,
             keeps_blanks,
+            self.call_marks if calls else None,
         )
+
+    @cached_property
+    def call_marks(self) -> dict[int, str]:
+        """The spellings of the marks around tool calls that are tokens."""
+        marks = MARKS[self.tools] if self.tools is not None else ()
+        found = {self._kit.added.id_of(spelling): spelling for spelling in marks}
+        return {token_id: spelling for token_id, spelling in found.items() if token_id is not None}
 
     def forget(self) -> None:
         self._kit.tokenizer.forget()
@@ -219,7 +247,9 @@ class ChatText:
         paused = pauses_of(pauses, asked.prompt.num_tokens, len(stored))
         ends = [run.end.token for run in asked.prompt.runs if _ends_message(run)]
         return RenderedPrompt(
-            Prompt(segments, self.end_of_turn_ids, grid, asked.prompt.pauses | paused),
+            Prompt(
+                segments, self.end_of_turn_ids, grid, asked.prompt.pauses | paused, self.call_ids
+            ),
             (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token),
             asked.opens_reasoning,
             tuple(stored),
@@ -249,6 +279,8 @@ class ChatText:
             raise EmptyConversationError("Write a message first.")
         if any(isinstance(message, SystemMessage) for message in messages[1:]):
             raise InvalidRequestError("A system message can only come first.")
+        if self.tools is None and next(tool_texts(conversation), None) is not None:
+            raise NoToolsError("This model's chat template has no tools.")
         last = messages[-1]
         if isinstance(last, UserMessage) and not any(
             not isinstance(part, TextPart) or part.text.strip() for part in last.content
@@ -288,4 +320,6 @@ def _note(obstacle: str) -> str:
 
 
 def _has_content(reply: AssistantMessage) -> bool:
-    return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
+    return bool(
+        reply.text or reply.reasoning or reply.calls or (reply.ids is not None and reply.ids.data)
+    )

@@ -98,9 +98,15 @@ def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
     """The same of the GGUF file at `path`. Raises the errors of `read_text`."""
     text = read_text(model.metadata)
     tokenizer_digest, fingerprint = _digests(text.tokenizer, text.template)
+    made = [text.tokenizer]
+
+    def tokenizer() -> bytes:
+        """Made once for a load, and again only for another helper."""
+        return made.pop() if made else read_text(model.metadata).tokenizer
+
     return TextFiles(
         path=path,
-        source=lambda: read_text(model.metadata).tokenizer,
+        source=tokenizer,
         tokenizer_digest=tokenizer_digest,
         tokenizer_config=text.tokenizer_config,
         config=model.config,

@@ -18,28 +18,31 @@ from core.api.chat import (
     Message,
     SystemMessage,
     TextPart,
+    ToolMessage,
     UserMessage,
 )
 from core.api.errors import TemplateError
+from core.api.tools import ToolSyntax
 from core.text.added_tokens import AddedToken, AddedTokens
 from core.text.kit import TextKit
 from core.text.masking import (
     ContentStyle,
-    Marks,
     Masks,
     Slot,
     TemplateMessage,
+    definitions,
+    hidden,
     mask,
     num_images,
     template_message,
+    tool_texts,
 )
-from core.text.reply_parts import THINK_CLOSE, THINK_OPEN, SampledReply, trimmed
-from core.text.token_text import TokenText
+from core.text.reply_parts import SampledReply, ThinkingTokens, trimmed
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Traits of a template, found by probing.
+    """Traits of a template, found by probing. `tools` is how it writes tool calls, if it does.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
     history has before one.
@@ -51,6 +54,7 @@ class Traits:
     closing_id: int | None = None
     has_thinking_switch: bool = False
     takes_questions_in_a_row: bool = False
+    tools: ToolSyntax | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def spliced_pieces(
     items = masked_items(kit, traits.style, conversation, thinking)
     if items is None:
         return None
-    _splice_replies(items, traits.reply_space, kit.tokens)
+    _splice_replies(items, traits.reply_space, kit)
     return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
 
 
@@ -90,22 +94,29 @@ def masked_items(
     kit: TextKit, style: ContentStyle, conversation: Conversation, thinking: bool | None = None
 ) -> list[Item] | None:
     """Glue and slots in turn; None if a text was lost, doubled or moved. Thoughts may be lost."""
-    masks = Masks(kit.marks)
+    texts = tuple(tool_texts(conversation))
+    marks = kit.marks_absent_from(texts) if texts else kit.marks
+    # Asking the helper for each text takes longer than asking for all at once.
+    spelled = any(kit.added.find(text) for text in texts)
+    masks = Masks(marks, kit.added.find) if spelled else Masks(marks)
+    tools = definitions(conversation, masks.text)
     messages = mask(conversation.messages, style, masks, kit.sampled)
-    split, torn = masks.marks.split(kit.render(messages, thinking, conversation.created))
-    found = [number for number in split if isinstance(number, int)]
+    split, torn = marks.split(kit.render(messages, thinking, conversation.created, tools))
+    kinds = [slot.kind for slot in masks.slots]
+    # Templates place, repeat and leave out tools as they like.
+    found = [each for each in split if isinstance(each, int) and kinds[each : each + 1] != ["tool"]]
     present = set(found)
     expected = [
         number
-        for number, slot in enumerate(masks.slots)
-        if slot.kind != "thought" or number in present
+        for number, kind in enumerate(kinds)
+        if kind != "tool" and (kind != "thought" or number in present)
     ]
     if torn or found != expected:
         return None
     return [masks.slots[item] if isinstance(item, int) else item for item in split]
 
 
-def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> None:
+def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
     """Replace the slots of sampled replies by their ids.
 
     `reply_space` is whitespace that only history has before a reply; it is dropped, as the ids were
@@ -113,23 +124,24 @@ def _splice_replies(items: list[Item], reply_space: str, tokens: TokenText) -> N
     """
     by_message: dict[int, dict[str, int]] = {}
     for index, item in enumerate(items):
-        if isinstance(item, Slot) and item.reply is not None:
+        if isinstance(item, Slot) and item.reply is not None and item.message is not None:
             by_message.setdefault(item.message, {})[item.kind] = index
     for message, places in by_message.items():
-        _splice(items, message, places, reply_space, tokens)
+        _splice(items, message, places, reply_space, kit)
 
 
 def _splice(
-    items: list[Item], message: int, places: dict[str, int], reply_space: str, tokens: TokenText
+    items: list[Item], message: int, places: dict[str, int], reply_space: str, kit: TextKit
 ) -> None:
     """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
     reply = _reply_at(items, thought if thought is not None else answer)
     whole = Piece(Sampled(reply.ids, reply.pauses), message)
-    if thought is not None and _shows_whole_reply(items, thought, answer):
+    control = kit.thinking
+    if thought is not None and _shows_whole_reply(items, thought, answer, control):
         before = items[thought - 1]
         if reply.opens_itself and isinstance(before, str):
-            items[thought - 1] = before.rstrip().removesuffix(THINK_OPEN)
+            items[thought - 1] = before.rstrip().removesuffix(_opening(control))
         items[thought] = whole
         if answer is not None:
             items[thought + 1] = items[answer] = ""
@@ -137,10 +149,10 @@ def _splice(
             # The sampled ids already hold the closing token.
             glue = items[thought + 1]
             assert isinstance(glue, str)
-            items[thought + 1] = glue.lstrip().removeprefix(THINK_CLOSE).lstrip()
+            items[thought + 1] = glue.lstrip().removeprefix(control.closing).lstrip()
         return
     if thought is not None:
-        ids = trimmed(reply.thought or (), tokens.is_space)
+        ids = trimmed(reply.thought or (), kit.tokens.is_space)
         items[thought] = Piece(Sampled(ids), message)
     if answer is not None:
         items[answer] = whole if not reply.thinks else Piece(Sampled(reply.answer), message)
@@ -156,15 +168,22 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
     return slot.reply
 
 
-def _shows_whole_reply(items: list[Item], thought: int, answer: int | None) -> bool:
+def _opening(control: ThinkingTokens) -> str:
+    """The text that a template writes before a thought."""
+    return (control.opening + control.label).rstrip()
+
+
+def _shows_whole_reply(
+    items: list[Item], thought: int, answer: int | None, control: ThinkingTokens
+) -> bool:
     before, after = items[thought - 1], items[thought + 1]
     assert isinstance(before, str)
     assert isinstance(after, str)
-    if not before.rstrip().endswith(THINK_OPEN):
+    if not before.rstrip().endswith(_opening(control)):
         return False
     if answer is None:
-        return not _reply_at(items, thought).closed or after.lstrip().startswith(THINK_CLOSE)
-    return answer == thought + 2 and after.strip() == THINK_CLOSE
+        return not _reply_at(items, thought).closed or after.lstrip().startswith(control.closing)
+    return answer == thought + 2 and after.strip() == control.closing
 
 
 def _to_pieces(
@@ -205,27 +224,25 @@ def plain_pieces(
     Texts go through the template, with each spelling of an added token hidden in a mark, so that it
     comes out as text.
     """
-    marks = Marks.absent_from(
-        (kit.template.source, *kit.added.by_spelling, *_texts(conversation.messages))
-    )
-    hidden: list[str] = []
+    marks = kit.marks_absent_from((*_texts(conversation.messages), *tool_texts(conversation)))
+    spellings: list[str] = []
+
+    def mark(spelling: str) -> str:
+        spellings.append(spelling)
+        return marks.write(len(spellings) - 1)
 
     def hide(text: str) -> str:
-        pieces, start = list[str](), 0
-        for begin, end in kit.added.find(text):
-            hidden.append(text[begin:end])
-            pieces += (text[start:begin], marks.write(len(hidden) - 1))
-            start = end
-        return "".join((*pieces, text[start:]))
+        return hidden(text, kit.added.find, mark)
 
     messages = plain_messages(conversation.messages, traits.style, hide)
-    split, _ = marks.split(kit.render(messages, thinking, conversation.created))
-    if any(isinstance(item, int) and item >= len(hidden) for item in split):
+    tools = definitions(conversation, lambda index, text, kind: hide(text))
+    split, _ = marks.split(kit.render(messages, thinking, conversation.created, tools))
+    if any(isinstance(item, int) and item >= len(spellings) for item in split):
         raise TemplateError(
             "While it is rendered, the template writes the characters that mark typed control "
             "tokens, so its output can't be read."
         )
-    items = [Piece(hidden[item]) if isinstance(item, int) else item for item in split]
+    items = [Piece(spellings[item]) if isinstance(item, int) else item for item in split]
     return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
 
 
@@ -257,7 +274,7 @@ def _texts(messages: Sequence[Message]) -> list[str]:
     for message in messages:
         if isinstance(message, UserMessage):
             texts.extend(part.text for part in message.content if not isinstance(part, ImagePart))
-        elif isinstance(message, SystemMessage):
+        elif isinstance(message, SystemMessage | ToolMessage):
             texts.append(message.text)
         else:
             texts.extend((message.text, message.reasoning))

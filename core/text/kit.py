@@ -3,7 +3,7 @@ the frame that it needs around pictures, and its tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,9 @@ TIME_LIMIT_S = 2.0
 
 # Ids that transformers' Gemma3Config assumes where config.json leaves them out.
 _BEGIN_ID, _END_ID, _PLACEHOLDER_ID = 255_999, 256_000, 262_144
-# The same of LFM2-VL, whose other two tokens are known by their spellings.
+# The same of Gemma 4,
+_GEMMA4_IDS = {"boi_token_id": 255_999, "image_token_id": 258_880, "eoi_token_id": 258_882}
+# and of LFM2-VL, whose other two tokens are known by their spellings.
 _LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
 
 
@@ -38,12 +40,18 @@ class ChatTemplate:
         self._compiled_in = -1
         self._compile()
 
-    def render(self, messages: list[TemplateMessage], thinking: bool | None, created: float) -> str:
+    def render(
+        self,
+        messages: list[TemplateMessage],
+        thinking: bool | None,
+        created: float,
+        tools: list[Any] | None = None,
+    ) -> str:
         """The conversation as one string. `created` is in seconds, UTC. Raises TemplateError."""
         variables: dict[str, Any] = {
             **self._special_tokens,
             "messages": messages,
-            "tools": None,
+            "tools": tools,
             "documents": None,
             "add_generation_prompt": True,
         }
@@ -85,7 +93,7 @@ class PictureFrame:
     """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
     Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
-    image; LFM2-VL's the placeholder without the tokens around it.
+    image; Gemma 4's and LFM2-VL's the placeholder without the tokens around it.
     """
 
     begin: str
@@ -95,6 +103,8 @@ class PictureFrame:
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
         if config.get("model_type") == "lfm2_vl":
             return cls._of_lfm2(config, added)
+        if config.get("model_type") in {"gemma4", "gemma4_unified"}:
+            return cls._of_gemma4(config, added)
         if config.get("model_type") != "gemma3":
             return None
         names = (
@@ -107,6 +117,12 @@ class PictureFrame:
         if len(spelled) < len(names):
             return None
         return cls(spelled[0], f"\n\n{''.join(spelled)}\n\n")
+
+    @classmethod
+    def _of_gemma4(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
+        tokens = [_token(config.get(name, usual), added) for name, usual in _GEMMA4_IDS.items()]
+        spelled = [token.spelling for token in tokens if token is not None]
+        return cls(spelled[1], "".join(spelled)) if len(spelled) == len(tokens) else None
 
     @classmethod
     def _of_lfm2(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
@@ -139,14 +155,23 @@ class TextKit:
     fingerprint: str
     vocab_size: int
 
-    def render(self, messages: list[TemplateMessage], thinking: bool | None, created: float) -> str:
-        rendered = self.template.render(messages, thinking, created)
+    def render(
+        self,
+        messages: list[TemplateMessage],
+        thinking: bool | None,
+        created: float,
+        tools: list[Any] | None = None,
+    ) -> str:
+        rendered = self.template.render(messages, thinking, created, tools)
         return self.frame.around_pictures(rendered) if self.frame is not None else rendered
 
     @cached_property
     def marks(self) -> Marks:
         """Marks for this template: two characters that it can't write by itself."""
-        return Marks.absent_from((self.template.source, *self.added.by_spelling))
+        return self.marks_absent_from(())
+
+    def marks_absent_from(self, texts: Iterable[str]) -> Marks:
+        return Marks.absent_from((self.template.source, *self.added.by_spelling, *texts))
 
     def sampled(self, message: AssistantMessage) -> SampledReply | None:
         ids = stored_ids(message, self.fingerprint, self.vocab_size)
@@ -168,7 +193,7 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
         added=added,
         tokenizer=tokenizer,
         tokens=TokenText(tokenizer),
-        thinking=ThinkingTokens.find(added),
+        thinking=ThinkingTokens.find(added, tokenizer.ids),
         image_token_id=image_id,
         frame=PictureFrame.find(files.config, added),
         fingerprint=files.fingerprint,

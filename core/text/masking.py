@@ -7,15 +7,26 @@ that it is trimmed as usual.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Message,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+)
 from core.api.errors import TemplateError
+from core.api.tools import MARKS
 from core.text.reply_parts import SampledReply
 
-SlotKind = Literal["text", "thought", "answer"]
+SlotKind = Literal["text", "thought", "answer", "tool"]
 TemplateMessage = dict[str, Any]
 
 _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
@@ -23,9 +34,11 @@ _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The text of one mark, in message number `message`; with a `reply` its sampled ids instead."""
+    """The text of one mark, in message number `message` (None: the tools' definitions); with a
+    `reply` its sampled ids instead. A "tool" slot is the spelling of an added token in a text that
+    goes through the template: a call, a result or a definition, which templates escape."""
 
-    message: int
+    message: int | None
     kind: SlotKind
     text: str
     reply: SampledReply | None = None
@@ -87,20 +100,27 @@ def _private_codes() -> Iterable[int]:
 
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
+    """What a template takes as content. `calls_in_text`: it shows no `tool_calls`, so that LFM2's
+    calls stand in a reply's text."""
+
     always_lists: bool = False
     takes_lists: bool = True
+    calls_in_text: bool = False
 
 
-TextWriter = Callable[[int, str, SlotKind], str]
+TextWriter = Callable[[int | None, str, SlotKind], str]
 SampledOf = Callable[[AssistantMessage], SampledReply | None]
 
 
 @dataclass
 class Masks:
     marks: Marks
+    find: Callable[[str], list[tuple[int, int]]] = lambda _: []
     slots: list[Slot] = field(default_factory=list)
 
-    def text(self, message: int, text: str, kind: SlotKind) -> str:
+    def text(self, message: int | None, text: str, kind: SlotKind) -> str:
+        if kind == "tool":
+            return hidden(text, self.find, lambda found: self.mark(Slot(message, kind, found)))
         core = text.strip()
         if not core:
             return text
@@ -135,7 +155,22 @@ def template_message(
 ) -> TemplateMessage:
     if isinstance(message, AssistantMessage):
         thought = write(index, message.reasoning, "thought")
-        return _assistant(thought, write(index, message.text, "answer"), style)
+        answer = write(index, message.text, "answer")
+        if message.calls and style.calls_in_text:
+            return _assistant(thought, answer + _python_calls(message.calls, index, write), style)
+        shown = _assistant(thought, answer, style)
+        if message.calls:
+            shown["tool_calls"] = [_call(call, index, write) for call in message.calls]
+        return shown
+    if isinstance(message, ToolMessage):
+        text = write(index, message.text, "tool")
+        content = _content([{"type": "text", "text": text}], style)
+        return {
+            "role": "tool",
+            "content": content,
+            "name": message.name,
+            "tool_call_id": message.call,
+        }
     if isinstance(message, SystemMessage):
         text = write(index, message.text, "text")
         return {"role": "system", "content": _content([{"type": "text", "text": text}], style)}
@@ -146,6 +181,72 @@ def template_message(
         for part in message.content
     ]
     return {"role": "user", "content": _content(parts, style)}
+
+
+def definitions(conversation: Conversation, write: TextWriter) -> list[Any] | None:
+    """The tools as templates get them; None without tools."""
+    if not conversation.tools:
+        return None
+    return [_rewritten(json.loads(tool.definition), None, write) for tool in conversation.tools]
+
+
+def tool_texts(conversation: Conversation) -> Iterator[str]:
+    """The texts that go through a template."""
+    yield from (tool.definition for tool in conversation.tools)
+    for message in conversation.messages:
+        if isinstance(message, ToolMessage):
+            yield from (message.text, message.name, message.call)
+        elif isinstance(message, AssistantMessage):
+            for call in message.calls:
+                yield from (call.name, call.arguments, call.id)
+
+
+def _call(call: ToolCall, index: int, write: TextWriter) -> TemplateMessage:
+    arguments = _rewritten(json.loads(call.arguments), index, write)
+    return {
+        "type": "function",
+        "id": call.id,
+        "function": {"name": write(index, call.name, "tool"), "arguments": arguments},
+    }
+
+
+def _python_calls(calls: Sequence[ToolCall], index: int, write: TextWriter) -> str:
+    """As LFM2 writes them."""
+    written = []
+    for call in calls:
+        arguments = _rewritten(json.loads(call.arguments), index, write)
+        named = (f"{name}={_python(value)}" for name, value in arguments.items())
+        written.append(f"{write(index, call.name, 'tool')}({', '.join(named)})")
+    return ", ".join(written).join((f"{MARKS['lfm2'][0]}[", f"]{MARKS['lfm2'][1]}"))
+
+
+def _python(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _rewritten(value: Any, index: int | None, write: TextWriter) -> Any:
+    """JSON with each of its texts written."""
+    if isinstance(value, str):
+        return write(index, value, "tool")
+    if isinstance(value, dict):
+        return {
+            write(index, name, "tool"): _rewritten(each, index, write)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_rewritten(each, index, write) for each in value]
+    return value
+
+
+def hidden(
+    text: str, find: Callable[[str], list[tuple[int, int]]], hide: Callable[[str], str]
+) -> str:
+    """The text with the spellings of added tokens hidden."""
+    pieces, start = list[str](), 0
+    for begin, end in find(text):
+        pieces += (text[start:begin], hide(text[begin:end]))
+        start = end
+    return "".join((*pieces, text[start:]))
 
 
 def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessage:

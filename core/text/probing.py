@@ -8,6 +8,7 @@ be reused token for token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from core.api.chat import (
     AssistantMessage,
@@ -27,6 +28,7 @@ from core.text.assembly import assemble
 from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, Slot
+from core.text.tools import syntax_of, writes_calls
 
 # A picture that is never opened: probing only asks what the template writes for one.
 _PICTURE = ImagePart(digest="0" * 64, path="")
@@ -44,7 +46,9 @@ DIFFERENT = "its chat template joins messages in a way that changes their tokens
 
 def probe_traits(kit: TextKit) -> Traits:
     style = ContentStyle(always_lists=_wants_lists(kit))
-    style = ContentStyle(style.always_lists, takes_lists=_takes_lists(kit, style))
+    style = replace(style, takes_lists=_takes_lists(kit, style))
+    tools = syntax_of(kit, style)
+    style = replace(style, calls_in_text=tools == "lfm2" and not writes_calls(kit, style))
     return Traits(
         style=style,
         takes_images=_takes_images(kit, style),
@@ -52,6 +56,7 @@ def probe_traits(kit: TextKit) -> Traits:
         closing_id=_closing_id(kit, style),
         has_thinking_switch=_has_thinking_switch(kit, style),
         takes_questions_in_a_row=_items(kit, style, [_user("a"), _user("b")]) is not None,
+        tools=tools,
     )
 
 

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage
 from core.text.added_tokens import AddedTokens
 from core.text.token_text import TokenText
 
-THINK_OPEN = "<think>"
-THINK_CLOSE = "</think>"
+# The spellings that open and close a thought, and the name of the channel in between. Gemma 4
+# thinks in a channel.
+_SPELLINGS = (("<think>", "</think>", ""), ("<|channel>", "<channel|>", "thought\n"))
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingTokens:
-    """The ids that open and close a thought; None where the tokenizer has no such tokens."""
+    """The ids that open and close a thought; None where the tokenizer has no such tokens.
+
+    `label` is what a thought begins with after the opening token, `label_ids` are its usual ids.
+    """
 
     open: int | None
     close: int | None
+    opening: str = ""
+    closing: str = ""
+    label: str = ""
+    label_ids: tuple[int, ...] = ()
 
     @classmethod
-    def find(cls, added: AddedTokens) -> ThinkingTokens:
-        return cls(added.id_of(THINK_OPEN), added.id_of(THINK_CLOSE))
+    def find(cls, added: AddedTokens, ids: Callable[[str], list[int]]) -> ThinkingTokens:
+        for opening, closing, label in _SPELLINGS:
+            found = added.id_of(opening), added.id_of(closing)
+            if None not in found:
+                return cls(*found, opening, closing, label, tuple(ids(label)) if label else ())
+        return cls(None, None)
 
     @property
     def known(self) -> bool:
@@ -61,6 +73,8 @@ def split_reply(
     if not thinking.known or not (starts_in_reasoning or opened):
         return SampledReply(whole, None, whole, closed=True, opens_itself=False)
     rest = whole[opened:]
+    labelled = rest[: len(thinking.label_ids)] == thinking.label_ids
+    rest = rest[len(thinking.label_ids) :] if labelled else rest
     if thinking.close not in rest:
         return SampledReply(whole, rest, (), closed=False, opens_itself=opened > 0)
     end = rest.index(thinking.close)
@@ -109,7 +123,8 @@ class ReplyReader:
 
     The texts lack the whitespace around a thought and before the answer after it, unless the answer
     `keeps_blanks`; the ids keep it. Special ids show no text but are stored. `begun` are the ids of
-    a reply that is continued: stops in them don't count.
+    a reply that is continued: stops in them don't count. `marks` are ids that show a text in the
+    answer.
     """
 
     def __init__(
@@ -121,12 +136,15 @@ class ReplyReader:
         opens_reasoning: bool,
         begun: Sequence[int] = (),
         keeps_blanks: bool = False,
+        marks: Mapping[int, str] | None = None,
     ) -> None:
         self._thinking = thinking
         self._stop_ids: frozenset[int] = frozenset()
         self._tokens = tokens
-        self._reasoning = _Channel(tokens, trims_start=True, trims_end=True)
-        self._answer = _Channel(tokens, trims_start=opens_reasoning and not keeps_blanks)
+        self._reasoning = _Channel(tokens, trims_start=True, trims_end=True, drops=thinking.label)
+        self._answer = _Channel(
+            tokens, trims_start=opens_reasoning and not keeps_blanks, marks=marks
+        )
         self._keeps_blanks = keeps_blanks
         self.in_thought = opens_reasoning and thinking.known
         self._blank_so_far = not self.in_thought
@@ -188,14 +206,26 @@ class ReplyReader:
 
 
 class _Channel:
-    """A channel's way from ids to text: decode, trim the start, look for stops, trim the end."""
+    """A channel's way from ids to text: decode, trim the start, look for stops, trim the end.
 
-    def __init__(self, tokens: TokenText, trims_start: bool, trims_end: bool = False) -> None:
+    A text that begins with `drops` is shown without it.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenText,
+        trims_start: bool,
+        trims_end: bool = False,
+        drops: str = "",
+        marks: Mapping[int, str] | None = None,
+    ) -> None:
+        self._marks = marks or {}
         self.stops = StopStrings()
         self.drops_space = trims_start
         self.shown: list[str] = []
         self._decoder = tokens.detokenizer()
         self._trims_end = trims_end
+        self._drops, self._begun = drops, ""
         self._space: list[str] = []
         self._num_decoded = 0
         self._ends: list[tuple[int, int]] = []
@@ -205,6 +235,9 @@ class _Channel:
         return self.stops.found_at is not None
 
     def push(self, token_id: int, index: int) -> str:
+        mark = self._marks.get(token_id)
+        if mark is not None:
+            return self._take(self._decoder.close() + mark, index)
         return self._take(self._decoder.push(token_id), index)
 
     def close(self, index: int) -> str:
@@ -217,6 +250,7 @@ class _Channel:
         return next(index for index, end in self._ends if end > found)
 
     def _take(self, text: str, index: int) -> str:
+        text = self._without_label(text)
         if self.drops_space:
             text = text.lstrip()
             self.drops_space = not text
@@ -224,6 +258,17 @@ class _Channel:
         # A character that has only begun counts: the stop string begins in its first token.
         self._ends.append((index, self._num_decoded + self._decoder.holds_back))
         return self._show(self.stops.push(text))
+
+    def _without_label(self, text: str) -> str:
+        """The next text; while it may still be the label it is held back."""
+        if not self._drops:
+            return text
+        text = self._begun + text
+        if len(text) < len(self._drops) and self._drops.startswith(text):
+            self._begun = text
+            return ""
+        label, self._drops = self._drops, ""
+        return text.removeprefix(label)
 
     def _show(self, text: str) -> str:
         if self._trims_end:

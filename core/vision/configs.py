@@ -132,7 +132,34 @@ class TileConfig:
         )
 
 
-Config = ProcessorConfig | SquareConfig | TileConfig
+@dataclass(frozen=True, slots=True)
+class PooledConfig:
+    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches.
+
+    The unified model has no smaller patches than the squares: its `pooling` is 1.
+    """
+
+    patch_size: int
+    pooling: int
+    max_tokens: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+
+    @property
+    def token_size(self) -> int:
+        """Edge in pixels of the square that becomes one token."""
+        return self.patch_size * self.pooling
+
+    def with_max_tokens(self, limit: int | None) -> PooledConfig:
+        """The same with at most `limit` tokens a picture; None or 0 means the processor's limit."""
+        return replace(self, max_tokens=min(limit, self.max_tokens)) if limit else self
+
+
+Config = ProcessorConfig | SquareConfig | TileConfig | PooledConfig
 
 
 # ------------------------------------------------------------------ reading
@@ -183,7 +210,7 @@ Source = Path | PublishedSettings
 def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
     """Read `source`; the vision part of `model`, its config.json, must agree on the patches.
 
-    This and the next two raise MissingFileError and BrokenConfigError.
+    This and the next three raise MissingFileError and BrokenConfigError.
     """
     with _published(source) as settings:
         size = settings.get("size", {})
@@ -271,6 +298,31 @@ def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId
             whole_mark=_mark("<|img_thumbnail|>", token_id) if shows_whole else None,
             **settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR),
         )
+
+
+def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig:
+    """Read `source`; `model` must agree on the patches and have positions for them."""
+    with _published(source) as settings:
+        patch = int(settings.get("patch_size", 16))
+        pooling = int(settings.get("pooling_kernel_size", 3))
+        most = int(settings.get("max_soft_tokens", 280))
+        if min(patch, pooling, most) < 1:
+            raise ValueError("sizes are above zero")
+        vision = model.get("vision_config") or {}
+        settings.agree("patch_size", patch, vision.get("patch_size", patch))
+        name = "pooling_kernel_size"
+        settings.agree(name, pooling, vision.get(name, pooling))
+        places = vision.get("position_embedding_size", 10_240)
+        if model.get("model_type") == "gemma4_unified":
+            patch, pooling, places = patch * pooling, 1, vision.get("mm_posemb_size", 1120)
+        if most > MAX_TOKENS or most * pooling > places:
+            raise BrokenConfigError(
+                f"{settings.folder}: the image processor would make {most:,} tokens of a picture, "
+                "which the model has no positions for."
+            )
+        zeros, ones = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+        pixels = settings.pixels(zeros, ones, Pillow.Resampling.BICUBIC)
+        return PooledConfig(patch, pooling, most, **pixels)
 
 
 @contextmanager

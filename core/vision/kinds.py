@@ -1,8 +1,8 @@
 """The picture processors of the families.
 
 Bit-equal to transformers' `Qwen2VLImageProcessorPil` and `Gemma3ImageProcessorPil`, the latter
-without its crops of long pictures (pan and scan), which the published models disable. The tiles are
-those of `Lfm2VlImageProcessor`, resized by Pillow.
+without its crops of long pictures (pan and scan), which the published models disable, and
+`Gemma4ImageProcessorPil`. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from torch import Tensor
 
 from core.api.prompt import Image
 from core.vision.configs import (
+    PooledConfig,
     ProcessorConfig,
     Source,
     SquareConfig,
     TileConfig,
     TokenId,
+    read_pooled_config,
     read_processor_config,
     read_square_config,
     read_tile_config,
@@ -53,16 +55,25 @@ def open_processor(
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
+    if config.get("model_type") in {"gemma4", "gemma4_unified"}:
+        return PooledImageProcessor(read_pooled_config(source, config).with_max_tokens(max_tokens))
     if config.get("model_type") == "lfm2_vl":
         tiles = read_tile_config(source, config, token_id)
         return TileImageProcessor(tiles.with_max_tokens(max_tokens))
-    return ImageProcessor(read_processor_config(source, config).with_max_tokens(max_tokens))
+    settings = read_processor_config(source, config).with_max_tokens(max_tokens)
+    in_line = config.get("model_type") == "lfm3_vl"
+    return ImageProcessor(settings, in_line=in_line)
 
 
 class ImageProcessor(PictureProcessor):
-    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens."""
+    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; `in_line`: at positions in
+    a line, as LFM3-VL has them."""
 
     config: ProcessorConfig
+
+    def __init__(self, config: ProcessorConfig, *, in_line: bool = False) -> None:
+        super().__init__(config)
+        self._in_line = in_line
 
     @property
     def max_tokens(self) -> int:
@@ -86,7 +97,8 @@ class ImageProcessor(PictureProcessor):
                 key=self._key(size, data),
                 rows=plan.rows,
                 columns=plan.columns,
-                num_positions=max(plan.rows, plan.columns),
+                num_positions=plan.tokens if self._in_line else max(plan.rows, plan.columns),
+                in_line=self._in_line,
             ),
             to_patches=partial(self._patches, plan),
         )
@@ -157,6 +169,58 @@ class SquareImageProcessor(PictureProcessor):
         whole = floats[:, : side * patch, : side * patch]
         pixels = whole.reshape(3, side, patch, side, patch)
         return pixels.permute(1, 3, 0, 2, 4).reshape(side * side, 3 * patch * patch)
+
+
+class PooledImageProcessor(PictureProcessor):
+    """Gemma 4: a picture in its own shape, as large as the limit of tokens allows."""
+
+    config: PooledConfig
+
+    @property
+    def max_tokens(self) -> int:
+        return self.config.max_tokens
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        """Sides in whole tokens, rounded down; a side of none becomes one token, and the other the
+        aspect ratio rounded down."""
+        check_size(width, height, math.inf)
+        config, unit = self.config, self.config.token_size
+        most = config.max_tokens * config.pooling**2 * config.patch_size**2
+        factor = math.sqrt(most / (height * width))
+        rows, columns = (math.floor(factor * each / unit) for each in (height, width))
+        if rows == 0:
+            rows, columns = 1, min(width // height, config.max_tokens)
+        elif columns == 0:
+            rows, columns = min(height // width, config.max_tokens), 1
+        return ResizePlan(columns * unit, rows * unit, rows, columns)
+
+    def process(self, picture: DecodedPicture) -> ProcessedImage:
+        plan, pooling = self.measure(*picture.size), self.config.pooling
+        data = picture.resized(plan.width, plan.height, self.config.resample)
+        size = plan.width.to_bytes(8, "little") + plan.height.to_bytes(8, "little")
+        return ProcessedImage(
+            data=data,
+            grids=(Grid(plan.rows * pooling, plan.columns * pooling),),
+            image=Image(
+                key=self._key(size, data),
+                rows=plan.rows,
+                columns=plan.columns,
+                num_positions=plan.tokens,
+                in_line=True,
+            ),
+            to_patches=partial(self._patches, plan),
+        )
+
+    def _settings_of_key(self) -> str:
+        """The limit of tokens only affects the size."""
+        return repr(replace(self.config, max_tokens=0))
+
+    def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
+        """RGB bytes [height, width, 3] to patches [patches, patch x patch x 3], row by row."""
+        patch = self.config.patch_size
+        split = (plan.height // patch, patch, plan.width // patch, patch, 3)
+        pixels = self._floats(pixels_of(data), -1).view(split).transpose(1, 2)
+        return pixels.reshape(-1, 3 * patch * patch)
 
 
 @dataclass(frozen=True, slots=True)

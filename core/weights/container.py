@@ -13,6 +13,7 @@ from torch import Tensor
 
 from core.weights.table import Table
 from kernels.blocks.types import GGUFType
+from kernels.linear.blocks import StoredRows
 
 StoredBlocks = tuple[GGUFType, int, Tensor | None]
 """Type, inputs and columns, as `kernels.linear.blocks.BlockFormat` has them."""
@@ -34,15 +35,15 @@ class TensorStream:
     """A tensor whose turn it is in `Container.read`; usable until `take` returns.
 
     `fill(target)` reads the next `target.numel()` numbers in row-major order, converted to the type
-    and device of `target`, a contiguous tensor. `blocks(rows)` reads as many of the next rows as
-    they are stored, uint8 [rows, row bytes], if there are `Container.blocks`. `table(dtype)` looks
-    up rows where they are stored.
+    and device of `target`, a contiguous tensor. `rows` are those of `Container.blocks`, if there
+    are any; they can be read until `Container.read` returns. `table(dtype)` looks up rows where
+    they are stored.
     """
 
     name: str
     fill: Callable[[Tensor], None]
     table: Callable[[torch.dtype], Table]
-    blocks: Callable[[int], Tensor] | None = None
+    rows: StoredRows | None = None
 
 
 class Container(ABC):
@@ -83,13 +84,14 @@ class Container(ABC):
         names: Collection[str],
         take: Callable[[TensorStream], None],
         advance: Callable[[int], None],
+        finish: Callable[[], None] = lambda: None,
         *,
         digest: bool,
     ) -> str:
-        """Call `take` with each tensor of `names`, once, in the order of the files.
+        """Call `take` with each tensor of `names`, once, in the order of the files, then `finish`.
 
-        `advance` is called with the number of bytes read, at least every 4 MiB. `take` and
-        `advance` may raise; no file stays open then. With a `digest` every byte of the files is
+        `advance` is called with the number of bytes read, at least every 4 MiB. All of them may
+        raise; no file stays open then. With a `digest` every byte of the files is
         read, and the result is their SHA-256 in hex; otherwise it is empty, and what `take` doesn't
         ask for is not read.
         """

@@ -74,6 +74,7 @@ class ModelFolder(Container):
         names: Collection[str],
         take: Callable[[TensorStream], None],
         advance: Callable[[int], None],
+        finish: Callable[[], None] = lambda: None,
         *,
         digest: bool,
     ) -> str:
@@ -81,6 +82,7 @@ class ModelFolder(Container):
         combined = hashlib.sha256()
         for file in self.files:
             combined.update(stream_file(file, names, take, advance, digest=digest))
+        finish()
         return combined.hexdigest() if digest else ""
 
     def look_up(self, name: str) -> Tensor:

@@ -36,6 +36,7 @@ from core.weights.safetensors_file import DTYPES
 from core.weights.stream import PIECE_BYTES, fill
 from core.weights.table import FileTable, HeldTable, Table
 from kernels.blocks.types import GGUFType, dequantise
+from kernels.linear.blocks import StoredRows
 
 # Numbers that are decoded at once: 4 MiB of floats.
 _MOST_VALUES = 2**20
@@ -82,6 +83,7 @@ class GGUFContainer(Container):
         names: Collection[str],
         take: Callable[[TensorStream], None],
         advance: Callable[[int], None],
+        finish: Callable[[], None] = lambda: None,
         *,
         digest: bool,
     ) -> str:
@@ -101,7 +103,8 @@ class GGUFContainer(Container):
                 recipe = self.model.recipes[name]
                 stream = _RecipeStream(recipe, files)
                 table = partial(files.table, recipe)
-                take(TensorStream(name, stream.fill, table, stream.blocks))
+                take(TensorStream(name, stream.fill, table, stream.rows))
+            finish()
             result = whole.wait(found, advance) if found is not None else ""
         if self.facts() != self._opened:
             raise _changed(self.path)
@@ -178,12 +181,16 @@ class _RecipeStream:
             part = rows[start : start + step]
             part.copy_(self._next(len(part)))
 
-    def blocks(self, count: int) -> Tensor:
-        found = allocate((count, self._reader.row_bytes), torch.uint8)
-        for rows in found.split(max(1, PIECE_BYTES // max(1, found.shape[1]))):
-            self._reader.blocks(rows.numpy(), self._row)
-            self._row += len(rows)
-        return found
+    @property
+    def rows(self) -> StoredRows | None:
+        if self._recipe.block_type is None:
+            return None
+        return StoredRows((self._recipe.num_rows, self._reader.row_bytes), self._fill_blocks)
+
+    def _fill_blocks(self, start: int, target: Tensor) -> None:
+        for rows in target.split(max(1, PIECE_BYTES // max(1, target.shape[1]))):
+            self._reader.blocks(rows.numpy(), start)
+            start += len(rows)
 
     def _next(self, count: int) -> Tensor:
         first, self._row = self._row, self._row + count

@@ -13,11 +13,12 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from core.weights.memory import FREED
+from core.weights.memory import CPU, FREED
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import Shape, TensorSpec, Use, WeightPlan
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
+from kernels.linear.blocks import BlockFormat, StoredRows
 from kernels.linear.reference import (
     PLAIN,
     Matrix,
@@ -30,11 +31,16 @@ from kernels.linear.reference import (
 from kernels.ops import PLAIN_OPS, Ops
 
 
-class Slices(NamedTuple):
-    """The slices of a matrix, first row first, in a format of their own or the model's."""
+class StoredBlocks(NamedTuple):
+    """A matrix that stays as its file has it, for `device`."""
 
-    kept: list[QuantisedTensors]
-    format: StoredFormat | None = None
+    rows: StoredRows
+    format: BlockFormat
+    device: torch.device
+
+
+Slices = list[QuantisedTensors]
+"""The slices of a matrix, first row first, in a format of the model."""
 
 
 class Source(Protocol):
@@ -42,7 +48,7 @@ class Source(Protocol):
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
-    def matrix(self, name: str, spec: TensorSpec) -> Slices: ...
+    def matrix(self, name: str, spec: TensorSpec) -> Slices | StoredBlocks: ...
 
     def table(self, name: str, spec: TensorSpec) -> Table: ...
 
@@ -116,8 +122,9 @@ class Weights:
         norm = InputNorm(self._prefix + name, offset)
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
-    def table(self, name: str, shape: Shape) -> Table:
-        spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
+    def table(self, name: str, shape: Shape, *, in_file: bool = False) -> Table:
+        """A table of which rows are looked up; with `in_file` it stays in its file."""
+        spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE, in_file=in_file))
         return self._source.table(self._prefix + name, spec)
 
     def matrix(
@@ -138,17 +145,15 @@ class Weights:
         groups: list[_Group] = []
         for index, (name, num_outputs) in enumerate(parts):
             scope = self.scope(name)
-            slices, own = scope._matrix_slices((num_outputs, num_inputs), input_norm)
-            weight_format = self._format if own is None else own
-            if orders and self._formats is not None:
-                slices[:] = [_in_order(slices, orders[index]())]
+            found = scope._matrix_slices((num_outputs, num_inputs), input_norm)
+            order = orders[index]() if orders and self._formats is not None else None
+            weight_format = found.format if isinstance(found, StoredBlocks) else self._format
             if not groups or groups[-1].format != weight_format:
                 groups.append(_Group(weight_format))
-            groups[-1].num_parts += 1
-            groups[-1].slices += slices
+            groups[-1].add(found, order)
             if bias:
                 groups[-1].biases.append(scope.tensor("bias", (num_outputs,)))
-            del slices
+            del found
         if self._formats is None:
             return PlainMatrix(groups[0].slices[0][0])
         widths = [group.num_outputs for group in groups]
@@ -190,10 +195,13 @@ class Weights:
             count,
             transposed=transposed,
         )
-        slices, own = self._source.matrix(self._prefix + stack, self._note(stack, spec))
+        found = self._source.matrix(self._prefix + stack, self._note(stack, spec))
+        if isinstance(found, StoredBlocks):
+            parts_of = found.rows.split(num_outputs)
+            return [found.format.pack_rows([each], None, found.device) for each in parts_of]
         if self._formats is None:
-            return [PlainMatrix(slices[0][0][:num_outputs])] * count
-        return _unstacked(slices, num_outputs, own or self._formats.of(self._exact))
+            return [PlainMatrix(found[0][0][:num_outputs])] * count
+        return _unstacked(found, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix [outputs, inputs] of a tensor that the file has in another shape."""
@@ -209,7 +217,7 @@ class Weights:
             return formats.exact_invariant
         return formats.of(self._exact)
 
-    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> Slices:
+    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> Slices | StoredBlocks:
         spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, input_norm)
         spec = self._note("weight", spec)
         return self._source.matrix(f"{self._prefix}weight", spec)
@@ -252,7 +260,7 @@ class _StandIns:
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)
 
     def matrix(self, name: str, spec: TensorSpec) -> Slices:
-        return Slices([(self.tensor(name, spec),)])
+        return [(self.tensor(name, spec),)]
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
@@ -278,14 +286,32 @@ class _Group:
 
     format: StoredFormat
     num_parts: int = 0
-    slices: list[QuantisedTensors] = field(default_factory=list)
+    slices: Slices = field(default_factory=list)
+    rows: list[StoredRows] = field(default_factory=list)
     biases: list[Tensor] = field(default_factory=list)
+    device: torch.device = CPU
+
+    def add(self, found: Slices | StoredBlocks, order: Tensor | None) -> None:
+        """A part, its rows in another order."""
+        self.num_parts += 1
+        if isinstance(found, StoredBlocks):
+            rows, self.device = found.rows, found.device
+            self.rows.append(rows if order is None else rows.in_order(order.cpu()))
+        elif order is None:
+            self.slices += found
+        else:
+            found[:] = [_in_order(found, order)]
+            self.slices += found
 
     @property
     def num_outputs(self) -> int:
-        return sum(kept[0].shape[0] for kept in self.slices)
+        stored = sum(rows.shape[0] for rows in self.rows)
+        return stored + sum(kept[0].shape[0] for kept in self.slices)
 
     def pack(self) -> Matrix:
+        if isinstance(self.format, BlockFormat):
+            bias = _joined(self.biases) if self.biases else None
+            return self.format.pack_rows(self.rows, bias, self.device)
         if len(self.slices) > self.num_parts:
             return _stacked(self.slices, self.biases, self.format)
         kept = tuple(_joined(list(each)) for each in zip(*self.slices, strict=True))

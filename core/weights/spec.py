@@ -44,6 +44,8 @@ class TensorSpec:
     """The number of equal matrices, one below the other; the file has an axis for them."""
     transposed: bool = False
     """The file has inputs before outputs of each matrix of a stack."""
+    in_file: bool = False
+    """A table that is too large for memory: its rows are read from the file."""
     blocks: StoredFormat | None = None
     """The format in which a matrix is in its file and stays; None for a format of the model."""
 
@@ -55,6 +57,9 @@ class TensorSpec:
         count = self.stack or 1
         shape = self.shape[0] // count, *self.shape[1:]
         return count * self.format(formats).num_bytes(shape, self.dtype)
+
+    def stays_in_file(self, formats: WeightFormats) -> bool:
+        return self.use == Use.TABLE and (self.in_file or formats.rows_from_file)
 
     @property
     def stored_shape(self) -> Shape:
@@ -81,7 +86,7 @@ def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
 
 def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
-        return 0 if spec.use == Use.TABLE and formats.rows_from_file else spec.num_bytes
+        return 0 if spec.stays_in_file(formats) else spec.num_bytes
     weight_format = spec.format(formats)
     looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
     return spec.held_bytes(formats) + (spec.num_bytes if looked_up else 0)

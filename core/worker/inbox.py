@@ -25,14 +25,19 @@ class Entry:
     def idle(self) -> bool:
         return isinstance(self.work, IdleWork)
 
+    @property
+    def guest(self) -> bool:
+        """True for a program's request, which comes after the window's."""
+        return bool(getattr(self.work, "guest", False))
+
     def idle_for(self, chat: str | None) -> bool:
         work = self.work
         return isinstance(work, IdleWork) and (chat is None or work.chat == chat)
 
 
 class Inbox:
-    """Requests in order, then idle work, which a request interrupts and which then resumes.
-    Forgetting a chat stops its idle work for good."""
+    """The window's requests in order, then guests', then idle work, which a request interrupts and
+    which then resumes. Forgetting a chat stops its idle work for good."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -45,11 +50,11 @@ class Inbox:
         entry = Entry(work)
         with self._changed:
             if entry.idle:
-                self._idle.append(entry)
+                _insert(self._idle, entry)
             else:
-                self._waiting.append(entry)
+                _insert(self._waiting, entry)
                 self._interrupt_idle()
-                self._tell_last()
+                self._tell_place_of(entry)
             if isinstance(work, Forget) and work.chat != "":
                 self._stop_idle(work.chat)
             self._changed.notify()
@@ -107,12 +112,14 @@ class Inbox:
         entry.interrupted = False
         entry.flag.set()
 
-    def _tell_last(self) -> None:
+    def _tell_place_of(self, entry: Entry) -> None:
+        if self._waiting[-1] is not entry:
+            self._tell_places()
+            return
         busy = self._running is not None and not self._running.idle
         ahead = len(self._waiting) - 1 + busy
-        work = self._waiting[-1].work
-        if ahead and isinstance(work, Generate):
-            self._emit(Queued(request=work.request, ahead=ahead))
+        if ahead and isinstance(entry.work, Generate):
+            self._emit(Queued(request=entry.work.request, ahead=ahead))
 
     def _tell_places(self) -> None:
         # Idle work makes way at once and delays no request.
@@ -120,6 +127,12 @@ class Inbox:
         for ahead, entry in enumerate(self._waiting, start=first):
             if ahead and isinstance(entry.work, Generate):
                 self._emit(Queued(request=entry.work.request, ahead=ahead))
+
+
+def _insert(queue: deque[Entry], entry: Entry) -> None:
+    """Last of its kind: the window's requests, then the guests'."""
+    guests = 0 if entry.guest else sum(each.guest for each in queue)
+    queue.insert(len(queue) - guests, entry)
 
 
 def cancelled(work: Work) -> Event:

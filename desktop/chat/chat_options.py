@@ -245,8 +245,7 @@ class SchemaDialog(QDialog):
 
     def _say(self, said: str, bad: bool = False) -> None:
         self.verdict.setText(said)
-        self.verdict.setProperty("class", "warning small" if bad else "muted small")
-        theme.restyle(self.verdict)
+        theme.set_class(self.verdict, "warning small" if bad else "muted small")
 
     def _insert_example(self) -> None:
         self.text.selectAll()

@@ -183,20 +183,16 @@ class Composer(DraftEditor):
         if size is None:
             return
         self._tokens.setText(size_text(size))
-        style = "muted small" if size.left >= 0 else "warning small"
-        if self._tokens.property("class") != style:
-            self._tokens.setProperty("class", style)
-            theme.restyle(self._tokens)
+        theme.set_class(self._tokens, "muted small" if size.left >= 0 else "warning small")
 
     def _draw(self) -> None:
         stops = self._chat.running is not None
         self._send.set_words(tr("Stop") if stops else tr("Send"))
         self._send.setAccessibleName(tr("Stop the reply") if stops else tr("Send the message"))
         set_tip(self._send, tr("Stop the reply (Esc)") if stops else tr("Send (Enter)"))
-        self._send.setProperty("class", "" if stops else "primary")
         colour = "text" if stops else "on_accent"
         self._send.setIcon(theme.icon("stop" if stops else "send", colour))
-        theme.restyle(self._send)
+        theme.set_class(self._send, "" if stops else "primary")
         self._enable()
 
     def _enable(self) -> None:

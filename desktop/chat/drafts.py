@@ -70,7 +70,6 @@ class Drafts:
         self._store_changed()
 
     def save_soon(self, draft: Draft) -> None:
-        """Store a draft that is being typed."""
         for chat, known in self._drafts.items():
             if known is draft or draft in known.queued:
                 self._changed.add(chat)

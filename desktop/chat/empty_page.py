@@ -30,6 +30,8 @@ class EmptyPage(QWidget):
     file_asked = Signal()
     # The user wants to download a model.
     get_asked = Signal()
+    # The user wants to use a model on this computer.
+    library_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -70,6 +72,7 @@ class EmptyPage(QWidget):
         ):
             layout.addWidget(label)
         layout.addWidget(self._make_missing())
+        layout.addWidget(self._make_offer())
         layout.addSpacing(4)
         layout.addLayout(self._grid)
         layout.addStretch(3)
@@ -99,8 +102,19 @@ class EmptyPage(QWidget):
 
     def _show_offered(self) -> None:
         self._about.setVisible(self._demo and self._offered)
+        self._offer.setVisible(self._demo and self._offered)
         for sample in self._samples:
             sample.setVisible(self._offered and sample in self._shown)
+
+    def _make_offer(self) -> QWidget:
+        """The way from the demo model to another one."""
+        self._offer = QWidget()
+        get = Button(tr("Get a model for this computer"), name="emptyGetModel", style="primary")
+        get.clicked.connect(self.get_asked)
+        have = Button(tr("Use models I already have"), name="emptyLibrary")
+        have.clicked.connect(self.library_asked)
+        row(None, get, have, None, of=self._offer)
+        return self._offer
 
     def _make_missing(self) -> QWidget:
         self._missing = QWidget()
@@ -115,7 +129,10 @@ class EmptyPage(QWidget):
         get = Button(tr("Get a model…"), name="emptyGet", style="primary")
         get.setAccessibleName(tr("Get a model"))
         get.clicked.connect(self.get_asked)
-        column(self._reason, row(None, get, folder, file, None), of=self._missing)
+        have = Button(tr("Models…"), name="emptyModels", spoken=tr("Models on this computer"))
+        have.clicked.connect(self.library_asked)
+        ways = (row(None, get, have, None), row(None, folder, file, None))
+        column(self._reason, *ways, of=self._missing)
         self._missing.hide()
         return self._missing
 

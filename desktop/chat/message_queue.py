@@ -94,8 +94,6 @@ class MessageQueue(QObject):
 
 
 class QueuedMessages(QWidget):
-    """One line for each queued message."""
-
     take_back_asked = Signal(object)
 
     def __init__(self) -> None:

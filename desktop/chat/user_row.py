@@ -216,13 +216,9 @@ def _block(text: str) -> BlockText:
 
 def _field(text: str) -> LongText:
     field = LongText()
-    field.setReadOnly(True)
-    field.setUndoRedoEnabled(False)
-    field.setFrameShape(QFrame.Shape.NoFrame)
-    field.viewport().setAutoFillBackground(False)
+    text_selection().watch(field)
     field.setFixedHeight(LONG_TEXT_HEIGHT)
     field.setPlainText(text)
-    text_selection().watch(field)
     return field
 
 

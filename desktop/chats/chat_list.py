@@ -7,48 +7,32 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractItemModel,
-    QAbstractListModel,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    QRect,
-    QSize,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
-from PySide6.QtWidgets import (
-    QLineEdit,
-    QListView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QWidget,
-)
+from PySide6.QtCore import QAbstractItemModel, QAbstractListModel, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QFont, QPainter
+from PySide6.QtWidgets import QListView, QStyleOptionViewItem
 
 from desktop import theme
 from desktop.i18n import tr
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.records import Chat
 from desktop.widgets.plain_text import shortened, tip
+from desktop.widgets.two_lines import (
+    ENDS_PX,
+    LONGEST_TITLE,
+    NOTE_ROLE,
+    SIDE_PX,
+    AnyIndex,
+    TwoLineDelegate,
+    small,
+    write,
+)
 
-AnyIndex = QModelIndex | QPersistentModelIndex
 CHAT_ROLE = Qt.ItemDataRole.UserRole
-# A second line.
-NOTE_ROLE = Qt.ItemDataRole.UserRole + 1
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
-# Longer than the widest list.
-LONGEST_TITLE = 200
 DAYS_OF_WEEK = 7
 # In the year 9999, the last of the calendar, whatever the clock says.
 LAST_MOMENT = 253_370_764_800.0
 _NOWHERE = QModelIndex()
-# The padding of the style sheet.
-SIDE_PX, ENDS_PX = 14, 8
-NOTE_PX = 2
-SMALLER = 0.88
 FORK_PX = 14
 
 
@@ -73,7 +57,6 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def search(self, words: str) -> None:
-        """Show only titles that contain this."""
         self.searched = " ".join(words.split()).casefold()
         self._show_sections()
 
@@ -87,7 +70,6 @@ class ChatList(QAbstractListModel):
             self.dataChanged.emit(index, index)
 
     def place_of(self, chat: int | None) -> int | None:
-        """Its place among `chats`."""
         return None if chat is None else self._places.get(chat)
 
     def index_of(self, chat: int | None) -> QModelIndex:
@@ -223,27 +205,7 @@ def set_up(
     view.customContextMenuRequested.connect(show_menu)
 
 
-class ChatDelegate(QStyledItemDelegate):
-    def createEditor(
-        self, parent: QWidget, option: QStyleOptionViewItem, index: AnyIndex
-    ) -> QWidget:
-        editor = super().createEditor(parent, option, index)
-        if isinstance(editor, QLineEdit):
-            editor.setMaxLength(LONGEST_TITLE)
-        return editor
-
-    def updateEditorGeometry(
-        self, editor: QWidget, option: QStyleOptionViewItem, index: AnyIndex
-    ) -> None:
-        # Qt's place is as large as the text, so the frame of the editor would cover it.
-        editor.setGeometry(option.rect)
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
-        size = super().sizeHint(option, index)
-        if index.data(NOTE_ROLE):
-            size.setHeight(size.height() + NOTE_PX + QFontMetrics(_small(option.font)).height())
-        return size
-
+class ChatDelegate(TwoLineDelegate):
     def initStyleOption(self, option: QStyleOptionViewItem, index: AnyIndex) -> None:
         super().initStyleOption(option, index)
         if index.data(FORKED_ROLE):
@@ -252,50 +214,13 @@ class ChatDelegate(QStyledItemDelegate):
             option.decorationSize = theme.icon_size(FORK_PX)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        note = index.data(NOTE_ROLE)
         if index.data(CHAT_ROLE) is None:
             self._paint_head(painter, option, str(index.data()))
-        elif note:
-            self._paint_with_note(painter, option, index, str(note))
         else:
             super().paint(painter, option, index)
 
     def _paint_head(self, painter: QPainter, option: QStyleOptionViewItem, words: str) -> None:
-        font = _small(option.font)
+        font = small(option.font)
         font.setWeight(QFont.Weight.DemiBold)
         place = option.rect.adjusted(SIDE_PX, 0, -SIDE_PX, -ENDS_PX // 2)
-        _write(painter, place, font, theme.colours().muted, words, Qt.AlignmentFlag.AlignBottom)
-
-    def _paint_with_note(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex, note: str
-    ) -> None:
-        row = QStyleOptionViewItem(option)
-        self.initStyleOption(row, index)
-        title, row.text = row.text, ""
-        style = row.widget.style()
-        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, row, painter, row.widget)
-        place = option.rect.adjusted(SIDE_PX, ENDS_PX, -SIDE_PX, -ENDS_PX)
-        table = theme.colours()
-        _write(painter, place, option.font, table.text, title, Qt.AlignmentFlag.AlignTop)
-        small = _small(option.font)
-        _write(painter, place, small, table.muted, note, Qt.AlignmentFlag.AlignBottom)
-
-
-def _small(font: QFont) -> QFont:
-    smaller = QFont(font)
-    if font.pixelSize() > 0:
-        smaller.setPixelSize(round(font.pixelSize() * SMALLER))
-    else:
-        smaller.setPointSizeF(font.pointSizeF() * SMALLER)
-    return smaller
-
-
-def _write(
-    painter: QPainter, place: QRect, font: QFont, colour: str, words: str, side: Qt.AlignmentFlag
-) -> None:
-    line = QFontMetrics(font).elidedText(words, Qt.TextElideMode.ElideRight, place.width())
-    painter.save()
-    painter.setFont(font)
-    painter.setPen(QColor(colour))
-    painter.drawText(place, side | Qt.AlignmentFlag.AlignLeft, line)
-    painter.restore()
+        write(painter, place, font, theme.colours().muted, words, Qt.AlignmentFlag.AlignBottom)

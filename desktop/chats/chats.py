@@ -80,7 +80,6 @@ class ChatsController(QObject):
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:
-        """Stop the replies of all chats."""
         for chat in {live.chat for live in self._replies.live.values()}:
             await self._replies.stop_chat(chat)
 

@@ -103,7 +103,6 @@ class FillBar(QWidget):
         self.update()
 
     def widths(self) -> list[tuple[Fill, float]]:
-        """The painted width of each share that is not empty."""
         return [(kind, max(THINNEST, self.width() * share)) for kind, share in self._shares]
 
     def sizeHint(self) -> QSize:

@@ -66,6 +66,13 @@ class EngineController(QObject):
             self._tasks.spawn(self.client.restart(), tr("Starting the engine again"))
         elif self._wanted is not None:
             self.load(self._wanted)
+        else:
+            self._tasks.spawn(self._begin(), tr("Starting the engine"))
+
+    def unload(self) -> None:
+        """Free the memory of the model; a restart loads none."""
+        self._wanted = None
+        self._tasks.spawn(self._unload(), tr("Ejecting the model"))
 
     def cancel_load(self) -> None:
         self.client.cancel_load()
@@ -93,9 +100,18 @@ class EngineController(QObject):
             load = model.load.model_copy(update={"kept_bytes": 0})
             self._set(replace(self.status, model=model.model_copy(update={"load": load})))
 
+    async def _unload(self) -> None:
+        await self.client.unload()
+        if self._wanted is None:
+            self.loaded = None
+            self._rest("")
+
     async def _begin(self) -> None:
-        if await self._started() and self._wanted is not None:
-            await self._load(self._wanted)
+        if await self._started():
+            if self._wanted is not None:
+                await self._load(self._wanted)
+            else:
+                self._rest("")
 
     async def _started(self) -> bool:
         try:

@@ -19,6 +19,8 @@ BLOB_PREFIX = "sha256-"
 DIGEST_DIGITS = 8
 # Names of model files whose path doesn't tell them, learnt from lists of models and from loads.
 _names: dict[str, str] = {}
+# Names that the user gave.
+_given: dict[str, str] = {}
 
 
 class Phase(enum.Enum):
@@ -31,6 +33,10 @@ class Phase(enum.Enum):
     RESTARTING = "restarting"
     FAILED = "failed"
     CLOSED = "closed"
+
+
+# A model is on its way, or may be.
+COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,9 @@ class EngineStatus:
 
 
 def model_name(model: ModelInfo) -> str:
-    return tr("The demo model") if model.path == str(DEMO_MODEL) else model.name
+    if model.path == str(DEMO_MODEL) or model.path in _given:
+        return shown_name(model.path)
+    return model.name
 
 
 def remember_names(names: Mapping[str, str]) -> None:
@@ -89,9 +97,18 @@ def remember_names(names: Mapping[str, str]) -> None:
     _names.update({path: name for path, name in names.items() if _digest(path)})
 
 
+def rename_models(names: Mapping[str, str]) -> None:
+    """Show the models at these paths under the user's own names, and all others as published."""
+    _given.clear()
+    _given.update(names)
+
+
 def shown_name(path: str) -> str:
     """The name of the model in a folder or a file; '' stands for the demo model."""
-    if path in ("", str(DEMO_MODEL)):
+    path = "" if path == str(DEMO_MODEL) else path
+    if path in _given:
+        return shortened(_given[path], LONGEST_NAME)
+    if not path:
         return tr("The demo model")
     if path in _names:
         return shortened(_names[path], LONGEST_NAME)

@@ -48,9 +48,7 @@ class DownloadRow(QFrame):
         runs, complete = stage in RUNNING, stage is Stage.COMPLETE
         self._name.set_words(name)
         self._words.setText(download.words())
-        style = "error small" if stage is Stage.STOPPED else "muted small"
-        self._words.setProperty("class", style)
-        theme.restyle(self._words)
+        theme.set_class(self._words, "error small" if stage is Stage.STOPPED else "muted small")
         self._bar.setValue(STEPS * download.done // max(1, download.total))
         self._bar.setAccessibleName(tr("Download of {name}").format(name=name))
         self._bar.setVisible(not complete)

@@ -134,7 +134,6 @@ class DownloadsController(QObject):
 
     @property
     def folder(self) -> Path:
-        """The folder of downloaded models."""
         chosen = self.network.models_folder
         return Path(chosen) if chosen else self._usual_folder
 

@@ -1,6 +1,7 @@
-"""An estimate whether a model fits into this computer's memory, from published sizes alone.
+"""Whether a model fits into this computer's memory.
 
-The engine measures exactly when it loads; before that only the number of parameters is known.
+For a model on this computer its headers tell the bytes in each precision; for one on the hub they
+are estimated from published sizes alone.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from core.api.params import Precision
+from core.library.messages import ModelFacts, Way
 from desktop.i18n import tr
-from desktop.numbers import format_bytes
+from desktop.numbers import format_bytes, format_count, precision_name
 
 # Bytes of a parameter in the precisions that the engine chooses from, the most exact first; a
 # twentieth of a model is not quantised.
@@ -95,6 +98,114 @@ def describe_fit(needed: Needs, available: Memory) -> str:
     return words[found].format(way=way, needed=format_bytes(needed[way]), free=free)
 
 
-def short_fit(needed: Needs, available: Memory) -> str:
-    names = {Fit.FITS: tr("fits"), Fit.TIGHT: tr("tight"), Fit.TOO_LARGE: tr("too large")}
-    return names.get(fit_of(needed, available), "")
+def fit_name(fit: Fit) -> str:
+    names = {Fit.FITS: tr("fits"), Fit.TIGHT: tr("tight"), Fit.TOO_LARGE: tr("doesn't fit")}
+    return names.get(fit, "")
+
+
+# For a model on this computer.
+
+# A chat with a few pictures; a model that holds fewer tokens needs fewer.
+USUAL_CONTEXT = 8_192
+SHORTEST_CONTEXT = 2_048
+# For activations, which the engine keeps free when it loads.
+HEADROOM = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a model fits: in which way, with a context of how many tokens; None if not at all."""
+
+    fit: Fit
+    way: Way | None
+    context: int
+    words: str
+
+
+def memory_of(way: Way, context: int) -> int:
+    """The bytes of a model's weights and of its context."""
+    return way.num_bytes + context * way.kv_bytes
+
+
+def judge(
+    facts: ModelFacts, available: Memory, precision: Precision = "auto", context: int | None = None
+) -> Verdict:
+    """The verdict for a precision and a context that the user chose, or for the automatic ones."""
+    wanted = min(context or USUAL_CONTEXT, facts.context or USUAL_CONTEXT)
+    chosen = [each for each in facts.ways if each.precision == precision]
+    lower = [each for each in facts.ways[: facts.automatic] if each not in chosen]
+    if chosen:
+        lower = [each for each in lower if each.num_bytes < chosen[0].num_bytes]
+    ways = [*chosen, *lower]
+    if not ways:
+        return Verdict(Fit.UNKNOWN, None, 0, tr("How much memory it needs is not known."))
+    for way in ways:
+        if _held(way, available) >= wanted:
+            lowered = bool(chosen) and way is not chosen[0]
+            return _lower(way, wanted) if lowered else _fits(way, wanted, available)
+    # None holds so long a context: the one that holds most.
+    way = max(ways, key=lambda each: _held(each, available))
+    held = _held(way, available)
+    if held >= min(SHORTEST_CONTEXT, wanted):
+        return _shorter(way, held)
+    smallest = min(ways, key=lambda each: memory_of(each, wanted))
+    return _too_large(smallest, min(SHORTEST_CONTEXT, wanted), available)
+
+
+def _held(way: Way, available: Memory) -> int:
+    """The tokens of context for which memory is free; -1 if not even the weights fit."""
+    left = available.free - HEADROOM - way.num_bytes
+    return -1 if left < 0 else left // max(1, way.kv_bytes)
+
+
+def _fits(way: Way, context: int, available: Memory) -> Verdict:
+    words = tr(
+        "Fits in {precision}: {needed} with a context of {tokens} tokens, and {free} are free."
+    )
+    needed, free = format_bytes(memory_of(way, context)), format_bytes(available.free)
+    said = words.format(
+        precision=precision_name(way.precision),
+        needed=needed,
+        tokens=format_count(context),
+        free=free,
+    )
+    return Verdict(Fit.FITS, way, context, said)
+
+
+def _lower(way: Way, context: int) -> Verdict:
+    words = tr("Tight: lower the precision to {precision}, with which it needs {needed}.")
+    needed = format_bytes(memory_of(way, context))
+    said = words.format(precision=precision_name(way.precision), needed=needed)
+    return Verdict(Fit.TIGHT, way, context, said)
+
+
+def _shorter(way: Way, held: int) -> Verdict:
+    words = tr(
+        "Tight: in {precision} there is memory for a context of {tokens} tokens. Lower the context "
+        "length, or close other programs."
+    )
+    # Free memory changes from moment to moment.
+    tokens = held - held % SHORTEST_CONTEXT or held
+    said = words.format(precision=precision_name(way.precision), tokens=format_count(tokens))
+    return Verdict(Fit.TIGHT, way, tokens, said)
+
+
+def _too_large(way: Way, context: int, available: Memory) -> Verdict:
+    needed = memory_of(way, context) + HEADROOM
+    fit = Fit.TIGHT if needed <= MOST_OF_ALL * available.total else Fit.TOO_LARGE
+    words = {
+        Fit.TIGHT: tr(
+            "Tight: even in {precision} it needs {needed}, and {free} are free. Close other "
+            "programs first."
+        ),
+        Fit.TOO_LARGE: tr(
+            "Doesn't fit: even in {precision} it needs {needed}, and {free} of {total} are free."
+        ),
+    }
+    said = words[fit].format(
+        precision=precision_name(way.precision),
+        needed=format_bytes(needed),
+        free=format_bytes(available.free),
+        total=format_bytes(available.total),
+    )
+    return Verdict(fit, way if fit is Fit.TIGHT else None, context, said)

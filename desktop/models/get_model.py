@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QDialog, QFrame, QListWidget, QListWidgetItem, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
@@ -17,8 +18,10 @@ from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
 from desktop.models.download_list import DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
-from desktop.models.fits import describe_fit, memory, needs, room, short_fit
-from desktop.numbers import format_bytes, format_count
+from desktop.models.fits import describe_fit, memory, needs, room
+from desktop.models.library import LibraryController
+from desktop.models.suggestions import estimate, suited_models
+from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label
@@ -33,11 +36,18 @@ class GetModelDialog(QDialog):
     # The path of a downloaded model.
     load_asked = Signal(str)
 
-    def __init__(self, downloads: DownloadsController, tasks: Tasks, parent: QWidget) -> None:
+    def __init__(
+        self,
+        downloads: DownloadsController,
+        library: LibraryController,
+        tasks: Tasks,
+        parent: QWidget,
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("getModelDialog")
         self.setWindowTitle(tr("Get a model"))
-        self._downloads, self._tasks = downloads, tasks
+        self._downloads, self._library, self._tasks = downloads, library, tasks
+        self._speeds = library.device.speeds
         # Answers to older questions are ignored.
         self._questions = 0
         self.search = SearchField("modelSearch", tr("Search Hugging Face, or paste Org/Name"))
@@ -62,7 +72,20 @@ class GetModelDialog(QDialog):
         self._list = DownloadList(downloads, self)
         self._list.load_asked.connect(self._load)
         self._build(find)
+        self._shows_catalogue = False
         self._show_catalogue()
+        library.changed.connect(self._on_library)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self._library.device.speeds:
+            self._library.survey()
+
+    def _on_library(self) -> None:
+        """Name the models again once this machine's speed is known."""
+        speeds = self._library.device.speeds
+        if self._shows_catalogue and speeds != self._speeds:
+            self._show_catalogue()
 
     def _build(self, find: Button) -> None:
         close = Button(tr("Close"), name="getModelClose")
@@ -142,22 +165,29 @@ class GetModelDialog(QDialog):
 
     def _show_catalogue(self) -> None:
         self._questions += 1
-        self._show_found(catalogue())
+        available, self._speeds = self._library.available(), self._library.device.speeds
+        best = suited_models(catalogue(), available, self._speeds)
+        self._show_found([*best, *(each for each in catalogue() if each not in best)])
+        self._shows_catalogue = True
+        for at, each in enumerate(best):
+            words = tr("For this computer: {facts}")
+            facts = estimate(each, available, self._speeds).words(each)
+            self._found.item(at).setText(f"{each.name}\n{words.format(facts=facts)}")
         self._say(
             tr(
-                "Some models to begin with, by what their makers publish; none of them was run to "
-                "make this list. Waymark connects when you search, click a model or download."
+                "Some models to begin with, the ones for this computer first, by what their makers "
+                "publish; none of them was run to make this list. Waymark connects when you "
+                "search, click a model or download."
             )
         )
 
     def _show_found(self, found: Sequence[Repository]) -> None:
-        available = memory()
+        available, speeds = self._library.available(), self._library.device.speeds
+        self._shows_catalogue = False
         self._details.hide_model()
         self._found.clear()
         for each in found:
-            size = tr("{count} parameters").format(count=short_count(each.parameters))
-            facts = (size if each.parameters else "", short_fit(needs(each.parameters), available))
-            more = ", ".join(fact for fact in (*facts, each.licence) if fact)
+            more = estimate(each, available, speeds).words(each)
             item = QListWidgetItem(f"{each.name}\n{more}")
             item.setData(Qt.ItemDataRole.UserRole, each.name)
             item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
@@ -260,10 +290,3 @@ class ModelDetails(QFrame):
         index = self._choice.currentIndex()
         if 0 <= index < len(self._plans):
             self.download_asked.emit(self._plans[index])
-
-
-def short_count(parameters: int) -> str:
-    """4.0B, 450M"""
-    if parameters >= 10**9:
-        return f"{parameters / 10**9:.1f}B"
-    return f"{parameters // 10**6}M"

@@ -1,33 +1,23 @@
 """Choose a model: a folder or a GGUF file, also by dropping it.
 
-A folder may be a model, a folder of models, or the Hugging Face cache. Models are found by names
-and the cache's `refs/main`, in a thread since a disk may block.
+Models are found in a thread, since a disk may block.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QDialog, QListWidget, QListWidgetItem, QWidget
 
-from core.api.errors import NotRegularFileError, SlowFileError
+from core.api.errors import SlowFileError
 from core.api.limits import PICTURE_FORMATS
 from core.api.model_info import SNAPSHOTS, hub_name
-from core.client.blobs import open_regular
-from core.gguf.library import (
-    SUFFIX,
-    FoundModel,
-    found_models,
-    hub_folders,
-    is_model,
-    models_below,
-)
+from core.gguf.library import SUFFIX, FoundModel, hub_folders, is_model, models_below
+from core.library.places import find_models, models_in
 from desktop import theme
 from desktop.engine.engine_status import remember_names, shown_name
 from desktop.engine.tasks import answered
@@ -38,10 +28,6 @@ from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
-CONFIG = "config.json"
-WEIGHTS = ".safetensors"
-MOST_ENTRIES = 2_000
-HASH_BYTES = 128
 
 
 async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = False) -> str:
@@ -57,7 +43,7 @@ async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = F
     folder = await dialogs.choose_folder(parent, tr("Choose a model folder"), start)
     if not folder:
         return ""
-    return await _one_of(await answered(partial(models_in, Path(folder))), parent) or folder
+    return await _one_of(await _models_in(Path(folder)), parent) or folder
 
 
 async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
@@ -66,7 +52,13 @@ async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
     if all(path.name.lower().endswith(SUFFIX) for path in paths):
         models = [path for path in paths if is_model(path.name)] or list(paths)
         return await _one_of(models, parent)
-    return await _one_of(await answered(partial(models_in, paths[0])), parent)
+    return await _one_of(await _models_in(paths[0]), parent)
+
+
+async def _models_in(folder: Path) -> tuple[Path, ...]:
+    models, files = await answered(lambda: (models_in(folder), models_below(folder)))
+    remember_names({str(each.path): each.name for each in files})
+    return models
 
 
 def may_be_model(paths: Sequence[Path]) -> bool:
@@ -118,34 +110,14 @@ class ModelsDialog(QDialog):
         return "" if item is None else str(item.data(Qt.ItemDataRole.UserRole))
 
 
-def models_in(folder: Path) -> tuple[Path, ...]:
-    """The models in a folder, sorted: itself if it is one, the newest snapshot if it is of the hub
-    cache, else the models directly in it and the GGUF files below it."""
-    found = _model(folder)
-    if found is not None:
-        return (found,)
-    places = [folder / "hub"] if (folder / "hub").is_dir() else [folder]
-    below = (_model(each) for place in places for each in _entries(place))
-    files = models_below(folder)
-    remember_names({str(each.path): each.name for each in files})
-    return tuple(sorted({*(each for each in below if each), *(each.path for each in files)}))
-
-
-async def offered_models(downloaded: Path) -> list[FoundModel]:
-    """The models in our folder and those of other programs; none if a disk doesn't answer."""
+async def models_here(ours: Path, added: Sequence[Path] = ()) -> list[FoundModel]:
+    """The models of `find_models`; none if a disk doesn't answer."""
     try:
-        models = await answered(lambda: [*_downloaded(downloaded), *found_models()])
+        models = await answered(partial(find_models, ours, added))
     except SlowFileError:
         return []
     remember_names({str(each.path): each.name for each in models})
     return models
-
-
-def _downloaded(folder: Path) -> Iterator[FoundModel]:
-    """The models in `Org/Name` folders."""
-    for organisation in _entries(folder):
-        for path in (each for place in _entries(organisation) for each in models_in(place)):
-            yield FoundModel(path, path.name, "Waymark", None)
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
@@ -160,36 +132,3 @@ def _beside(model: Path) -> Path:
     if model.parent.name == SNAPSHOTS and hub_name(model.parent.parent.name):
         return model.parents[2]
     return model.parent
-
-
-def _model(folder: Path) -> Path | None:
-    with contextlib.suppress(OSError):
-        if _has_model(folder):
-            return folder
-        if (folder / SNAPSHOTS).is_dir():
-            return _newest(folder)
-    return None
-
-
-def _has_model(folder: Path) -> bool:
-    """True for a config.json; repositories of GGUF files often have one, but no other weights."""
-    if not (folder / CONFIG).is_file():
-        return False
-    endings = {each.suffix.lower() for each in _entries(folder)}
-    return SUFFIX not in endings or WEIGHTS in endings
-
-
-def _newest(folder: Path) -> Path | None:
-    """The snapshot that the cache calls main, or the one written last."""
-    with contextlib.suppress(OSError, NotRegularFileError, ValueError):
-        with open_regular(folder / "refs" / "main") as file:
-            named = file.read(HASH_BYTES).decode().strip()
-        if named == Path(named).name and _has_model(folder / SNAPSHOTS / named):
-            return folder / SNAPSHOTS / named
-    whole = [each for each in _entries(folder / SNAPSHOTS) if _has_model(each)]
-    return max(whole, key=lambda each: each.stat().st_mtime, default=None)
-
-
-def _entries(folder: Path) -> Iterator[Path]:
-    with contextlib.suppress(OSError):
-        yield from islice(folder.iterdir(), MOST_ENTRIES)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from core.gguf.library import FoundModel
 from desktop import theme
-from desktop.engine.engine_status import EngineStatus, Phase, model_name, shown_name
+from desktop.engine.engine_status import COMING, EngineStatus, model_name, shown_name
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
 from desktop.widgets.plain import ToolButton, action, set_tip
@@ -20,7 +20,6 @@ MOST_OFFERED = 100
 WIDEST_PX = 160
 # The arrow and the margins.
 FRAME_PX = 46
-COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 class ModelSwitcher(ToolButton):
@@ -30,6 +29,8 @@ class ModelSwitcher(ToolButton):
     file_asked = Signal()
     # The user wants to download a model.
     get_asked = Signal()
+    # The user wants to see all models.
+    library_asked = Signal()
     # The menu opens, and wants the models of other programs.
     search_asked = Signal()
     # The user wants to see the model settings.
@@ -54,6 +55,8 @@ class ModelSwitcher(ToolButton):
         self._file.setObjectName("actionChooseFile")
         self._get = action(tr("Get a model…"), self, self.get_asked.emit)
         self._get.setObjectName("actionDownloadModel")
+        self._library = action(tr("All models…"), self, self.library_asked.emit)
+        self._library.setObjectName("actionAllModels")
         self._offered = QMenu(tr("On this computer"), self)
         self._offered.setObjectName("modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
@@ -86,6 +89,7 @@ class ModelSwitcher(ToolButton):
             entry.setChecked(path == self._settings.kept_path)
             self._menu.addAction(entry)
         self._menu.addSeparator()
+        self._menu.addAction(self._library)
         self._menu.addMenu(self._offered)
         self._menu.addAction(self._get)
         self._menu.addAction(self._folder)
@@ -94,7 +98,7 @@ class ModelSwitcher(ToolButton):
         return self._menu
 
     def show_offered(self, models: Sequence[FoundModel]) -> None:
-        """Offer the models of other programs, under the program's name."""
+        """Offer the models on this computer, under the program's name."""
         self._offered.clear()
         program = ""
         for model in models[:MOST_OFFERED]:

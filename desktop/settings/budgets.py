@@ -35,7 +35,6 @@ def _place(key: str) -> str:
 
 
 def automatic(key: str, model: ModelInfo) -> int:
-    """The bytes of an automatic budget with this model."""
     budgets = {
         "cache.host_bytes": model.host_budget,
         "cache.device_bytes": model.device_budget,

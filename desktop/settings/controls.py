@@ -50,8 +50,6 @@ class NumberBox(QDoubleSpinBox):
 
     @classmethod
     def counting(cls, least: int, most: int, step: int) -> NumberBox:
-        """A box that steps between `least` and `most`."""
-
         def step_from(value: int, steps: int) -> int:
             return max(least, min(most, value + steps * step))
 

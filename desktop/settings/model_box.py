@@ -96,12 +96,10 @@ class ModelBox(QWidget):
         self._load.setAccessibleName(tr("Cancel loading") if loading else tr("Load the model"))
         wanted = self._settings.needs_load or status.model is None or bool(trouble)
         self._load.setEnabled(loading or wanted)
-        self._load.setProperty("class", "primary" if wanted and not loading else "")
-        theme.restyle(self._load)
+        theme.set_class(self._load, "primary" if wanted and not loading else "")
         self._words.setText(self._describe(status, trouble))
         bad = bool(trouble) and not loading
-        self._words.setProperty("class", "error small" if bad else "muted small")
-        theme.restyle(self._words)
+        theme.set_class(self._words, "error small" if bad else "muted small")
 
     def _describe(self, status: EngineStatus, trouble: str) -> str:
         if trouble and status.phase is not Phase.LOADING:

@@ -55,7 +55,6 @@ class Editor(QWidget):
         settings.changed.connect(self.refresh)
 
     def refresh(self) -> None:
-        """Show the value in force."""
         raise NotImplementedError
 
     def _cost_in_words(self) -> str:
@@ -72,7 +71,7 @@ class Editor(QWidget):
             value = self.row.value_in(self._settings.settings)
             bad = bool(too_small(self.row.key, value, self._settings.engine.model))
             self._cost.setText(self._cost_in_words())
-            _restyle(self._cost, "error small" if bad else "small")
+            theme.set_class(self._cost, "error small" if bad else "small")
 
     def _prepare(self, control: QWidget) -> None:
         control.setMinimumHeight(CONTROL_HEIGHT)
@@ -83,7 +82,7 @@ class Editor(QWidget):
     def _say(self, said: str, bad: bool = False) -> None:
         """Say something of the value; '' shows the description again."""
         self._words.setText(said or self.row.description)
-        _restyle(self._words, "error small" if bad else "small" if said else "muted small")
+        theme.set_class(self._words, "error small" if bad else "small" if said else "muted small")
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         # The wheel scrolls the panel and changes no control under the pointer.
@@ -103,12 +102,6 @@ def unclear_number(given: str) -> str:
 def control_name(key: str) -> str:
     """The part of an objectName that says which setting: CacheCount for 'cache.count'."""
     return "".join(part.capitalize() for part in key.replace(".", "_").split("_"))
-
-
-def _restyle(label: Label, style_class: str) -> None:
-    if label.property("class") != style_class:
-        label.setProperty("class", style_class)
-        theme.restyle(label)
 
 
 def _fitted_box() -> QComboBox:

@@ -48,7 +48,6 @@ class SettingRow:
 
     @property
     def searched(self) -> str:
-        """The words by which it is found."""
         return " ".join(self.texts())
 
     @property

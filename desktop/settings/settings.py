@@ -19,12 +19,20 @@ from core.api.errors import (
 )
 from core.api.params import ModelSettings
 from desktop.engine.engine import EngineController
+from desktop.engine.engine_status import rename_models
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.settings.budgets import too_large, too_small
 from desktop.settings.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
-from desktop.store.settings import AppSettings, NetworkSettings, SettingsFile, kept_path
+from desktop.store.settings import (
+    AppSettings,
+    LibrarySettings,
+    NetworkSettings,
+    ServerSettings,
+    SettingsFile,
+    kept_path,
+)
 
 # A load may fail for these reasons with a folder that is as it should be.
 NOT_THE_FOLDERS = frozenset(
@@ -58,6 +66,7 @@ class SettingsController(QObject):
         self.budget_trouble = ""
         self._file = file
         self.settings, self.notice = file.load()
+        self._give_names()
         # The folder of the model that loaded last. A chosen one is in `settings` at once, and in
         # the file once it has loaded.
         self.kept_path = self.settings.model.path
@@ -97,11 +106,21 @@ class SettingsController(QObject):
     def set_model_path(self, path: str) -> None:
         """Choose another model folder; it is loaded by `load`."""
         self.choices += 1
-        self._put(self.settings.with_model(self.settings.model.model_copy(update={"path": path})))
+        self._put(self.settings.with_model(path))
         self.changed.emit()
+
+    def set_name(self, path: str, name: str) -> None:
+        """Show a model under another name; '' restores the published one."""
+        self._put(self.settings.with_name(kept_path(path), name))
+
+    def set_library(self, library: LibrarySettings) -> None:
+        self._put(self.settings.model_copy(update={"library": library}))
 
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
+
+    def set_server(self, server: ServerSettings) -> None:
+        self._put(self.settings.model_copy(update={"server": server}))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
         """Restore the defaults of these settings; returns a function that undoes it."""
@@ -179,18 +198,20 @@ class SettingsController(QObject):
             settings = self.settings.without_recent(failed.path)
             if kept_path(failed.path) == settings.model.path:
                 # No other model was chosen meanwhile.
-                model = settings.model.model_copy(update={"path": self.kept_path})
-                settings = settings.model_copy(update={"model": model})
+                settings = settings.switched(self.kept_path)
             self._put(settings)
         self.changed.emit()
+
+    def _give_names(self) -> None:
+        rename_models({each.path: each.name for each in self.settings.library.models if each.name})
 
     def _put(self, settings: AppSettings, again: bool = False) -> None:
         if settings == self.settings and not again:
             return
         self.settings = settings
-        model = settings.model.model_copy(update={"path": self.kept_path})
+        self._give_names()
         try:
-            self._file.save(settings.model_copy(update={"model": model}))
+            self._file.save(settings.switched(self.kept_path))
         except OSError as error:
             self.said.emit(tr("The settings could not be saved: {}.").format(error))
         self.changed.emit()

@@ -191,8 +191,6 @@ class SettingsPanel(QScrollArea):
 
 
 class SettingsPart(QWidget):
-    """Settings under a head that folds them."""
-
     # The user has folded or unfolded it.
     folded = Signal(bool)
     # The user wants its defaults.

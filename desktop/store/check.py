@@ -92,14 +92,12 @@ def is_sound(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def structure_of(version: int) -> Structure:
-    """The tables of a format."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(script(MIGRATIONS[:version]))
         return structure(connection)
 
 
 def structure(connection: sqlite3.Connection) -> Structure:
-    """The columns and references of all tables."""
     names = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_stat%'"
     ).fetchall()

@@ -18,6 +18,7 @@ from core.api.params import (
     CacheSettings,
     DraftSettings,
     ModelSettings,
+    Precision,
     SamplingParams,
     Settings,
 )
@@ -28,6 +29,8 @@ from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
 
 RECENT_MODELS = 8
+# Models whose name and settings are remembered, the one used last first.
+MOST_REMEMBERED = 500
 # The smallest values that the settings offer; the engine accepts less.
 SHORTEST_INTERVAL = 512
 
@@ -61,6 +64,35 @@ class NetworkSettings(Settings):
     megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
 
 
+class ModelChoices(Settings):
+    """The user's own name for a model, '' for the published one, and the settings it ran with;
+    `chosen` is False if it never ran."""
+
+    path: str
+    name: str = ""
+    chosen: bool = False
+    precision: Precision = "auto"
+    context_length: Annotated[int, Field(ge=1)] | None = None
+    sampling: SamplingParams = SamplingParams()
+    thinking: bool | None = None
+
+
+class LibrarySettings(Settings):
+    """`folders` are searched for models besides ours and those of other programs."""
+
+    folders: tuple[str, ...] = ()
+    models: tuple[ModelChoices, ...] = ()
+
+
+class ServerSettings(Settings):
+    """The local server; `key` is the digest of its key, empty until it is switched on first."""
+
+    on: bool = False
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8484
+    lan: bool = False
+    key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
 TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
 
 
@@ -76,6 +108,8 @@ class AppSettings(Settings):
     ahead: AheadSettings = AheadSettings()
     window: WindowSettings = WindowSettings()
     network: NetworkSettings = NetworkSettings()
+    library: LibrarySettings = LibrarySettings()
+    server: ServerSettings = ServerSettings()
 
     @field_validator("cache")
     @classmethod
@@ -94,10 +128,55 @@ class AppSettings(Settings):
             }
         )
 
-    def with_model(self, model: ModelSettings) -> AppSettings:
-        path = kept_path(model.path)
-        chosen = self.model_copy(update={"model": model.model_copy(update={"path": path})})
-        return chosen.with_recent(path)
+    def with_model(self, path: str) -> AppSettings:
+        return self.switched(path).with_recent(path)
+
+    def switched(self, path: str) -> AppSettings:
+        """The settings for another model: those it ran with last, or else the present ones."""
+        path = kept_path(path)
+        if path == self.model.path:
+            return self
+        kept = self._remembering()
+        chosen = kept.model_copy(update={"model": kept.model.model_copy(update={"path": path})})
+        return chosen._recalled(path)
+
+    def choices_of(self, path: str) -> ModelChoices:
+        found = (each for each in self.library.models if each.path == path)
+        return next(found, ModelChoices(path=path))
+
+    def with_name(self, path: str, name: str) -> AppSettings:
+        """Show the model at `path` under another name; '' restores the published one."""
+        return self._with_choices(self.choices_of(path).model_copy(update={"name": name}))
+
+    def _remembering(self) -> AppSettings:
+        model = self.model
+        now = {
+            "chosen": True,
+            "precision": model.precision,
+            "context_length": model.context_length,
+            "sampling": self.sampling,
+            "thinking": self.thinking,
+        }
+        return self._with_choices(self.choices_of(model.path).model_copy(update=now))
+
+    def _recalled(self, path: str) -> AppSettings:
+        kept = self.choices_of(path)
+        if not kept.chosen:
+            return self
+        own = {"precision": kept.precision, "context_length": kept.context_length}
+        return self.model_copy(
+            update={
+                "model": self.model.model_copy(update=own),
+                "sampling": kept.sampling,
+                "thinking": kept.thinking,
+            }
+        )
+
+    def _with_choices(self, choices: ModelChoices) -> AppSettings:
+        others = (each for each in self.library.models if each.path != choices.path)
+        models = (choices, *others)[:MOST_REMEMBERED]
+        library = self.library.model_copy(update={"models": models})
+        return self.model_copy(update={"library": library})
 
     def with_recent(self, path: str) -> AppSettings:
         known = [kept_path(path), *self.without_recent(path).recent_models]

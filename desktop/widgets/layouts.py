@@ -70,7 +70,6 @@ def _fill(
 
 
 def in_column(*widgets: QWidget, top: int = 0, bottom: int = 0) -> QHBoxLayout:
-    """Widgets in a column as wide as the conversation."""
     inner = QWidget()
     inner.setMaximumWidth(WIDEST_PX)
     column(*widgets, of=inner, spacing=8)

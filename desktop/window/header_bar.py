@@ -75,7 +75,6 @@ class HeaderBar(QFrame):
         self.mark_instructions(False)
 
     def mark_instructions(self, given: bool) -> None:
-        """Show whether the chat has instructions."""
         self.instructions.setChecked(given)
         said = tr("Instructions for this chat")
         said = tr("Instructions for this chat: given") if given else said
@@ -93,8 +92,7 @@ class HeaderBar(QFrame):
         set_tip(self._state, status.trouble or status.words())
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
         bad = bad and not status.cancelled
-        self._state.setProperty("class", "warning small" if bad else "muted small")
-        theme.restyle(self._state)
+        theme.set_class(self._state, "warning small" if bad else "muted small")
         self._restart.setVisible(self._needs_restart)
         self._progress.setVisible(status.phase is Phase.LOADING)
         # A range of 0 is shown as "busy".

@@ -21,8 +21,10 @@ from desktop.engine.engine_status import Phase
 from desktop.export.export_dialogs import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
-from desktop.models.model_choice import chosen_model, dropped_model, offered_models
+from desktop.models.library_dialog import LibraryDialog
+from desktop.models.model_choice import chosen_model, dropped_model, models_here
 from desktop.search.search_dialog import SearchDialog
+from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.widgets import dialogs
@@ -51,8 +53,10 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
         self._leaving = False
-        # Made when it is asked for first.
+        # Made when they are asked for first.
         self._get_model: GetModelDialog | None = None
+        self._library: LibraryDialog | None = None
+        self._server: LocalServerDialog | None = None
         self._search: SearchDialog | None = None
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
@@ -110,7 +114,10 @@ class MainWindow(QMainWindow):
             "actionQuit": self.close,
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
+            "actionModels": self._show_library,
+            "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
+            "actionServer": self._show_server,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -150,6 +157,7 @@ class MainWindow(QMainWindow):
             asking.folder_asked.connect(self._choose_and_load)
             asking.file_asked.connect(lambda: self._choose_and_load(file=True))
             asking.get_asked.connect(self._show_get_model)
+            asking.library_asked.connect(self._show_library)
         page.header.model.search_asked.connect(self._look_for_models)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
@@ -196,6 +204,7 @@ class MainWindow(QMainWindow):
             ("actionRename", selected),
             ("actionPin", selected),
             ("actionDelete", selected),
+            ("actionEject", self._parts.engine.model is not None),
             ("actionRestart", self._parts.engine.status.phase not in STARTING),
         ):
             self.actions_by_name[name].setEnabled(enabled)
@@ -241,7 +250,9 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
-        self.page.header.model.show_offered(await offered_models(self._parts.downloads.folder))
+        added = [Path(each) for each in self._parts.settings.settings.library.folders]
+        found = await models_here(self._parts.downloads.folder, added)
+        self.page.header.model.show_offered(found)
 
     async def _set_chosen_model(self, file: bool = False) -> bool:
         path = await chosen_model(self, self._parts.settings.settings, file=file)
@@ -250,13 +261,32 @@ class MainWindow(QMainWindow):
         return bool(path)
 
     def _show_get_model(self) -> None:
+        parts = self._parts
         if self._get_model is None:
-            self._get_model = GetModelDialog(self._parts.downloads, self._parts.tasks, self)
+            self._get_model = GetModelDialog(parts.downloads, parts.library, parts.tasks, self)
             self._get_model.load_asked.connect(self._load_path)
         self._get_model.show()
         self._get_model.raise_()
         self._get_model.activateWindow()
         self._get_model.search.setFocus()
+
+    def _show_library(self) -> None:
+        parts = self._parts
+        if self._library is None:
+            self._library = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
+            self._library.load_asked.connect(self._load_path)
+            self._library.get_asked.connect(self._show_get_model)
+        self._library.show()
+        self._library.raise_()
+        self._library.activateWindow()
+        self._library.view.setFocus()
+
+    def _show_server(self) -> None:
+        if self._server is None:
+            self._server = LocalServerDialog(self._parts.server, self)
+        self._server.show()
+        self._server.raise_()
+        self._server.activateWindow()
 
     def _show_search(self, words: str = "") -> None:
         if self._search is None:

@@ -53,7 +53,10 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionRegenerate", tr("Another reply"), "Ctrl+R"),
         ),
         tr("&Engine"): (
-            Entry("actionGetModel", tr("Get a model…")),
+            Entry("actionModels", tr("Models…"), "Ctrl+M"),
+            Entry("actionEject", tr("Eject the model")),
+            Entry("actionGetModel", tr("Get a model…"), separated=True),
+            Entry("actionServer", tr("Local server…")),
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (

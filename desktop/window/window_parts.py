@@ -26,8 +26,10 @@ from desktop.export.export import ExportController
 from desktop.formulas.formulas import formulas
 from desktop.i18n import tr
 from desktop.models.downloads import DownloadsController
+from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
 from desktop.search.search import SearchController
+from desktop.server.server import ServerController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
 from desktop.store.database import Database
@@ -94,6 +96,9 @@ class WindowParts(QObject):
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
+        self.server = ServerController(self.tasks, self.settings, self.engine, folders)
+        self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
@@ -108,6 +113,7 @@ class WindowParts(QObject):
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
+        self.server.begin()
 
     async def close(self) -> None:
         """Store everything, carry out deletions, end the engine. Idempotent."""
@@ -122,6 +128,7 @@ class WindowParts(QObject):
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
             ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
+            ("ending the local server", self.server.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the search index", self.search.close, STEP_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),

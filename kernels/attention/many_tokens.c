@@ -288,7 +288,7 @@ static void one_part(const void *given, long part, void *result) {
         return;
     }
     rows.count = smaller(all->rows_of_part, all->num_queries * all->group - rows.first);
-    tiles_begin(&own->tiles, all->on_tiles);
+    tiles_begin(&own->tiles, all->on_tiles, COLUMN);
     attend_part(all, own, rows);
     tiles_end(&own->tiles, all->on_tiles);
     free(own);

@@ -13,8 +13,10 @@ import mmap
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,6 +64,8 @@ _ALIGNED_TO = 64  # a cache line
 class Arena:
     """Places tensors in shared chunks. A chunk is freed with its last tensor."""
 
+    filled = False
+
     def __init__(self) -> None:
         self._chunk = torch.empty(0, dtype=torch.uint8)
         self._used = 0
@@ -82,6 +86,43 @@ class Arena:
         octets = self._chunk[self._used : self._used + num_bytes]
         self._used += -(-num_bytes // _ALIGNED_TO) * _ALIGNED_TO
         return octets
+
+
+class FileArena:
+    """Places tensors one after the other in a file of `num_bytes`, which is mapped: its pages are
+    in memory while there is room. If it is `filled`, the tensors are there and are read only.
+    """
+
+    def __init__(self, path: Path, num_bytes: int, *, filled: bool) -> None:
+        """Raises OSError; without `filled`, the file is made."""
+        self.filled, self._used = filled, 0
+        with path.open("rb" if filled else "w+b") as file:
+            if not filled and hasattr(os, "posix_fallocate"):
+                # A page without room on the disk would end the process when it is written.
+                os.posix_fallocate(file.fileno(), 0, num_bytes)
+            elif not filled:
+                file.truncate(num_bytes)
+            access = mmap.ACCESS_READ if filled else mmap.ACCESS_WRITE
+            try:
+                self._memory = mmap.mmap(file.fileno(), num_bytes, access=access)
+            except ValueError as error:
+                raise OSError(f"{path.name} is shorter than {num_bytes:,} bytes") from error
+        # Torch warns of a buffer that is read only.
+        start = np.frombuffer(self._memory, np.uint8).ctypes.data
+        octets = (ctypes.c_uint8 * num_bytes).from_address(start)
+        octets.memory = self._memory  # type: ignore[attr-defined]
+        self._octets = torch.frombuffer(octets, dtype=torch.uint8)
+
+    def room(self, num_bytes: int) -> Tensor:
+        octets = self._octets[self._used :][:num_bytes]
+        if len(octets) < num_bytes:
+            raise ValueError("The file of weights has no room for all of them.")
+        self._used += -(-num_bytes // _ALIGNED_TO) * _ALIGNED_TO
+        return octets
+
+    def sync(self) -> None:
+        """Write what was placed to the disk. Raises OSError."""
+        self._memory.flush()
 
 
 def _chunk(num_bytes: int) -> Tensor:

@@ -142,8 +142,9 @@ class Routing:
 class ExpertShape:
     """`count` experts, `width` numbers in and out and `inner` inside.
 
-    `gated`: half of the first product gates the other; `shared`: there is also an expert that all
-    tokens take, behind a gate.
+    `gated`: half of the first product gates the other, through gelu with `gelu`; `shared`: there is
+    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor of its
+    own for its weight.
     """
 
     width: int
@@ -152,6 +153,8 @@ class ExpertShape:
     routing: Routing
     shared: bool
     gated: bool = True
+    gelu: bool = False
+    factors: bool = False
 
 
 OpShape = (

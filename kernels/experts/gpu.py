@@ -41,13 +41,16 @@ class _Tiles(NamedTuple):
 
 
 def route(
-    logits: Tensor, routing: Routing, correction: Tensor | None = None
+    logits: Tensor,
+    routing: Routing,
+    correction: Tensor | None = None,
+    factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Like `reference.route`, which also serves experts in groups."""
     (rows, count), k = logits.shape, routing.k
     fits = logits.stride(1) == 1 and 0 < k <= count <= _MOST_EXPERTS and routing.groups == 1
     if not fits:
-        return plain_route(logits, routing, correction)
+        return plain_route(logits, routing, correction, factors)
     corrected = correction if routing.sigmoid else None
     ids = torch.empty(rows, k, dtype=torch.int32, device=logits.device)
     weights = torch.empty(rows, k, device=logits.device)
@@ -66,7 +69,7 @@ def route(
         CORRECTED=corrected is not None,
         num_warps=1,
     )
-    return ids, weights
+    return ids, weights if factors is None else weights * factors[ids]
 
 
 @triton.jit

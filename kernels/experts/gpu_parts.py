@@ -112,6 +112,6 @@ def rows_of_groups(
     output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = grouped_product(
         inputs + whose[:, None] * stride, there[:, None], codes, scale, factor, output,
-        num_outputs, num_inputs, given, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
+        num_outputs, num_inputs, given, False, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
     _put(outputs, total, row, there, output, num_outputs)

@@ -73,6 +73,7 @@ INLINE void route_row(const struct route *all, long row, int is_bfloat) {
     for (long id = 0; !all->normalise && !all->sigmoid && id < all->experts; id++)
         total += exponential(logit_of(all, row, id, is_bfloat) - largest);
     sort_by_id(best, all->k);
+    const float *factors = all->factors;
     float *weights = (float *)all->weights + row * all->k;
     int32_t *ids = (int32_t *)all->ids + row * all->k;
     for (long place = 0; place < all->k; place++) {
@@ -83,7 +84,7 @@ INLINE void route_row(const struct route *all, long row, int is_bfloat) {
     }
     if (all->sigmoid && !all->normalise) total = 1;
     for (long place = 0; place < all->k; place++)
-        weights[place] = weights[place] / total * all->scale;
+        weights[place] = weights[place] / total * all->scale * (factors ? factors[ids[place]] : 1);
 }
 
 ROW_OF_EITHER_TYPE(one_token, route, route_row)

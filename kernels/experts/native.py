@@ -145,7 +145,11 @@ def make_bank(
 
 
 def route(
-    library: Library, logits: Tensor, routing: Routing, correction: Tensor | None = None
+    library: Library,
+    logits: Tensor,
+    routing: Routing,
+    correction: Tensor | None = None,
+    factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor] | None:
     k, groups, count = routing.k, routing.groups, logits.shape[1]
     whole = count % groups == 0 and (groups == 1 or count // groups > 1)
@@ -156,7 +160,8 @@ def route(
     ids = torch.empty(logits.shape[0], k, dtype=torch.int32)
     weights = torch.empty(logits.shape[0], k)
     library.route(
-        *map(address, (logits, correction, ids, weights)), *logits.shape, k, logits.stride(0),
+        *map(address, (logits, correction, factors, ids, weights)), *logits.shape, k,
+        logits.stride(0),
         groups, open_groups, routing.scale, routing.normalise, routing.sigmoid,
         is_bfloat(logits), get_num_threads(),
     )  # fmt: skip

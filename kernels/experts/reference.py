@@ -43,12 +43,16 @@ MakeBank = Callable[[Sequence[Matrix], Sequence[Matrix], Activation], ExpertBank
 
 
 def route(
-    logits: Tensor, routing: Routing, correction: Tensor | None = None
+    logits: Tensor,
+    routing: Routing,
+    correction: Tensor | None = None,
+    factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The chosen experts, int32 [n, k] ascending, and their weights, float32 [n, k].
 
     Of equal scores the first are taken, among experts and groups. `correction` [experts] float32 is
-    added to sigmoids for the choice alone.
+    added to sigmoids for the choice alone; a weight is multiplied by its expert's of `factors`
+    [experts] float32.
     """
     floats = logits.float()
     scores = floats.sigmoid() if routing.sigmoid else floats.softmax(1)
@@ -62,7 +66,8 @@ def route(
     weights = scores.gather(1, ids)
     if routing.normalise:
         weights = weights / (weights.sum(1, keepdim=True) + 1e-20)  # sigmoids may all be 0
-    return ids.to(torch.int32), weights * routing.scale
+    weights = weights * routing.scale
+    return ids.to(torch.int32), weights if factors is None else weights * factors[ids]
 
 
 def _largest(numbers: Tensor, k: int) -> Tensor:

@@ -24,7 +24,22 @@ from kernels.gated_delta.gpu_chunked import (
 from kernels.gated_delta.reference import CHUNK
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
-_SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more programs are faster
+_SCAN_COLUMNS = 32  # of the state in one program of the scan
+
+
+def delta_gates(
+    step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor, multiplier: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Like `reference.delta_gates`; `step` and `beta` may have gaps between tokens."""
+    assert dense_rows(step, beta)
+    decay, opened = (torch.empty(step.shape, device=step.device) for _ in range(2))
+    num_tokens, num_heads = step.shape
+    if num_tokens:
+        _gates[(num_tokens,)](
+            step, beta, rate, bias, decay, opened, num_heads, step.stride(0), beta.stride(0),
+            float(multiplier), BLOCK=triton.next_power_of_2(num_heads), num_warps=1,
+        )  # fmt: skip
+    return decay, opened
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
@@ -90,17 +105,41 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     common = num_tokens, num_heads, *strides
     prepare_chunks[(chunks, num_heads)](
         keys, values, decay, beta, reads, deltas, *common, *values.stride()[:2], *beta.stride(),
-        EPSILON, **shape, SLICE=SLICE, num_warps=8, num_stages=1,
+        EPSILON, **shape, SLICE=SLICE, num_warps=4, num_stages=1,
     )  # fmt: skip
     scan_chunks[(num_heads, triton.cdiv(value_dim, _SCAN_COLUMNS))](
         keys, decay, reads, deltas, state, before, *common, EPSILON, **shape,
-        COLUMNS=_SCAN_COLUMNS, num_warps=8, num_stages=1,
+        COLUMNS=_SCAN_COLUMNS, num_warps=4, num_stages=1,
     )  # fmt: skip
     read_chunks[(chunks, num_heads)](
         queries, keys, decay, deltas, before, outputs, *common, *queries.stride()[:2],
-        key_dim**-0.5, EPSILON, **shape, SLICE=SLICE, num_warps=8, num_stages=1,
+        key_dim**-0.5, EPSILON, **shape, SLICE=SLICE, num_warps=4, num_stages=1,
     )  # fmt: skip
     return outputs
+
+
+@triton.jit
+def _gates(
+    step: tl.tensor,
+    beta: tl.tensor,
+    rate: tl.tensor,
+    bias: tl.tensor,
+    decay: tl.tensor,
+    opened: tl.tensor,
+    num_heads: int,
+    step_stride: int,
+    beta_stride: int,
+    multiplier: float,
+    BLOCK: tl.constexpr,
+) -> None:
+    token, head = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    valid, there = head < num_heads, token * num_heads + head
+    time = tl.load(step + token * step_stride + head, valid, 0.0).to(tl.float32)
+    time += tl.load(bias + head, valid, 0.0)
+    time = tl.where(time > 20, time, tl.log(1 + tl.exp(tl.minimum(time, 20.0))))  # as torch does
+    tl.store(decay + there, tl.load(rate + head, valid, 0.0) * time, valid)
+    number = tl.load(beta + token * beta_stride + head, valid, 0.0).to(tl.float32)
+    tl.store(opened + there, multiplier * tl.sigmoid(number), valid)
 
 
 @triton.jit(do_not_specialize=["num_tokens"])

@@ -10,7 +10,9 @@ import triton
 import triton.language as tl
 
 EPSILON = 1e-6  # under the root of a key's squared length, as in `reference`
-SLICE = 16  # the fewest numbers that a dot adds up
+SLICE = 32  # numbers that a dot adds up
+# Three products of tensor cores: as near to float64 as float32 products, at twice their speed.
+PRECISION: tl.constexpr = tl.constexpr("tf32x3")
 
 
 @triton.jit
@@ -94,7 +96,7 @@ def row_products(
     for at in range(0, KEY_DIM, SLICE):
         first = row_slice(left, token, valid, left_stride, at, KEY_DIM, SLICE)
         second = row_slice(right, token, valid, right_stride, at, KEY_DIM, SLICE)
-        products = tl.dot(first, tl.trans(second), products, input_precision="ieee")
+        products = tl.dot(first, tl.trans(second), products, input_precision=PRECISION)
     return products
 
 
@@ -174,13 +176,13 @@ def prepare_chunks(
         inside = valid[:, None] & (column < VALUE_DIM)
         there = wide[:, None] * value_stride + head * value_head_stride + column
         value = tl.load(values + there, inside, 0.0).to(tl.float32) * rate[:, None]
-        result = tl.dot(inverse, value, input_precision="ieee")
+        result = tl.dot(inverse, value, input_precision=PRECISION)
         tl.store(writes + line * VALUE_DIM + column, result, inside)
     rate *= length * tl.exp(sums)
     for at in range(0, KEY_DIM, SLICE):
         column = at + tl.arange(0, SLICE)[None, :]
         key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE) * rate[:, None]
-        result = tl.dot(inverse, key, input_precision="ieee")
+        result = tl.dot(inverse, key, input_precision=PRECISION)
         tl.store(reads + line * KEY_DIM + column, result, valid[:, None] & (column < KEY_DIM))
 
 
@@ -226,12 +228,12 @@ def scan_chunks(
         )
         mine = valid[:, None] & (column < VALUE_DIM)
         delta = tl.load(deltas + line * VALUE_DIM + column, mine, 0.0)
-        delta -= tl.dot(read, matrix, input_precision="ieee")
+        delta -= tl.dot(read, matrix, input_precision=PRECISION)
         tl.store(deltas + line * VALUE_DIM + column, delta, mine)
         key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
         sums, whole = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
         key *= tl.exp(whole - sums)[:, None]
-        matrix = tl.dot(tl.trans(key), delta, matrix * tl.exp(whole), input_precision="ieee")
+        matrix = tl.dot(tl.trans(key), delta, matrix * tl.exp(whole), input_precision=PRECISION)
     tl.store(state + here, matrix, inside)
 
 
@@ -283,11 +285,11 @@ def read_chunks(
         column = value_at + tl.arange(0, SLICE)[None, :]
         mine = valid[:, None] & (column < VALUE_DIM)
         delta = tl.load(deltas + line * VALUE_DIM + column, mine, 0.0)
-        result = tl.dot(attention, delta, input_precision="ieee")
+        result = tl.dot(attention, delta, input_precision=PRECISION)
         for at in range(0, KEY_DIM, SLICE):
             query = row_slice(query_head, token, valid, query_stride, at, KEY_DIM, SLICE)
             row = at + tl.arange(0, SLICE)[:, None]
             inside = (row < KEY_DIM) & (column < VALUE_DIM)
             state = tl.load(before + (first + row) * VALUE_DIM + column, inside, 0.0)
-            result = tl.dot(query * length[:, None], state, result, input_precision="ieee")
+            result = tl.dot(query * length[:, None], state, result, input_precision=PRECISION)
         tl.store(outputs + line * VALUE_DIM + column, result, mine)

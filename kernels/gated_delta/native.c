@@ -76,7 +76,7 @@ int waymark_delta_gates(struct delta_gates *all) {
             long from = token * all->stride + head, to = token * all->heads + head;
             float step = read_number(all->steps, from, all->is_bfloat) + bias[head];
             decay[to] = rate[head] * softplus(step);
-            beta[to] = sigmoid(read_number(all->betas, from, all->is_bfloat));
+            beta[to] = all->multiplier * sigmoid(read_number(all->betas, from, all->is_bfloat));
         }
     return 1;
 }

@@ -54,12 +54,15 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
-def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The log decay rate * softplus(step + bias) and sigmoid(beta), both [n, hv] float32.
+def delta_gates(
+    step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor, multiplier: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta), both [n, hv]
+    float32.
 
     `step` and `beta` [n, hv] are a layer's projections; `rate` < 0 and `bias` [hv] are float32.
     """
-    return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float())
+    return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float()).mul_(multiplier)
 
 
 def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:

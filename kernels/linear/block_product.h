@@ -4,6 +4,9 @@
 
 #include "linear/blocks.h"
 
+/* Columns whose tiles are unpacked before many rows are multiplied. */
+#define TILES_AT_ONCE COLUMNS_AT_ONCE
+
 /* Neighbouring columns of tiles. */
 struct tiles_of_block {
     const char *codes;
@@ -59,6 +62,19 @@ union block_sum {
     floats numbers;
 };
 
+/* Adds a group of 16 or 32 inputs whose scales are numbers. */
+INLINE floats add_numbers(struct shape shape, int offsets, word_lanes found, floats scale,
+                          floats offset, const struct row_block *row, int group, floats sum) {
+    floats of_row = (floats)each_lane(row->scales + group * shape.group / GROUP_INPUTS);
+    sum = multiply_add(__builtin_convertvector(found, floats), scale * of_row, sum);
+    if (!offsets) return sum;
+    return multiply_add((floats)each_lane(row->sums.numbers + group), offset, sum);
+}
+
+INLINE floats load_offsets(int offsets, const struct scales *scales, int group, long at) {
+    return offsets ? (floats)load_words(scales->offsets[group] + at) : (floats){0};
+}
+
 /* Adds a group to what there is of its block. */
 INLINE void add_scaled(struct shape shape, int offsets, const struct scales *scales, long at,
                        const struct row_block *row, int group, word_lanes found,
@@ -68,13 +84,8 @@ INLINE void add_scaled(struct shape shape, int offsets, const struct scales *sca
         sum->integers += found * scale;
         return;
     }
-    float of_row = row->scales[group * shape.group / GROUP_INPUTS];
-    sum->numbers =
-        multiply_add(__builtin_convertvector(found, floats), (floats)scale * of_row, sum->numbers);
-    if (!offsets) return;
-    floats inputs = (floats){0} + (float)row->sums[group] * of_row;
-    sum->numbers =
-        multiply_add(inputs, (floats)load_words(scales->offsets[group] + at), sum->numbers);
+    sum->numbers = add_numbers(shape, offsets, found, (floats)scale,
+                               load_offsets(offsets, scales, group, at), row, group, sum->numbers);
 }
 
 INLINE floats whole_block(struct shape shape, int offsets, const struct scales *scales, long at,
@@ -86,9 +97,18 @@ INLINE floats whole_block(struct shape shape, int offsets, const struct scales *
     word_lanes total = {0};
     for (int pair = 0; pair < groups_of(shape) / 2; pair++)
         total = add_shorts(total, load_words(scales->offsets[pair] + at),
-                           each_lane(row->sums + 2 * pair));
+                           each_lane(row->sums.integers + 2 * pair));
     scale = (floats)load_words((const char *)scales->offset_of_block + at);
     return multiply_add(__builtin_convertvector(total, floats), -scale, found);
+}
+
+/* Adds a whole block of a row to its total. */
+INLINE void add_block(struct shape shape, int offsets, const struct scales *scales, long at,
+                      const struct row_block *row, union block_sum sum, float *to) {
+    floats found = whole_block(shape, offsets, scales, at, row, sum);
+    floats scale = (floats)each_lane(row->scales);
+    store_floats(to, shape.integers ? multiply_add(found, scale, load_floats(to))
+                                    : load_floats(to) + found);
 }
 
 /* Adds a block of `rows` rows, which are constant like `shape` and `pieces`, to their totals
@@ -149,14 +169,9 @@ INLINE void multiply_tiles(struct shape shape, int offsets, int rows, int pieces
 #pragma GCC unroll 16
     for (int each = 0; each < rows; each++)
 #pragma GCC unroll 16
-        for (int piece = 0; piece < pieces; piece++) {
-            float *to = totals + each * stride + piece * LANES;
-            floats found = whole_block(shape, offsets, tiles.scales + piece / PIECES,
-                                       piece % PIECES * REGISTER, row + each, sums[each][piece]);
-            floats scale = (floats){0} + row[each].scales[0];
-            store_floats(to, shape.integers ? multiply_add(found, scale, load_floats(to))
-                                            : load_floats(to) + found);
-        }
+        for (int piece = 0; piece < pieces; piece++)
+            add_block(shape, offsets, tiles.scales + piece / PIECES, piece % PIECES * REGISTER,
+                      row + each, sums[each][piece], totals + each * stride + piece * LANES);
 }
 
 /* All rows of a block, `most` and four of them at a time. Their totals are `stride` apart. */

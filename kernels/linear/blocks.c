@@ -1,13 +1,8 @@
 /* Rows times matrices of GGUF blocks: see blocks.h. */
-#include <stdlib.h>
-
 #include "linear/block_product.h"
-#include "linear/many.h"
+#include "linear/product.h"
 
 /* ------------------------------------------------------------------ products of each shape */
-
-/* Columns whose tiles are unpacked before many rows are multiplied. */
-#define TILES_AT_ONCE COLUMNS_AT_ONCE
 
 INLINE void few_of_column(struct shape shape, const struct block_type *type, const char *tile,
                           long blocks, const struct row_block *row, long rows, long stride,
@@ -145,6 +140,12 @@ const struct block_type *block_type_of(int id) {
     return known ? TYPES + id : NULL;
 }
 
+/* Bytes of the tiles of COLUMN outputs; 0 if the type has no kernel. */
+long waymark_column_bytes(int id, long inputs) {
+    const struct block_type *type = block_type_of(id);
+    return type ? tiles_of_row(inputs) * tile_bytes(type) : 0;
+}
+
 /* ------------------------------------------------------------------ rows */
 
 struct taking {
@@ -183,7 +184,10 @@ static void take_block(const struct taking *all, long row, long block) {
         int32_t total = 0;
         for (int each = 0; each < shape.group; each++)
             total += to->integers[group * shape.group + each];
-        to->sums[group] = (int16_t)total;
+        if (shape.integers)
+            to->sums.integers[group] = (int16_t)total;
+        else if (shape.group == GROUP_INPUTS)
+            to->sums.numbers[group] = (float)total * to->scales[group];
         to->corrections[group] = -bias * total;
     }
 }
@@ -194,7 +198,7 @@ static void take_row(const void *arguments, long row) {
         take_block(all, row, block);
 }
 
-static void take_rows(const struct linear *given, struct row_block *to) {
+void take_rows(const struct linear *given, struct row_block *to) {
     struct taking all = {given, block_type_of(given->format), to};
     pool_each(take_row, &all, given->rows, given->inputs, given->threads);
 }
@@ -224,7 +228,7 @@ static void multiply_part(const void *given, long part, void *result) {
 }
 
 static long row_bytes(int format, long inputs) {
-    return tiles_of_row(inputs) * tile_bytes(block_type_of(format)) / COLUMN;
+    return waymark_column_bytes(format, inputs) / COLUMN;
 }
 
 int waymark_linear_blocks(struct linear *all) {
@@ -246,62 +250,4 @@ int waymark_experts_blocks(struct expert_rows *all) {
     take_rows(&inputs, step_rows);
     run_routed(multiply_expert, all, row_bytes(all->format, all->inputs), COLUMN);
     return 1;
-}
-
-/* ------------------------------------------------------------------ many rows */
-
-struct many_blocks {
-    const struct linear *given;
-    struct row_block *rows;
-    int *failed;
-};
-
-/* TILES_AT_ONCE columns, of which `columns` are there, of all rows. */
-static void some_columns(const struct many_blocks *all, const char *tile, long columns,
-                         float *totals) {
-    char codes[TILES_AT_ONCE][COLUMN * BLOCK_INPUTS] __attribute__((aligned(64)));
-    struct scales scales[TILES_AT_ONCE] __attribute__((aligned(64)));
-    const struct tiles_of_block tiles = {codes[0], scales, sizeof *codes, NULL};
-    const struct block_type *type = block_type_of(all->given->format);
-    long blocks = tiles_of_row(all->given->inputs), rows = all->given->rows;
-    memset(totals, 0, rows * TILES_AT_ONCE * COLUMN * sizeof *totals);
-    for (long block = 0; block < blocks; block++, tile += tile_bytes(type)) {
-        for (int column = 0; column < TILES_AT_ONCE; column++) {
-            long place = smaller(column, columns - 1) * blocks;
-            type->unpack(type, tile + place * tile_bytes(type), codes[column], scales + column);
-        }
-        type->many(type->offsets, tiles, all->rows + block * rows, rows, totals);
-    }
-}
-
-static void columns_of_many(const void *arguments, long part, void *result) {
-    const struct many_blocks *all = arguments;
-    const struct linear *given = all->given;
-    const long width = TILES_AT_ONCE * COLUMN, blocks = tiles_of_row(given->inputs);
-    long end = end_of_outputs(given, part), bytes = tile_bytes(block_type_of(given->format));
-    float *totals = aligned_alloc(STEP, given->rows * width * sizeof *totals);
-    (void)result;
-    if (!totals) __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
-    for (long output = first_output(given, part); totals && output < end; output += width) {
-        const char *tile = (const char *)given->weight + output / COLUMN * blocks * bytes;
-        some_columns(all, tile, pool_parts(end - output, COLUMN), totals);
-        for (long row = 0; row < given->rows; row++)
-            put_row(given, totals + row * width, row, output, smaller(width, end - output));
-    }
-    free(totals);
-}
-
-int waymark_linear_blocks_many(struct linear *given) {
-    int failed = 0;
-    const long width = TILES_AT_ONCE * COLUMN;
-    long blocks = tiles_of_row(given->inputs) * given->rows;
-    struct many_blocks all = {given, aligned_alloc(STEP, blocks * sizeof *all.rows), &failed};
-    if (!all.rows) return 0;
-    take_rows(given, all.rows);
-    given->outputs_of_part =
-        width * pool_share(pool_parts(given->outputs, width), 1, given->threads);
-    pool_rows(columns_of_many, &all, pool_parts(given->outputs, given->outputs_of_part),
-              given->threads);
-    free(all.rows);
-    return !failed;
 }

@@ -34,8 +34,11 @@ struct shape {
 /* 256 inputs of a row. */
 struct row_block {
     int8_t integers[BLOCK_INPUTS];
-    int32_t corrections[16];       /* of each group: what the bias of its codes adds, negated */
-    int16_t sums[16];              /* of each group's integers */
+    int32_t corrections[16]; /* of each group: what the bias of its codes adds, negated */
+    union {
+        int16_t integers[16];           /* if scales of weights are integers, */
+        float numbers[GROUPS_OF_BLOCK]; /* or these times the scale of the inputs */
+    } sums;                             /* of each group's integers */
     float scales[GROUPS_OF_BLOCK]; /* of 32 inputs each, or the first of all: see scale_inputs */
 } __attribute__((aligned(64)));
 
@@ -93,6 +96,9 @@ struct block_type {
 
 /* The type with this id in GGUF files; NULL if it has no kernel. */
 const struct block_type *block_type_of(int id);
+
+/* Rounds the rows of `given`: block b of row r is `to`[b * rows + r]. */
+void take_rows(const struct linear *given, struct row_block *to);
 
 /* ------------------------------------------------------------------ where a tile has what */
 

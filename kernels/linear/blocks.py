@@ -2,14 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.blocks.types import GGUFType, dequantise
+from kernels.common.memory import room
 from kernels.linear.reference import Matrix, QuantisedTensors
 
 _FLOATS = 2**20  # numbers turned into floats at a time
+
+
+class StoredRows:
+    """Rows of blocks, uint8 [rows, row bytes], read when they are needed.
+
+    `fill(start, target)` reads rows from `start` on into a contiguous tensor.
+    """
+
+    def __init__(self, shape: tuple[int, int], fill: Callable[[int, Tensor], None]) -> None:
+        self.shape, self._fill = shape, fill
+
+    @classmethod
+    def of(cls, rows: Tensor) -> StoredRows:
+        def fill(start: int, target: Tensor) -> None:
+            target.copy_(rows[start : start + len(target)])
+
+        return cls((rows.shape[0], rows.shape[1]), fill)
+
+    def fill(self, start: int, target: Tensor) -> None:
+        self._fill(start, target)
+
+    def tensor(self) -> Tensor:
+        rows = room(self.shape, torch.uint8, torch.device("cpu"))
+        self.fill(0, rows)
+        return rows
+
+    def in_order(self, order: Tensor) -> StoredRows:
+        """Row i is row `order`[i]; all are read as soon as one is needed."""
+        read: list[Tensor] = []
+
+        def fill(start: int, target: Tensor) -> None:
+            if not read:
+                read.append(self.tensor()[order])
+            target.copy_(read[0][start : start + len(target)])
+
+        return StoredRows((len(order), self.shape[1]), fill)
+
+    def split(self, count: int) -> list[StoredRows]:
+        """Parts of `count` rows each, the last of what is left."""
+
+        def part(first: int) -> StoredRows:
+            rows = min(count, self.shape[0] - first)
+            return StoredRows(
+                (rows, self.shape[1]), lambda start, target: self.fill(first + start, target)
+            )
+
+        return [part(first) for first in range(0, self.shape[0], count)]
 
 
 class BlockFormat:
@@ -41,6 +91,13 @@ class BlockFormat:
     @property
     def row_bytes(self) -> int:
         return self.inputs // self.type.block_values * self.type.block_bytes
+
+    def pack_rows(
+        self, parts: Sequence[StoredRows], bias: Tensor | None, device: torch.device
+    ) -> Matrix:
+        """The matrix of `parts`, one below the other."""
+        rows = torch.cat([each.tensor() for each in parts])
+        return self.prepack((rows.to(device),), bias)
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         (rows,) = kept

@@ -134,6 +134,13 @@ def part_scales(
 
 
 @triton.jit
+def share_of(steps: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """The first step of this program along axis 1 and the one behind its last."""
+    share, shares = tl.program_id(1), tl.num_programs(1)
+    return share * steps // shares, (share + 1) * steps // shares
+
+
+@triton.jit
 def grouped_product(
     rows: tl.tensor,
     there: tl.tensor,
@@ -144,6 +151,7 @@ def grouped_product(
     num_outputs: int,
     num_inputs: int,
     given: int,
+    SHARED: tl.constexpr,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     KIND: tl.constexpr,
@@ -154,13 +162,18 @@ def grouped_product(
     """The product of `rows` [ROWS, 1], pointers to `given` inputs, with some outputs, in float32.
 
     A group's sum of products is exact but for its own roundings; groups are added up in one order.
+    If SHARED, axis 1 of the programs shares the inputs out.
     """
     known, line = output < num_outputs, output.to(tl.int64)
     place = tl.arange(0, GROUP)[None, :]
     groups = num_inputs // GROUP
     steps = (groups + PARTS - 1) // PARTS
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for step in range(steps):
+    if SHARED:
+        begin, end = share_of(steps)
+    else:
+        begin, end = 0, steps
+    for step in range(begin, end):
         first, second, high = step_bytes(codes, line, known, step, steps, KIND, GROUP)
         for part in tl.static_range(PARTS):
             group = part_group(step, part, KIND)

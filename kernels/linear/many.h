@@ -110,7 +110,7 @@ static void outputs_of_many(const void *given, long part, void *result) {
         return;
     }
     struct tiles own;
-    tiles_begin(&own, all->on_tiles);
+    tiles_begin(&own, all->on_tiles, COLUMN);
     for (long output = first; output < end; output += all->columns * COLUMN)
         for (long start = 0; start < all->words; start += at_once)
             block_of_words(all, output, start, block, block + block_bytes);

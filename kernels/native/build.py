@@ -261,7 +261,6 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and all its descendants."""
     try:
         started = psutil.Process(process.pid).children(recursive=True)
     except psutil.Error:

@@ -88,9 +88,10 @@ int waymark_experts_blocks_many(struct expert_rows *);
  * over the k with `normalise`. With `sigmoid` of each number for itself: weights are those, divided
  * by their sum with `normalise`, and the largest are found with `correction` [experts] float32
  * added, if there is any. They are looked for in the `open_groups` of `groups` of equal size, at
- * most as many as `k` may be, with the largest sums of two; weights are times `scale`. */
+ * most as many as `k` may be, with the largest sums of two; weights are times `scale`, and times
+ * their expert's of `factors` [experts] float32, if there are any. */
 struct route {
-    const void *logits, *correction;
+    const void *logits, *correction, *factors;
     void *ids, *weights;
     long rows, experts, k, stride, groups, open_groups;
     float scale;
@@ -196,12 +197,13 @@ int waymark_delta_step(struct delta_run *);
 /* Many in blocks: `key_dim` is 256 at most, `value_dim` as well and a multiple of sixteen. */
 int waymark_delta_run(struct delta_run *);
 
-/* The log decay rate * softplus(step + bias) and sigmoid(beta) of rows of `heads` numbers; `rate`,
- * `bias` [heads] and both results [tokens, heads] are float32. */
+/* The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta) of rows of `heads`
+ * numbers; `rate`, `bias` [heads] and both results [tokens, heads] are float32. */
 struct delta_gates {
     const void *steps, *betas, *rate, *bias;
     void *decay, *beta;
     long tokens, heads, stride;
+    float multiplier;
     int is_bfloat;
 };
 int waymark_delta_gates(struct delta_gates *);
@@ -250,12 +252,13 @@ int waymark_mamba1_step(struct mamba1 *);
 int waymark_mamba1_run(struct mamba1 *);
 
 /* Pairs (i, i + half) of every head rotate by the angles of `cosine` and `sine` [tokens, half], the
- * other numbers of `from` [tokens, heads, width] stay. */
+ * other numbers of `from` [tokens, heads, width] stay. With `wide_angles` these are float32
+ * whatever the type of the heads. */
 struct rotate {
     const void *from, *cosine, *sine;
     void *to;
     long tokens, heads, width, half, token_stride, head_stride;
-    int is_bfloat, threads;
+    int is_bfloat, wide_angles, threads;
 };
 int waymark_rotate(struct rotate *);
 
@@ -293,11 +296,12 @@ struct attend_many {
 };
 int waymark_attend_many(struct attend_many *);
 
-/* f(multiplier * gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
+/* f(multiplier * gate) * up over rows of `width` numbers, `stride` and `up_stride` apart; `to`
+ * [rows, width]. */
 struct gated_product {
     const void *gate, *up;
     void *to;
-    long rows, width, stride;
+    long rows, width, stride, up_stride;
     float multiplier;
     int is_bfloat, threads;
 };
@@ -308,21 +312,23 @@ int waymark_geglu(struct gated_product *);
 /* or relu. */
 int waymark_reglu(struct gated_product *);
 
-/* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous. */
+/* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous; a head has
+ * `width` gates, or one. */
 struct open_gate {
     const void *attended, *gate;
     void *to;
-    long tokens, heads, width, token_stride, head_stride;
+    long tokens, heads, width, gates, token_stride, head_stride;
     int is_bfloat, threads;
 };
 int waymark_open_gate(struct open_gate *);
 
-/* first + multiplier * second, both and `to` [rows, width]. */
+/* (first + multiplier * second) * scale over rows of `width` numbers, `first_stride` and
+ * `second_stride` apart; `to` [rows, width]. */
 struct add {
     const void *first, *second;
     void *to;
-    long rows, width;
-    float multiplier;
+    long rows, width, first_stride, second_stride;
+    float multiplier, scale;
     int is_bfloat, threads;
 };
 int waymark_add(struct add *);

@@ -70,8 +70,9 @@ static int experts(int bfloat) {
     done = done && waymark_experts_blocks(&all) && waymark_experts_blocks_many(&all);
     all.inputs = all.given = SIZE - 1;
     if (bfloat) done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
-    struct route route = {room(),         room(),         room(), room(), ROWS,   SIZE,   8, SIZE,
-                          bfloat ? 4 : 1, bfloat ? 2 : 1, 1,      bfloat, bfloat, bfloat, 2};
+    struct route route = {room(), room(), room(),         room(),         room(), ROWS,   SIZE,
+                          8,      SIZE,   bfloat ? 4 : 1, bfloat ? 2 : 1, 1,      bfloat, bfloat,
+                          bfloat, 2};
     struct weighted_sum sum = {room(), room(), room(),   room(), room(), room(),
                                ROWS,   8,      SIZE - 1, 1,      bfloat, 2};
     return done && waymark_route(&route) && waymark_weighted_sum(&sum);
@@ -82,15 +83,17 @@ static int rows(int bfloat) {
                             SIZE,   SIZE / 2, 1e-6f,  bfloat, 2};
     struct gated_rms_norm gated = {room(),       room(), room(), room(), ROWS, 2,
                                    SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, 2};
-    struct rotate rotate = {room(),   room(), room(), room(),   ROWS,   2,
-                            SIZE / 2, 17,     SIZE,   SIZE / 2, bfloat, 2};
-    struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, 1, bfloat, 2};
-    struct open_gate gate = {room(),       room(), room(),   ROWS,   2,
+    struct rotate rotate = {room(), room(), room(),   room(), ROWS, 2, SIZE / 2,
+                            17,     SIZE,   SIZE / 2, bfloat, 0,    2};
+    struct gated_product product = {room(), room(), room(), ROWS,   SIZE - 1,
+                                    SIZE,   SIZE,   1,      bfloat, 2};
+    struct open_gate gate = {room(),       room(), room(),   ROWS,   2, SIZE / 2 - 1,
                              SIZE / 2 - 1, SIZE,   SIZE / 2, bfloat, 2};
-    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, 1, bfloat, 2};
+    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, SIZE, SIZE, 1, 1, bfloat, 2};
     struct group_norm groups = {room(), room(), room(), room(), ROWS,   2, SIZE / 2 - 1,
                                 SIZE,   1e-6f,  1,      1,      bfloat, 2};
-    if (!waymark_gated_group_norm(&groups)) return 0;
+    if (!waymark_gated_group_norm(&groups) || !waymark_rotate(&rotate)) return 0;
+    rotate.wide_angles = 1;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
            waymark_swiglu(&product) && waymark_geglu(&product) && waymark_reglu(&product) &&
            waymark_open_gate(&gate) && waymark_add(&sum);
@@ -107,8 +110,8 @@ static int delta_nets(int bfloat) {
                              2,      4,      33,     SIZE - 1, 66,     66,     192,    2};
     struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS,
                              2,      4,      33,     48,     66,     66,     192,    2};
-    struct delta_gates gates = {room(), room(), room(), room(), room(),
-                                room(), ROWS,   17,     SIZE,   bfloat};
+    struct delta_gates gates = {room(), room(), room(), room(), room(), room(),
+                                ROWS,   17,     SIZE,   2,      bfloat};
     struct time_steps steps = {room(), room(), room(), ROWS, 17, SIZE, 1, 0, 1, bfloat, 2};
     struct mamba2 space = {room(), room(), room(), room(), room(), room(), room(), room(), ROWS,
                            4,      2,      33,     48,     192,    96,     96,     2};

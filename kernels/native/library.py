@@ -78,6 +78,9 @@ class Library:
         self._replay = loaded.waymark_replay
         self._replay.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self._replay.restype = ctypes.c_int64
+        self._column_bytes = loaded.waymark_column_bytes
+        self._column_bytes.argtypes = (ctypes.c_int, ctypes.c_int64)
+        self._column_bytes.restype = ctypes.c_int64
         _share_threads(loaded)
         # True if products of many rows use AMX.
         self.has_tiles = bool(loaded.waymark_has_tiles())
@@ -98,6 +101,10 @@ class Library:
         """Repeat an array's calls from `first` to before `end`; returns the index reached."""
         with self._turn:
             return int(self._replay(calls, first, end))
+
+    def column_bytes(self, format: int, inputs: int) -> int:
+        """Bytes of the tiles of sixteen outputs (linear/blocks.h) of the GGUF type with this id."""
+        return int(self._column_bytes(format, inputs))
 
     def _caller(self, function: Any, struct: type[ctypes.Structure]) -> Callable[..., None]:
         function.argtypes, function.restype = (ctypes.c_void_p,), ctypes.c_int

@@ -77,14 +77,19 @@ def short_conv(
 
 
 def delta_gates(
-    library: Library, step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor
+    library: Library,
+    step: Tensor,
+    beta: Tensor,
+    rate: Tensor,
+    bias: Tensor,
+    multiplier: float = 1.0,
 ) -> tuple[Tensor, Tensor] | None:
     if not (step.stride() == beta.stride() and step.dtype == beta.dtype and in_rows(step)):
         return None
     decay, open_by = torch.empty(step.shape), torch.empty(step.shape)
     library.delta_gates(
         *map(address, (step, beta, rate, bias, decay, open_by)), *step.shape, step.stride(0),
-        is_bfloat(step),
+        multiplier, is_bfloat(step),
     )  # fmt: skip
     return decay, open_by
 

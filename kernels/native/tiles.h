@@ -46,8 +46,8 @@ static inline int tiles_allowed(void) {
 #endif
 }
 
-/* Between these two a thread may multiply on tiles. */
-static inline void tiles_begin(struct tiles *own, int on_tiles) {
+/* Between these two a thread may multiply on tiles, `words` of a row at once: sixteen or fewer. */
+static inline void tiles_begin(struct tiles *own, int on_tiles, int words) {
 #ifdef HAS_TILES
     struct {
         uint8_t palette, start, nothing[14];
@@ -57,6 +57,8 @@ static inline void tiles_begin(struct tiles *own, int on_tiles) {
     if (!on_tiles) return;
     _tile_storeconfig(own->before);
     for (int tile = 0; tile < 8; tile++) wish.bytes[tile] = STEP, wish.rows[tile] = TILE;
+    wish.bytes[4] = wish.bytes[5] = (uint16_t)(words * 4); /* of the left side, */
+    wish.rows[6] = wish.rows[7] = (uint8_t)words;          /* and of the right one */
     ALL_IN_MEMORY;
     _tile_loadconfig(&wish);
 #endif
@@ -68,13 +70,13 @@ static inline void tiles_end(const struct tiles *own, int on_tiles) {
 #endif
 }
 
-/* BLOCK rows, some of which may be padding, by two columns of sixteen; words are a multiple of
- * sixteen. */
-INLINE void multiply_block_on_tiles(int of_integers, const struct product *all) {
+/* Products of BLOCK rows, some of which may be padding, with two columns of sixteen, which stay in
+ * registers until store_block; words are a multiple of those of tiles_begin. */
+INLINE void multiply_in_registers(int of_integers, const struct product *all) {
 #ifdef HAS_TILES
     const char *left = all->left, *below = left + TILE * all->left_stride;
     const char *right = all->right, *beside = right + all->right_stride;
-    char *to = all->to, *to_below = to + TILE * all->to_stride;
+    const char *to = all->to, *to_below = to + TILE * all->to_stride;
     long stride = all->left_stride, to_stride = all->to_stride;
     ALL_IN_MEMORY;
     if (all->more) {
@@ -105,10 +107,17 @@ INLINE void multiply_block_on_tiles(int of_integers, const struct product *all) 
             _tile_dpbf16ps(3, 5, 7);
         }
     }
-    _tile_stored(0, to, to_stride);
-    _tile_stored(1, to + STEP, to_stride);
-    _tile_stored(2, to_below, to_stride);
-    _tile_stored(3, to_below + STEP, to_stride);
+#endif
+}
+
+INLINE void store_block(char *to, long stride) {
+#ifdef HAS_TILES
+    char *below = to + TILE * stride;
+    ALL_IN_MEMORY;
+    _tile_stored(0, to, stride);
+    _tile_stored(1, to + STEP, stride);
+    _tile_stored(2, below, stride);
+    _tile_stored(3, below + STEP, stride);
     ALL_IN_MEMORY;
 #endif
 }
@@ -126,7 +135,8 @@ INLINE void multiply(int on_tiles, enum words kind, struct product all) {
         return;
     }
     for (; all.columns > 0; all.columns -= 2) {
-        multiply_block_on_tiles(kind == OF_INT8, &all);
+        multiply_in_registers(kind == OF_INT8, &all);
+        store_block(all.to, all.to_stride);
         all.right += 2 * all.right_stride;
         all.to += 2 * STEP;
     }

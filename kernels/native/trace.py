@@ -95,7 +95,6 @@ class CallTrace:
 def capture_step(
     library: Library, token: int, step: Callable[[Tracer], Tensor]
 ) -> tuple[CallTrace, Tensor]:
-    """A `Capture` of steps that call only `library`."""
     trace = CallTrace(library, token)
     return trace, trace.note(step)
 

@@ -14,10 +14,10 @@ INLINE float relu(float x) {
 
 INLINE void multiply(const struct gated_product *all, long row, float (*open)(float),
                      int is_bfloat) {
-    long from = row * all->stride, to = row * all->width;
+    long from = row * all->stride, other = row * all->up_stride, to = row * all->width;
     for (long place = 0; place < all->width; place++) {
         float gate = all->multiplier * read_number(all->gate, from + place, is_bfloat);
-        float up = read_number(all->up, from + place, is_bfloat);
+        float up = read_number(all->up, other + place, is_bfloat);
         write_number(all->to, to + place, open(gate) * up, is_bfloat);
     }
 }
@@ -40,6 +40,14 @@ GATED_PRODUCT(reglu, relu)
 INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     long token = row / all->heads, head = row % all->heads, to = row * all->width;
     long from = token * all->token_stride + head * all->head_stride;
+    float of_head = sigmoid(read_number(all->gate, from, is_bfloat));
+    if (all->gates < all->width) {
+        for (long place = to; place < to + all->width; place++) {
+            float attended = read_number(all->attended, place, is_bfloat);
+            write_number(all->to, place, attended * of_head, is_bfloat);
+        }
+        return;
+    }
     for (long place = 0; place < all->width; place++) {
         float gate = sigmoid(read_number(all->gate, from + place, is_bfloat));
         float attended = read_number(all->attended, to + place, is_bfloat);
@@ -55,10 +63,12 @@ int waymark_open_gate(struct open_gate *all) {
 }
 
 INLINE void add_row(const struct add *all, long row, int is_bfloat) {
-    for (long place = row * all->width; place < (row + 1) * all->width; place++) {
-        float first = read_number(all->first, place, is_bfloat);
-        float second = read_number(all->second, place, is_bfloat);
-        write_number(all->to, place, first + all->multiplier * second, is_bfloat);
+    long from = row * all->first_stride, other = row * all->second_stride, to = row * all->width;
+    for (long place = 0; place < all->width; place++) {
+        float first = read_number(all->first, from + place, is_bfloat);
+        float second = read_number(all->second, other + place, is_bfloat);
+        float sum = first + all->multiplier * second;
+        write_number(all->to, to + place, sum * all->scale, is_bfloat);
     }
 }
 

@@ -23,8 +23,12 @@ def squared_relu(inputs: Tensor) -> Tensor:
 
 
 def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
+    """`attended` [n, num_heads, head_dim] times the sigmoid of a gate for each number, or of one
+    for each head, [n, num_heads, 1]."""
     return attended * torch.sigmoid(gate)
 
 
-def add(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
-    return torch.add(first, second, alpha=multiplier)
+def add(first: Tensor, second: Tensor, multiplier: float = 1.0, scale: float = 1.0) -> Tensor:
+    """(first + multiplier * second) * scale."""
+    total = torch.add(first, second, alpha=multiplier)
+    return total if scale == 1 else total.mul_(scale)

@@ -4,14 +4,15 @@
 #include "native/numbers.h"
 #include "native/thread_pool.h"
 
-INLINE void rotate(const struct rotate *all, long token, long head, int is_bfloat) {
+INLINE void rotate(const struct rotate *all, long token, long head, int is_bfloat,
+                   int wide_angles) {
     long size = is_bfloat ? 2 : 4, half = all->half, angles = token * half;
     long start = token * all->token_stride + head * all->head_stride;
     const void *from = (const char *)all->from + start * size;
     void *to = (char *)all->to + (token * all->heads + head) * all->width * size;
     for (long pair = 0; pair < half; pair++) {
-        float cosine = read_number(all->cosine, angles + pair, is_bfloat);
-        float sine = read_number(all->sine, angles + pair, is_bfloat);
+        float cosine = read_number(all->cosine, angles + pair, is_bfloat && !wide_angles);
+        float sine = read_number(all->sine, angles + pair, is_bfloat && !wide_angles);
         float first = read_number(from, pair, is_bfloat);
         float second = read_number(from, half + pair, is_bfloat);
         write_number(to, pair, first * cosine - second * sine, is_bfloat);
@@ -24,10 +25,12 @@ INLINE void rotate(const struct rotate *all, long token, long head, int is_bfloa
 static void one_token(const void *given, long token) {
     const struct rotate *all = given;
     for (long head = 0; head < all->heads; head++) {
-        if (all->is_bfloat)
-            rotate(all, token, head, 1);
+        if (all->is_bfloat && all->wide_angles)
+            rotate(all, token, head, 1, 1);
+        else if (all->is_bfloat)
+            rotate(all, token, head, 1, 0);
         else
-            rotate(all, token, head, 0);
+            rotate(all, token, head, 0, 0);
     }
 }
 

@@ -11,8 +11,11 @@ from kernels.rms_norm.reference import rms_norm
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotate the pairs (i, i + r) of `heads` [n, num_heads, head_dim] by their angles.
 
-    `cosine` and `sine` are [n, r] in the type of `heads`; dimensions from 2 r on pass through.
+    `cosine` and `sine` are [n, r] in the type of `heads` or float32, in which the rotation is then
+    computed; dimensions from 2 r on pass through.
     """
+    if cosine.dtype != heads.dtype:
+        return rotate(heads.to(cosine.dtype), cosine, sine).to(heads.dtype)
     half = cosine.shape[-1]
     cosine, sine = cosine.unsqueeze(1), sine.unsqueeze(1)
     first, second = heads[..., :half], heads[..., half : 2 * half]

@@ -65,12 +65,14 @@ def _delta_gates(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
     steps = numbers.rough(9, 2 * shape.value_heads)
     rate, bias = -numbers.exact(shape.value_heads).abs(), numbers.exact(shape.value_heads)
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
         step, beta = (4 * steps).to(dtype).chunk(2, dim=1)
-        return list(ops.delta_gates(step, beta, rate, bias))
+        return list(ops.delta_gates(step, beta, rate, bias, multiplier))
 
     # log(1 + x) of a small x is off by as many ULP as 1 + x has more.
-    yield Case("delta_gates", numbers.dtype, call, 16, float(rate.abs().max()))
+    for multiplier in (1.0, 2.0):
+        named = partial(call, multiplier=multiplier)
+        yield Case("delta_gates", numbers.dtype, named, 16, float(rate.abs().max()))
 
 
 def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
@@ -174,10 +176,11 @@ def _routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     logits[0, :] = 0  # of equal experts the first
     # In steps, so that experts that were equal often still are.
     correction = (2 * numbers.exact(shape.count)).round() / 4 if shape.routing.sigmoid else None
+    factors = 1 + numbers.exact(shape.count).abs() if shape.factors else None
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         given = logits.to(dtype)[:, : shape.count]
-        ids, weights = ops.route(given, shape.routing, correction)
+        ids, weights = ops.route(given, shape.routing, correction, factors)
         return [ids.float(), weights]
 
     # An exponent is the difference of two logits; all of them are added up.

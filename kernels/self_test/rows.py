@@ -148,21 +148,25 @@ def _open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
     attended = numbers.rough(9, shape.heads, shape.head_dim)
     gates = numbers.rough(9, shape.heads, 2 * shape.head_dim)
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.open_gate(attended.to(dtype), gates.to(dtype)[..., shape.head_dim :])]
+    def call(ops: Ops, dtype: torch.dtype, count: int) -> list[Tensor]:
+        gate = gates.to(dtype)[..., shape.head_dim :][..., :count]
+        return [ops.open_gate(attended.to(dtype), gate)]
 
-    yield Case("open_gate", numbers.dtype, call, 16 + _rounded_gate(numbers))
+    for count in {shape.head_dim, 1}:
+        named = partial(call, count=count)
+        yield Case("open_gate", numbers.dtype, named, 16 + _rounded_gate(numbers))
 
 
 def _addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
     first, second = numbers.rough(2, 9, shape.width)
 
-    def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
-        return [ops.add(first.to(dtype), second.to(dtype), multiplier)]
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float, scale: float = 1.0) -> list[Tensor]:
+        return [ops.add(first.to(dtype), second.to(dtype), multiplier, scale)]
 
     yield Case("add", numbers.dtype, partial(call, multiplier=1.0), 1)
     largest = float(first.abs().max())
     yield Case("add", numbers.dtype, partial(call, multiplier=0.3), 2, largest)
+    yield Case("add", numbers.dtype, partial(call, multiplier=1.0, scale=0.5), 1)
 
 
 def _rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
@@ -171,8 +175,8 @@ def _rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
     angles = 7 * numbers.exact(9, half)
     factors = [each.to(numbers.dtype).float() for each in (angles.cos(), angles.sin())]
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        cosine, sine = (each.to(dtype) for each in factors)
+    def call(ops: Ops, dtype: torch.dtype, *, wide: bool = False) -> list[Tensor]:
+        cosine, sine = (each if wide else each.to(dtype) for each in factors)
         return [ops.rotate(heads.to(dtype)[..., : shape.head_dim], cosine, sine)]
 
     scale = 1 + 0.2 * numbers.exact(shape.head_dim)
@@ -189,6 +193,9 @@ def _rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
     # Two products and their sum. Vision towers rotate in float32, whatever the model's type.
     for dtype in {numbers.dtype, torch.float32}:
         yield Case("rotate", dtype, call, 4, 2 * float(heads.abs().max()))
+    # And some families in float32, with heads in the model's type.
+    wide = partial(call, wide=True)
+    yield Case("rotate", numbers.dtype, wide, 4, 2 * float(heads.abs().max()))
 
 
 _KEYS = (1, 300)  # that one token sees; most splits of the context are empty, or none is

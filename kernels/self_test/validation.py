@@ -46,7 +46,6 @@ Recall = Callable[[str, Callable[[], str]], str]
 
 @cache
 def sources() -> str:
-    """A digest of all kernels' sources."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes() + b"\0")

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import core.downloads.__main__ as downloads
 import core.helper.__main__ as helper
+import core.library.__main__ as library
 import core.worker.__main__ as worker
 from core.client import programs
 from core.client.programs import (
@@ -22,6 +24,7 @@ from core.client.programs import (
     program,
     restore_environment,
 )
+from core.server import relayed
 from desktop import app
 
 
@@ -114,13 +117,16 @@ class ToldError(Exception):
     """The mark was asked for; no more of a program is run."""
 
 
-@pytest.mark.parametrize("program", [app, worker, helper])
+@pytest.mark.parametrize("program", [app, helper, worker, downloads, library, relayed])
 def test_every_process_holds_it(program: object, monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> None:
         raise ToldError
 
-    monkeypatch.setattr(program, "say_running", told)
-    monkeypatch.setattr(program, "die_with_parent", lambda: None, raising=False)
+    for module in (program, programs):
+        monkeypatch.setattr(module, "say_running", told, raising=False)
+        monkeypatch.setattr(module, "die_with_parent", lambda: None, raising=False)
+        monkeypatch.setattr(module, "forbid_core_dumps", lambda: None, raising=False)
+        monkeypatch.setattr(module, "report_uncaught", lambda: None, raising=False)
     arguments: tuple[list[str], ...] = ([],) if program is app else ()
     with pytest.raises(ToldError):
         program.main(*arguments)  # type: ignore[attr-defined]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from core.api.events import EVENTS, Event
 from core.client.client import EngineClient
-from core.client.transport import WorkerTransport, worker_environment
+from core.client.transport import Transport, worker_environment
 
 LIMIT_S = 60
 ENDS_WITH_INPUT = """
@@ -36,9 +37,13 @@ def python(program: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
+async def spawned_from(program: str, log: Path | None = None) -> Transport[Event]:
+    return await Transport.spawn(python(program), log, EVENTS, worker_environment())
+
+
 def test_a_full_pipe_that_nobody_reads_does_not_keep_the_window_open() -> None:
     async def scene() -> None:
-        transport = await WorkerTransport.spawn(python(ENDS_WITH_INPUT), None)
+        transport = await spawned_from(ENDS_WITH_INPUT)
         # Far more than any buffer holds, and no one asks for it.
         await asyncio.sleep(0.5)
         began = time.monotonic()
@@ -53,7 +58,7 @@ def test_a_full_pipe_that_nobody_reads_does_not_keep_the_window_open() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_grandchild_that_holds_the_pipe_does_not_either() -> None:
     async def scene() -> None:
-        transport = await WorkerTransport.spawn(python(LEAVES_A_CHILD), None)
+        transport = await spawned_from(LEAVES_A_CHILD)
         began = time.monotonic()
         await transport.stop(1)
         assert time.monotonic() - began < 20
@@ -62,14 +67,14 @@ def test_a_grandchild_that_holds_the_pipe_does_not_either() -> None:
 
 
 def test_a_start_that_is_cancelled_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    spawned: list[WorkerTransport] = []
-    real = WorkerTransport.spawn
+    spawned: list[Transport[Event]] = []
+    real = Transport.spawn
 
-    async def spawn(*arguments: object) -> WorkerTransport:
+    async def spawn(*arguments: object) -> Transport[Event]:
         spawned.append(await real(*arguments))  # type: ignore[arg-type]
         return spawned[-1]
 
-    monkeypatch.setattr(WorkerTransport, "spawn", spawn)
+    monkeypatch.setattr(Transport, "spawn", spawn)
 
     async def scene() -> None:
         client = EngineClient(command=python(MUTE))
@@ -92,7 +97,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, log: str) ->
         pytest.skip("only Linux has a device that is always full")
 
     async def scene() -> None:
-        transport = await WorkerTransport.spawn(python(TALKS), path)
+        transport = await spawned_from(TALKS, path)
         while not transport._errors:  # noqa: ASYNC110 - it is a plain queue
             await asyncio.sleep(0.01)
         await transport.stop(20)

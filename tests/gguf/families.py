@@ -19,6 +19,7 @@ from core.client.programs import ROOT
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
@@ -78,6 +79,7 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
         path, TinyGemma3(layers="SSSSSFS", window=7, scalar=16, seed=11)
     ),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
+    "lfm2moe": lambda path: write_lfm2_moe(path, TinyLfm2Moe("CFC", seed=13)),
     # The converter knows the names of both projections by the number of blocks.
     "lfm2-vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=3, seed=14)

@@ -30,6 +30,7 @@ TEXT = {
     "gemma3": ("gemma", "Gemma3Model"),
     "gemma3_text": ("gemma", "Gemma3Model"),
     "lfm2": ("lfm2", "LFM2Model"),
+    "lfm2_moe": ("lfm2", "LFM2MoeModel"),
     "lfm2_vl": ("lfm2", "LFM2Model"),
     "falcon_h1": ("falcon_h1", "FalconH1Model"),
     "jamba": ("jamba", "JambaModel"),

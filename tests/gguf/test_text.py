@@ -153,7 +153,7 @@ def test_a_prompt_begins_with_one_bos(add_bos: bool | None, template: str, expec
     "name",
     [
         "meta-llama-Llama-3.1-8B-Instruct", "google-gemma-4-31B-it", "LFM2-8B-A1B", "Qwen3.5-4B",
-        "ibm-granite-granite-4.0", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+        "LFM2.5-8B-A1B", "ibm-granite-granite-4.0", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
     ],
 )  # fmt: skip
 def test_published_templates_render_with_one_bos(name: str) -> None:

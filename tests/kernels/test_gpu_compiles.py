@@ -34,7 +34,10 @@ def test_kernels_compile_and_fit(tmp_path: Path) -> None:
     compiled = [json.loads(line) for line in run.stdout.splitlines()]
     assert {line["kernel"] for line in compiled} == _kernels()
     assert all(line["bytes"] > 0 for line in compiled)
-    assert not any(line["tf32"] for line in compiled)
+    # Three products of tf32 are as exact as one of float32; tests/kernels/gated_delta measures it.
+    assert {line["kernel"] for line in compiled if line["tf32"]} == {
+        "prepare_chunks", "scan_chunks", "read_chunks"
+    }  # fmt: skip
     assert max(line["shared"] for line in compiled) <= SHARED_MEMORY
 
 

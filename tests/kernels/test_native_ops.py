@@ -59,6 +59,7 @@ SHAPES: list[OpShape] = [
     DeltaShape(1, 8, 2, 6, 4),
     DeltaShape(2, 33, 6, 130, 2),
     DeltaShape(4, 128, 4, 128, 4),
+    DeltaShape(2, 96, 2, 192, 4),
     DeltaShape(1, 20, 3, 300, 7),
     Mamba1Shape(16, 1, 2),
     Mamba1Shape(48, 5, 4),
@@ -74,6 +75,7 @@ SHAPES: list[OpShape] = [
     ExpertShape(33, 15, 7, Routing(7, normalise=False), shared=True),
     ExpertShape(128, 64, 200, Routing(8), shared=True),
     ExpertShape(600, 96, 70, Routing(64, normalise=False), shared=False),
+    ExpertShape(48, 24, 12, Routing(4), shared=False, gelu=True, factors=True),
     ExpertShape(40, 15, 9, Routing(3, sigmoid=True, scale=2.5), shared=False, gated=False),
     ExpertShape(
         33,

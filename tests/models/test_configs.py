@@ -59,6 +59,7 @@ CONFIGS: dict[str, dict[str, Any]] = RELEASED | {
         "num_key_value_heads": 2,
     },
     "gemma3_text": RELEASED["Gemma-3-4B"]["text_config"] | {"rope_scaling": None},
+    "gemma4_text": {"model_type": "gemma4_text", "num_hidden_layers": 2},
     "nemotron_h": {"model_type": "nemotron_h", "layers_block_type": ["moe"]},
     "jamba": {"model_type": "jamba", "hidden_size": 72, "num_attention_heads": 8},
 }
@@ -165,6 +166,25 @@ Gemma-3-4B | text_config.rope_theta=500000.0; text_config.rope_local_base_freq=2
     text_config.rope_scaling=None | text_config.full_rope.rope_theta=500000.0;
     text_config.sliding_rope.rope_theta=20000.0
 gemma3_text | tie_word_embeddings=False | tied=False
+Gemma-4-E2B | | text_config.first_shared=15; text_config.num_global_key_value_heads=None;
+    text_config.full_rope.partial_rotary_factor=0.25; text_config.hidden_size_per_layer_input=256;
+    text_config.use_bidirectional_attention=None; vision_config.use_clipped_linears=True; tied=True
+Gemma-4-E4B | text_config.num_global_key_value_heads=4 |
+    text_config.num_global_key_value_heads=None; text_config.first_shared=24
+Gemma-4-12B | | text_config.num_global_key_value_heads=1; text_config.sliding_window=1024;
+    text_config.hidden_size_per_layer_input=0; vision_config.token_numbers=6912
+Gemma-4-12B | text_config.use_bidirectional_attention=...; text_config.sliding_window=... |
+    text_config.use_bidirectional_attention='vision'; text_config.sliding_window=1024
+Gemma-4-12B | text_config.hidden_size_per_layer_input=256 |
+    text_config.hidden_size_per_layer_input=0
+Gemma-4-26B-A4B | | text_config.num_experts=128; text_config.top_k_experts=8;
+    text_config.first_shared=30; vision_config.standardize=True
+Gemma-4-31B | text_config.per_layer_config={}; text_config.attention_k_eq_v=False |
+    text_config.global_head_dim=256; text_config.num_global_key_value_heads=None
+gemma4_text | | text_config.layer_types=('sliding_attention', 'full_attention');
+    text_config.global_head_dim=512; text_config.full_rope.rope_type='proportional';
+    text_config.full_rope.rope_theta=1000000.0; text_config.sliding_rope.rope_theta=10000.0;
+    vision_config=None; tied=True
 falcon_h1 | | num_key_value_heads=8; head_dim=64; mamba_d_ssm=1024; mamba_n_heads=128;
     mamba_d_head=8; mamba_d_state=256; mamba_n_groups=1; mamba_d_conv=4; mamba_form.norm_groups=0;
     mamba_form.gate_first=False; mlp_multipliers=(1.0, 1.0); max_position_embeddings=8192;
@@ -190,10 +210,41 @@ LFM2-1.2B | block_auto_adjust_ff_dim=False | mlp_width=12288
 LFM2-1.2B | block_ffn_dim_multiplier=1.3 | mlp_width=10752
 LFM2-1.2B | tie_embedding=False | tie_word_embeddings=False
 LFM2-1.2B | tie_word_embeddings=False | tie_word_embeddings=False
+LFM2-8B-A1B | | head_dim=64; mlp_width=7168; num_experts=32; num_experts_per_tok=4;
+    moe_intermediate_size=1792; num_dense_layers=2; rope_parameters.rope_theta=1e6;
+    routing.sigmoid=True; routing.normalise=True; routing.scale=1.0; tie_word_embeddings=True
+LFM2-8B-A1B | hidden_size=...; intermediate_size=...; num_experts=...; moe_intermediate_size=... |
+    hidden_size=2048; head_dim=64; mlp_width=7168; num_experts=32; moe_intermediate_size=1792
 LFM2-VL-1.6B | tie_word_embeddings=False | tied=False
 LFM2-VL-1.6B | tie_embedding=False | tied=False
 LFM2-VL-1.6B | text_config.tie_word_embeddings=False | tied=True
 LFM2-VL-1.6B | vision_config=None | vision_config=None
+LFM3-1.7B | | head_dim=128; intermediate_size=7680; full_rope.rope_type='proportional';
+    full_rope.partial_rotary_factor=0.5; full_rope.rope_theta=1e6; sliding_rope.rope_theta=1e4;
+    sliding_window=256; tie_word_embeddings=True
+LFM3-1.7B | layer_types=...; rope_parameters=...; num_hidden_layers=6 | types=('conv', 'conv',
+    'full_attention', 'conv', 'sliding_attention', 'conv'); full_rope.rope_type='proportional';
+    full_rope.rope_theta=1e6; sliding_rope.rope_type='default'; sliding_rope.rope_theta=1e4
+LFM3-VL-2B | | text_config.head_dim=128; tie_word_embeddings=True; projector_hidden_size=4096;
+    vision_config.head_dim=64; vision_config.num_key_value_heads=8;
+    vision_config.rope_parameters.rope_theta=1e6
+LFM3-VL-2B | vision_config.layer_types=...; vision_config.num_hidden_layers=5 |
+    vision_config.types=('conv', 'conv', 'full_attention', 'conv', 'full_attention')
+LFM3-VL-2B | vision_config=None | vision_config=None
+Olmo-Hybrid-7B | | head_dim=128; position_embedding_type='nope'; delta_shape.key_dim=96;
+    delta_shape.value_dim=192; delta_shape.widths=[2880, 2880, 5760]; linear_allow_neg_eigval=True
+Olmo-Hybrid-7B | linear_key_head_dim=...; linear_value_head_dim=...; linear_num_key_heads=None;
+    linear_num_value_heads=...; num_key_value_heads=None; layer_types=...; num_hidden_layers=5 |
+    delta_shape.key_dim=96; delta_shape.value_dim=192; delta_shape.key_heads=30;
+    num_key_value_heads=30; types=('linear_attention', 'linear_attention', 'linear_attention',
+    'full_attention', 'linear_attention')
+Olmo-Hybrid-7B | layer_types=...; num_hidden_layers=2 | types=('linear_attention',
+    'full_attention')
+Olmo-Hybrid-7B | rope_parameters=... | rope_parameters.rope_theta=10000;
+    position_embedding_type='rope'
+Olmo-Hybrid-7B | rope_parameters=None | rope_parameters.rope_theta=10000
+Olmo-Hybrid-7B | rope_parameters=None; rope_theta=None | position_embedding_type='nope'
+Olmo-Hybrid-7B | rope_parameters=None; rope_theta=500000 | rope_parameters.rope_theta=500000
 llama | rope_theta=500000; rope_scaling={'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor':
     4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'} |
     rope_parameters.rope_type='llama3'; rope_parameters.rope_theta=500000.0;
@@ -458,6 +509,24 @@ Gemma-3-4B:
     vision_config.num_attention_heads=7 | vision_config.image_size=7 |
     vision_config.patch_size=13 -> mm_tokens_per_image | mm_tokens_per_image=255 |
     text_config=None
+Gemma-4-E2B:
+    text_config.use_bidirectional_attention='all' | text_config.hidden_activation='silu' |
+    text_config.rope_parameters.full_attention.rope_type='yarn' -> full_rope.rope_type |
+    text_config.rope_parameters='x' | text_config.layer_types=['full_attention'] |
+    text_config.layer_types=3 | text_config.num_attention_heads=7; text_config.num_key_value_heads=2
+    -> num_attention_heads | text_config.head_dim=7 | text_config.global_head_dim=7 |
+    text_config.num_kv_shared_layers=35 | text_config.num_kv_shared_layers=34 |
+    text_config.vocab_size_per_layer_input=1000 | text_config.pad_token_id=262144 |
+    text_config.final_logit_softcapping=0 | text_config.enable_moe_block=True -> top_k_experts |
+    text_config.per_layer_config=3 | text_config.per_layer_config={'0': {'head_dim': 64}}
+    -> per_layer_config | text_config.per_layer_config={'4': {'head_dim': 64}} -> per_layer_config |
+    vision_config.num_key_value_heads=4 | vision_config.head_dim=62 |
+    vision_config.rope_parameters={'rope_type': 'yarn'} -> rope_type | text_config=None
+Gemma-4-26B-A4B:
+    text_config.top_k_experts=129 | text_config.moe_intermediate_size=None -> top_k_experts |
+    text_config.num_global_key_value_heads=3 -> num_attention_heads
+Gemma-4-12B:
+    vision_config.mm_embed_dim=0 | vision_config.patch_size='x'
 Falcon-H1-0.5B-Instruct:
     rope_scaling={'rope_type': 'yarn', 'factor': 4.0} -> yarn | hidden_act='gelu' |
     mamba_d_head=32 | mamba_d_head='auto'; mamba_n_heads=7 -> mamba_n_heads | mamba_n_groups=5 |
@@ -493,6 +562,28 @@ LFM2-1.2B:
     head_dim=63 | block_ffn_dim_multiplier=-1.0 | block_ffn_dim_multiplier=1e+308 |
     block_ffn_dim_multiplier=1e-09 | block_ff_dim='many' -> intermediate_size |
     rope_parameters={'rope_type': 'yarn'} -> yarn
+LFM2-8B-A1B:
+    num_experts_per_tok=33 | num_experts=65537 | num_dense_layers=-1 | use_expert_bias=False |
+    routed_scaling_factor=0.0 | layer_types=['conv'] | num_key_value_heads=5
+LFM3-1.7B:
+    attention_bias=True | layer_types=['conv'] | layer_types=['mamba'] | sliding_window=0 |
+    conv_L_cache=1 | num_key_value_heads=5 | rope_parameters='default' |
+    rope_parameters.full_attention.rope_type='yarn' -> yarn |
+    rope_parameters.sliding_attention.partial_rotary_factor=0.5 -> partial_rotary_factor |
+    rope_parameters.full_attention.partial_rotary_factor=1.5
+LFM3-VL-2B:
+    text_config=None | text_config.num_key_value_heads=5 | projector_hidden_act='relu' |
+    vision_config.num_attention_heads=7 -> hidden_size | vision_config.num_key_value_heads=5 |
+    vision_config.conv_kernel_size=4 | vision_config.conv_kernel_size=65 |
+    vision_config.layer_types=['conv'] | vision_config.layer_types=['mamba'] |
+    vision_config.in_channels=1 | vision_config.rope_parameters.rope_type='default' -> rope_type
+Olmo-Hybrid-7B:
+    num_key_value_heads=7 | linear_num_key_heads=7; linear_key_head_dim=96 ->
+    linear_num_value_heads | linear_num_key_heads=0 | layer_types=['full_attention'] |
+    layer_types=['conv'] | linear_conv_kernel_dim=1 | hidden_act='gelu' | hidden_size='wide' |
+    num_attention_heads=0 | rope_parameters=3 |
+    rope_parameters={'rope_type': 'yarn', 'rope_theta': 10000} -> yarn |
+    linear_key_head_dim=-96
 LFM2-VL-1.6B:
     projector_hidden_act='relu' | vision_feature_layer=-2 | downsample_factor=0 |
     text_config=None | text_config.num_key_value_heads=5 | vision_config.num_patches=255 |
@@ -560,6 +651,9 @@ def test_rope_of_older_files_and_of_long_contexts() -> None:
     full, sliding = (each.frequencies(256, CPU) for each in (text.full_rope, text.sliding_rope))
     assert torch.equal(full, inverse_frequencies(1e6, 256, CPU) / 8)
     assert torch.equal(sliding, inverse_frequencies(1e4, 256, CPU))
+    # LFM3's keep their place in the head, and the last half of them stands still.
+    lfm3 = parse(RELEASED["LFM3-1.7B"]).full_rope.frequencies(128, CPU)
+    assert torch.equal(lfm3[:32], inverse_frequencies(1e6, 128, CPU)[:32]) and not lfm3[32:].any()
     # In float32 the slowest pair of Falcon-H1 still turns.
     falcon = parse(RELEASED["Falcon-H1-0.5B-Instruct"]).rope_parameters.frequencies(64, CPU)
     assert falcon.dtype == torch.float32 and 0 < float(falcon[-1]) < 1e-10

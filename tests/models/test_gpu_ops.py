@@ -23,6 +23,14 @@ from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_lfm import (
+    TinyLfm2Moe,
+    TinyLfm3,
+    TinyLfm3Vl,
+    write_lfm2_moe,
+    write_lfm3,
+    write_lfm3_vl,
+)
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
@@ -31,11 +39,13 @@ from tests.oracle.tiny_text import (
     TinyLfm2,
     TinyLlama,
     TinyNemotron,
+    TinyOlmoHybrid,
     write_falcon_h1,
     write_jamba,
     write_lfm2,
     write_llama,
     write_nemotron,
+    write_olmo_hybrid,
 )
 
 pytest.importorskip("triton", reason="Triton is published for Linux alone")
@@ -54,6 +64,11 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     ),
     "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, dtype=BFLOAT16)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CF", dtype=BFLOAT16)),
+    "lfm2_moe": lambda path: write_lfm2_moe(
+        path, TinyLfm2Moe("CF", experts=3, top_k=3, dtype=BFLOAT16)
+    ),
+    "lfm3": lambda path: write_lfm3(path, TinyLfm3("CSF", dtype=BFLOAT16)),
+    "lfm3_vl": lambda path: write_lfm3_vl(path, TinyLfm3Vl(tower="CF", dtype=BFLOAT16)),
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2("CF"), patch=16, depth=1, dtype=BFLOAT16)
     ),
@@ -63,6 +78,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "nemotron_h": lambda path: write_nemotron(
         path, TinyNemotron("E*", experts=3, top_k=3, dtype=BFLOAT16)
     ),
+    "olmo_hybrid": lambda path: write_olmo_hybrid(path, TinyOlmoHybrid("LF", dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }
@@ -71,6 +87,7 @@ PICTURES = {
     "qwen3_5": (4, 6, 1536),
     "qwen3_vl": (4, 6, 1536),
     "lfm2_vl": (4, 6, 768),
+    "lfm3_vl": (4, 6, 1536),
     "gemma3": (6, 6, 48),
 }
 # Of the standard deviation of the logits. Ops are off by up to some hundred ULP of float32,

@@ -23,8 +23,17 @@ NAMES = (
     "Nemotron-Nano-9B-v2",
     "Nemotron-3-Nano-30B-A3B",
     "Jamba-1.5-Mini",
+    "Olmo-Hybrid-7B",
     "LFM2-1.2B",
+    "LFM2-8B-A1B",
     "LFM2-VL-1.6B",
+    "LFM3-1.7B",
+    "LFM3-VL-2B",
+    "Gemma-4-E2B",
+    "Gemma-4-E4B",
+    "Gemma-4-12B",
+    "Gemma-4-26B-A4B",
+    "Gemma-4-31B",
 )
 RELEASES: dict[str, dict[str, Any]] = {
     **{f"Qwen3.5-{size}": config_of(shape) for size, shape in QWEN3_5_SIZES.items()},

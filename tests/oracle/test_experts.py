@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from core.layers.feed_forward import SparseExperts
-from kernels.common.shapes import Routing
 from kernels.ops import Route
 from tests.oracle.runs import (
     Pair,
@@ -46,17 +45,17 @@ def routed_by_us(model: Any, pieces: Pieces) -> list[Tensor]:
     fed = [block.feed_forward for block in model.blocks]
     layers = [each for each in fed if isinstance(each, SparseExperts)]
     kept = [layer._ops for layer in layers]
-    for layer in layers:
-        route = layer._ops.route
 
-        def noting(
-            logits: Tensor, routing: Routing, correction: Tensor | None = None, route: Route = route
-        ) -> tuple[Tensor, Tensor]:
-            ids, weights = route(logits, routing, correction)
+    def noting(route: Route) -> Route:
+        def noted(*given: Any) -> tuple[Tensor, Tensor]:
+            ids, weights = route(*given)
             found.append(ids.long())
             return ids, weights
 
-        layer._ops = replace(layer._ops, route=noting)
+        return noted
+
+    for layer in layers:
+        layer._ops = replace(layer._ops, route=noting(layer._ops.route))
     our_logits(model, pieces)
     for layer, ops in zip(layers, kept, strict=True):
         layer._ops = ops

@@ -34,6 +34,8 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
+from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     TinyFalconH1,
@@ -42,6 +44,7 @@ from tests.oracle.tiny_text import (
     TinyLfm2,
     TinyLlama,
     TinyNemotron,
+    TinyOlmoHybrid,
     make_jamba,
     write_falcon_h1,
     write_granite,
@@ -49,6 +52,7 @@ from tests.oracle.tiny_text import (
     write_lfm2,
     write_llama,
     write_nemotron,
+    write_olmo_hybrid,
 )
 
 LLAMA = {
@@ -89,6 +93,25 @@ LFM2 = {
     "only-attention": TinyLfm2(layers="FF", max_shard_size="20KB", seed=5),
 }
 
+LFM2_MOE = {
+    "experts": TinyLfm2Moe("CFCC"),
+    "all-experts": TinyLfm2Moe("FC", dense=0, experts=3, inner=40, tied=False, seed=1),
+    "scaled": TinyLfm2Moe(
+        "CCF", dense=2, top_k=1, taps=4, bias=True, seed=2,
+        others={"norm_topk_prob": False, "routed_scaling_factor": 2.5},
+    ),
+    "sharded": TinyLfm2Moe("CF", heads=3, hidden=24, kv_heads=1, max_shard_size="20KB", seed=3),
+}  # fmt: skip
+
+PLAIN_LFM3 = {"use_sandwich_norm": False, "use_attention_gate": False}
+LFM3 = {
+    "hybrid": TinyLfm3(),
+    "untied": TinyLfm3("SFC", tied=False, head_dim=12, window=1, seed=1),
+    "biases": TinyLfm3("FC", bias=True, taps=4, seed=2),
+    "one-key-head": TinyLfm3("CFCS", hidden=24, heads=3, kv_heads=1, window=200, seed=3),
+    "plain": TinyLfm3("CSF", others=PLAIN_LFM3, max_shard_size="20KB", seed=4),
+}
+
 GRANITE = {
     "hybrid": TinyGranite(),
     "groups": TinyGranite("FMMF", mamba_heads=6, hidden=48, groups=3, tied=False, seed=1),
@@ -126,6 +149,38 @@ NEMOTRON = {
     ),
     "latent": TinyNemotron("ME", others={"moe_latent_size": 16}, seed=7),
     "all-experts": TinyNemotron("EM-", experts=3, others={"mlp_bias": True}, seed=8),
+}
+
+
+def gemma4(layers: str = "SSFSF", **sizes: Any) -> TinyGemma4:
+    return TinyGemma4(layers, text_only=True, **sizes)
+
+
+SMALL = {"per_layer": 8, "double_wide": True}
+LARGE = {"experts": 8, "top_k": 2, "keys_as_values": True, "full_kv_heads": 1}
+GEMMA4 = {
+    "plain": gemma4(),
+    "untied": gemma4("FSF", heads=3, kv_heads=1, tied=False, cap=None, seed=1),
+    "keys-as-values": gemma4("SSFSSF", keys_as_values=True, full_kv_heads=1, seed=2),
+    # Each kind's last layer with keys is another distance away.
+    "small": gemma4("SFSFSSF", shared=3, **SMALL, seed=3),
+    "small-plain-mlp": gemma4("SFSF", shared=2, per_layer=6, kv_heads=1, window=1, seed=4),
+    "large": gemma4("SSF", **LARGE, seed=5),
+    "all-experts": gemma4("SF", experts=3, top_k=3, seed=6),
+    "everything": gemma4("SFSSF", shared=2, **SMALL, **LARGE, seed=7),
+    "biases": gemma4("SF", others={"attention_bias": True}, max_shard_size="40KB", seed=8),
+}
+
+OLMO_HYBRID = {
+    "hybrid": TinyOlmoHybrid(),
+    "rope": TinyOlmoHybrid("FLF", theta=1e4, tied=True, seed=1),
+    "beta-below-1": TinyOlmoHybrid("LF", others={"linear_allow_neg_eigval": False}, seed=2),
+    "no-groups": TinyOlmoHybrid(
+        "LLF", heads=3, kv_heads=3, hidden=24, key_heads=3, value_heads=3, value_dim=16, seed=3
+    ),
+    "biases": TinyOlmoHybrid(
+        "FL", others={"attention_bias": True}, taps=3, max_shard_size="20KB", seed=4
+    ),
 }
 
 
@@ -203,6 +258,21 @@ FAMILIES = {
         {"plain": TinyLfm2(dtype=B, seed=9)},
         "Lfm2ForCausalLM",
     ),
+    "lfm2_moe": Row(
+        write_lfm2_moe,
+        LFM2_MOE,
+        ("experts",),
+        rough={"routed": TinyLfm2Moe("CFCC", dtype=B, seed=9)},
+        oracle="Lfm2MoeForCausalLM",
+    ),
+    "lfm3": Row(
+        write_lfm3,
+        LFM3,
+        ("hybrid",),
+        (1, 2, 3, 6, 7, 8, 65, 1025),
+        {"plain": TinyLfm3(dtype=B, seed=9)},
+        "Lfm3ForCausalLM",
+    ),
     "granite": Row(
         write_granite,
         GRANITE,
@@ -231,6 +301,24 @@ FAMILIES = {
             "routed": TinyNemotron("ME*E", dtype=B, seed=9),
         },
         oracle="NemotronHForCausalLM",
+    ),
+    "gemma4": Row(
+        write_gemma4,
+        GEMMA4,
+        ("small", "large"),
+        (1, 2, 9, 255, 257, 1025),
+        {
+            "plain": gemma4("SFSF", shared=2, **SMALL, dtype=B, hidden=48),
+            "routed": replace(GEMMA4["large"], dtype=B, hidden=48),
+        },
+        "Gemma4ForCausalLM",
+    ),
+    "olmo_hybrid": Row(
+        write_olmo_hybrid,
+        OLMO_HYBRID,
+        ("hybrid",),
+        rough={layers: TinyOlmoHybrid(layers, dtype=B, seed=10) for layers in ("LF", "FL")},
+        oracle="OlmoHybridForCausalLM",
     ),
     "experts": Row(
         write_experts,

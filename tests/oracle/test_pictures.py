@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import Gemma4UnifiedForConditionalGeneration
 
 from core.api.prompt import Image
 from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
-from tests.oracle import runs, tiny_gemma3, tiny_lfm2_vl
+from tests.oracle import runs, tiny_gemma3, tiny_gemma4, tiny_lfm, tiny_lfm2_vl
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CPU,
@@ -41,6 +42,8 @@ from tests.oracle.runs import (
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
+from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, make_gemma4_pair
+from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, make_lfm3_vl_pair, write_lfm3_vl
 from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
 from tests.oracle.tiny_text import TinyLfm2
@@ -91,6 +94,15 @@ LFM2_VL = {
     ),
     "one-position": TinyLfm2Vl(TinyLfm2("CFC", bias=True), positions=1, heads=1, seed=3),
 }
+LFM3_VL = {
+    "plain": TinyLfm3Vl(),
+    "untied": TinyLfm3Vl(TinyLfm3("FC", tied=False), tower="FCFC", heads=2, kv_heads=1, seed=1),
+    "other-widths": TinyLfm3Vl(
+        TinyLfm3("CS", hidden=48), hidden=24, heads=3, kv_heads=3, projector_bias=False, seed=2
+    ),
+    "large-kernel": TinyLfm3Vl(tower="CC", kernel=5, seed=3),
+    "one-patch-kernel": TinyLfm3Vl(tower="CF", kernel=1, seed=4),
+}
 GEMMA3 = {
     "vision": TinyGemma3(),
     "text-only": TinyGemma3(text_only=True, seed=1),
@@ -105,6 +117,18 @@ GEMMA3 = {
     "other-width": TinyGemma3(
         vision_heads=1, vision_hidden=40, tokens_per_side=2, hidden=48, seed=22
     ),
+}
+GEMMA4 = {
+    "vision": TinyGemma4(),
+    # As the small releases are: a picture attends as text does, and its tower clips.
+    "small": TinyGemma4(
+        "SSFSF", both_ways=False, shared=2, per_layer=8, double_wide=True, clipped=True, seed=1
+    ),
+    "large": TinyGemma4(
+        experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, standardize=True, seed=2
+    ),
+    "one-head": TinyGemma4("SF", vision_heads=1, vision_dim=16, vision_depth=1, seed=3),
+    "other-width": TinyGemma4("SFF", hidden=48, pooling=3, patch_size=2, tied=False, seed=4),
 }
 
 
@@ -128,6 +152,30 @@ def squares(tiny: TinyGemma3) -> dict[str, list[Any]]:
     }
 
 
+UNIFIED = {
+    "unified": TinyGemma4("SSFSSF", unified=True, keys_as_values=True, full_kv_heads=1, seed=15),
+    "unified-causal": TinyGemma4("SFSF", unified=True, both_ways=False, shared=2, seed=6),
+    "unified-text": TinyGemma4("SF", unified=True, text_only=True, tied=False, seed=7),
+}
+
+
+def pooled(tiny: TinyGemma4) -> dict[str, list[Any]]:
+    """The window of 8 is smaller than a picture of 12 tokens."""
+
+    def picture(rows: int, columns: int, seed: int = 0) -> Pooled:
+        side, patch = tiny.pooling, tiny.patch_size
+        if tiny.unified:
+            side, patch = 1, patch * side
+        return Pooled(rows * side, columns * side, seed, patch, side)
+
+    return {
+        "one": [text(5), picture(2, 3), text(4, 1)],
+        "first": [picture(1, 7, 1), text(6, 1)],
+        "last": [text(20), picture(6, 2, 2)],
+        "several": [text(13), picture(4, 3, 3), text(2, 1), picture(1, 1, 4), text(25, 2)],
+    }
+
+
 PICTURES = {
     "one": [text(5), Picture(4, 6), text(4, 1)],
     "several": three(Picture(6, 10, 1), Picture(2, 4, 2), Picture(14, 2, 3)),
@@ -140,6 +188,8 @@ MIXED = mixed(Picture(4, 6), Picture(2, 8, 1), 116)
 MIXED_VL = mixed(Picture(4, 6), Picture(2, 8, 1), 62)
 SEVERAL_VL = three(Picture(6, 10, 1), Picture(2, 4, 2), Picture(2, 2, 3))
 SHAPED = mixed(Shaped(4, 6), Shaped(2, 8, 1), 62)
+IN_LINE = mixed(InLine(4, 6), InLine(2, 8, 1), 62)
+LINES = three(InLine(6, 10, 1), InLine(2, 4, 2), InLine(2, 2, 3))
 SHAPES = three(Shaped(6, 10, 1), Shaped(2, 4, 2), Shaped(2, 2, 3))
 
 
@@ -161,11 +211,21 @@ class Row:
     whole: bool = False
     given: Callable[[Any], dict[str, Tensor]] = runs.oracle_inputs
     ours: Callable[..., Tensor] = our_logits
+    generating: Mapping[str, Any] = field(default_factory=dict)
 
     def theirs(self, pair: Pair, pieces: list[Any]) -> Tensor:
         """[tokens, vocabulary] of one forward of the oracle over the whole prompt."""
+        given, dtype = self.given(pieces), pair.oracle.dtype
         with torch.inference_mode():
-            logits: Tensor = pair.oracle(**self.given(pieces), use_cache=False).logits[0]
+            if isinstance(pair.oracle, Gemma4UnifiedForConditionalGeneration):
+                given |= tiny_gemma4.masks(pair.oracle, given)
+            given = {
+                name: each.to(dtype)
+                if isinstance(each, Tensor) and each.is_floating_point()
+                else each
+                for name, each in given.items()
+            }
+            logits: Tensor = pair.oracle(**given, use_cache=False).logits[0]
         return logits
 
     def pieces_of(self, tiny: Any) -> list[list[Any]]:
@@ -175,6 +235,8 @@ class Row:
             return [long]
         if isinstance(tiny, TinyGemma3):
             return [long, *squares(tiny).values()]
+        if isinstance(tiny, TinyGemma4):
+            return [long, *pooled(tiny).values()]
         return [long, *self.pictures.values()]
 
 
@@ -206,6 +268,16 @@ FAMILIES = {
         "Lfm2VlForConditionalGeneration",
         given=tiny_lfm2_vl.oracle_inputs,
     ),
+    "lfm3_vl": Row(
+        make_lfm3_vl_pair,
+        LFM3_VL,
+        ("plain",),
+        {"several": LINES, "mixed": IN_LINE},
+        TinyLfm3Vl(dtype=B, seed=9),
+        "Lfm3VlForConditionalGeneration",
+        bound=3e-2,  # the oracle is rougher
+        given=tiny_lfm.oracle_inputs,
+    ),
     "gemma3": Row(
         make_gemma3_pair,
         GEMMA3,
@@ -217,6 +289,32 @@ FAMILIES = {
         whole=True,
         given=tiny_gemma3.oracle_inputs,
         ours=tiny_gemma3.our_logits,
+    ),
+    "gemma4": Row(
+        make_gemma4_pair,
+        GEMMA4,
+        ("vision", "small"),
+        pooled(GEMMA4["vision"]),
+        TinyGemma4(dtype=B, hidden=48, seed=9),
+        "Gemma4ForConditionalGeneration",
+        bound=3e-2,
+        whole=True,
+        given=tiny_gemma4.oracle_inputs,
+        ours=tiny_gemma3.our_logits,
+    ),
+    "gemma4_unified": Row(
+        make_gemma4_pair,
+        UNIFIED,
+        ("unified",),
+        pooled(UNIFIED["unified"]),
+        TinyGemma4("SSF", unified=True, dtype=B, hidden=48, seed=9),
+        "Gemma4UnifiedForConditionalGeneration",
+        bound=3e-2,
+        whole=True,
+        given=tiny_gemma4.oracle_inputs,
+        ours=tiny_gemma3.our_logits,
+        # With another cache it makes the masks of its forward (see tiny_gemma4.masks).
+        generating={"cache_implementation": "static", "disable_compile": True},
     ),
 }
 EVERY = [(name, variant) for name, row in FAMILIES.items() for variant in row.variants]
@@ -259,6 +357,7 @@ def test_greedy_tokens_are_the_same(seen: tuple[Row, Pair], pictures: bool) -> N
     oracle: Any = pair.oracle
     made = oracle.generate(
         **given,
+        **row.generating,
         attention_mask=torch.ones_like(given["input_ids"]),
         max_new_tokens=24,
         do_sample=False,
@@ -372,7 +471,7 @@ def test_all_ways_to_store_experts_are_one_model(
     assert torch.equal(ours(), expected)
 
 
-# ---------------------------------------------------------------- LFM2-VL and Gemma 3
+# ---------------------------------------------------------------- LFM2-VL, LFM3-VL and Gemma 3
 
 
 def test_the_older_spelling_of_the_tower_gives_the_same_bits(tmp_path: Path) -> None:
@@ -383,6 +482,20 @@ def test_the_older_spelling_of_the_tower_gives_the_same_bits(tmp_path: Path) -> 
     assert not any(name.startswith(older) for name in tensors)
     save_file({name.replace(tower, older): each for name, each in tensors.items()}, file)
     assert torch.equal(our_logits(load(tmp_path), SHAPED), expected)
+
+
+def test_transformers_names_of_lfm3_give_the_same_bits(tmp_path: Path) -> None:
+    write_lfm3_vl(tmp_path, LFM3_VL["plain"])
+    expected, file = our_logits(load(tmp_path), IN_LINE), tmp_path / "model.safetensors"
+    newer = {"patchifier": "patch_embed", "_layernorm.": "_norm.", "attn.gate_proj": "attn.g_proj"}
+    tensors = {}
+    for name, each in load_file(file).items():
+        for theirs, ours in newer.items():
+            name = name.replace(theirs, ours)
+        tensors[name] = each
+    assert tensors.keys() != load_file(file).keys()
+    save_file(tensors, file)
+    assert torch.equal(our_logits(load(tmp_path), IN_LINE), expected)
 
 
 def test_the_embedding_scale_is_rounded_as_in_training(tmp_path: Path) -> None:

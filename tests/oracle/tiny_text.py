@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import (
     FalconH1Config,
     FalconH1ForCausalLM,
@@ -25,6 +27,8 @@ from transformers import (
     LlamaForCausalLM,
     NemotronHConfig,
     NemotronHForCausalLM,
+    OlmoHybridConfig,
+    OlmoHybridForCausalLM,
     PreTrainedModel,
     Qwen3Config,
     Qwen3ForCausalLM,
@@ -57,7 +61,7 @@ class TinyMamba(TinyText):
     kernel: int = 4
 
 
-def _sizes(tiny: TinyText) -> dict[str, Any]:
+def sizes(tiny: TinyText) -> dict[str, Any]:
     """The keys that all families share."""
     return {
         "vocab_size": VOCABULARY,
@@ -106,7 +110,7 @@ class TinyLlama(TinyText):
 
 def make_llama(tiny: TinyLlama) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "num_hidden_layers": tiny.layers,
         "head_dim": tiny.head_dim,
         "attention_bias": tiny.attention_bias,
@@ -153,7 +157,7 @@ class TinyFalconH1(TinyMamba):
 
 def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "num_hidden_layers": tiny.layers,
         "mamba_d_ssm": tiny.mamba_heads * tiny.mamba_dim,
         "mamba_n_heads": tiny.mamba_heads,
@@ -194,7 +198,7 @@ class TinyGranite(TinyMamba):
 
 def make_granite(tiny: TinyGranite) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "intermediate_size": tiny.inner,
         "shared_intermediate_size": tiny.mlp,
         "num_hidden_layers": len(tiny.layers),
@@ -241,7 +245,7 @@ class TinyJamba(TinyText):
 
 def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "num_hidden_layers": tiny.layers,
         "attn_layer_period": tiny.attention[0],
         "attn_layer_offset": tiny.attention[1],
@@ -290,7 +294,7 @@ class TinyNemotron(TinyMamba):
 
 def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
     settings: dict[str, Any] = {
-        **_sizes(tiny),
+        **sizes(tiny),
         "layers_block_type": [_NEMOTRON_KINDS[letter] for letter in tiny.layers],
         "head_dim": tiny.head_dim,
         "mamba_num_heads": tiny.mamba_heads,
@@ -335,7 +339,7 @@ class TinyLfm2(TinyText):
 def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
     kinds = {"C": "conv", "F": "full_attention"}
     return {
-        **_sizes(tiny),
+        **sizes(tiny),
         "block_auto_adjust_ff_dim": tiny.adjusted,
         "block_multiple_of": 8,
         "block_ffn_dim_multiplier": 1.1,
@@ -361,3 +365,52 @@ def make_lfm2(tiny: TinyLfm2) -> PreTrainedModel:
 
 def write_lfm2(path: Path, tiny: TinyLfm2 = TinyLfm2()) -> PreTrainedModel:
     return write_text_folder(path, make_lfm2(tiny), tiny.dtype, tiny.max_shard_size)
+
+
+# ------------------------------------------------------------------ OLMo-Hybrid
+
+
+@dataclass(frozen=True)
+class TinyOlmoHybrid(TinyText):
+    """What to make. `layers` spells the kinds: L for a delta net, F for attention; without a
+    `theta` attention knows no positions."""
+
+    layers: str = "LFL"
+    theta: float | None = None
+    key_heads: int = 2
+    key_dim: int = 12
+    value_heads: int = 4
+    value_dim: int = 24
+    taps: int = 4
+
+
+def write_olmo_hybrid(path: Path, tiny: TinyOlmoHybrid = TinyOlmoHybrid()) -> PreTrainedModel:
+    kinds = {"L": "linear_attention", "F": "full_attention"}
+    config = OlmoHybridConfig(
+        **sizes(tiny),
+        num_hidden_layers=len(tiny.layers),
+        layer_types=[kinds[letter] for letter in tiny.layers],
+        linear_num_key_heads=tiny.key_heads,
+        linear_num_value_heads=tiny.value_heads,
+        linear_key_head_dim=tiny.key_dim,
+        linear_value_head_dim=tiny.value_dim,
+        linear_conv_kernel_dim=tiny.taps,
+        rope_parameters={"rope_theta": tiny.theta, "rope_type": "default"},
+        **tiny.others,
+    )
+    model = _spread(OlmoHybridForCausalLM(config), tiny.seed, "norm.weight")
+    write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)
+    for file in path.glob("*.safetensors"):
+        save_file(_with_own_convolutions(load_file(file), tiny), file, {"format": "pt"})
+    return model
+
+
+def _with_own_convolutions(tensors: dict[str, Tensor], tiny: TinyOlmoHybrid) -> dict[str, Tensor]:
+    """As releases have them: transformers saves three parts of one size, and reads any."""
+    keys, values = tiny.key_heads * tiny.key_dim, tiny.value_heads * tiny.value_dim
+    for first in [name for name in tensors if "q_conv1d" in name]:
+        names = [first.replace("q_conv1d", f"{part}_conv1d") for part in "qkv"]
+        joined = torch.cat([tensors[name] for name in names])
+        parts = joined.split([keys, keys, values])
+        tensors |= {name: part.clone() for name, part in zip(names, parts, strict=True)}
+    return tensors

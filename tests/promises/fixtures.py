@@ -20,6 +20,15 @@ from tests.gguf.vocabularies import llama_models
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_lfm import (
+    TinyLfm2Moe,
+    TinyLfm3,
+    TinyLfm3Vl,
+    write_lfm2_moe,
+    write_lfm3,
+    write_lfm3_vl,
+)
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
@@ -30,12 +39,14 @@ from tests.oracle.tiny_text import (
     TinyLfm2,
     TinyLlama,
     TinyNemotron,
+    TinyOlmoHybrid,
     write_falcon_h1,
     write_granite,
     write_jamba,
     write_lfm2,
     write_llama,
     write_nemotron,
+    write_olmo_hybrid,
 )
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
@@ -76,6 +87,9 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
+    "lfm2_moe": lambda path: write_lfm2_moe(path, TinyLfm2Moe("CF", experts=4, top_k=2, seed=16)),
+    # Its window is smaller than a run.
+    "lfm3": lambda path: write_lfm3(path, TinyLfm3("CSF", seed=17)),
     # Its shared layer is what the smaller releases have without experts.
     "granite": lambda path: write_granite(path, TinyGranite("MF", experts=5, top_k=2, seed=13)),
     # Its one Mamba-1 block has sparse experts.
@@ -84,6 +98,10 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     ),
     # Beside its experts is what a block without them has.
     "nemotron": lambda path: write_nemotron(path, TinyNemotron("ME*", seed=14)),
+    # Compiled kernels take values of whole sixteens.
+    "olmo_hybrid": lambda path: write_olmo_hybrid(
+        path, TinyOlmoHybrid("LF", key_dim=24, value_dim=48, seed=19)
+    ),
     "qwen3_5_moe": lambda path: write_experts(
         path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
     ),
@@ -96,10 +114,13 @@ HEADED: dict[str, Callable[[Path], object]] = {
     "headed": lambda path: with_head(path, Tiny(layers="LFLF", seed=5)),
     "headed_moe": lambda path: with_head(path, Tiny(layers="LF", seed=12), experts=True),
 }
-# One whose pictures are positions in a line, and large ones several tiles.
+# Their pictures are positions in a line, and of one family large ones several tiles.
 TILED: dict[str, Callable[[Path], object]] = {
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=1, seed=14)
+    ),
+    "lfm3_vl": lambda path: write_lfm3_vl(
+        path, TinyLfm3Vl(TinyLfm3("CSF", seed=18), tower="CF", seed=18)
     ),
 }
 # Pure transformers: no layer has a state.
@@ -115,6 +136,16 @@ PURE: dict[str, Callable[[Path], object]] = {
     ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
+    # As the small releases are: its last layers have no keys of their own, and each block reads
+    # rows of a table; pictures attend as text does.
+    "gemma4": lambda path: write_gemma4(
+        path,
+        TinyGemma4("SFSF", shared=2, per_layer=8, double_wide=True, both_ways=False, clipped=True),
+    ),
+    # As the large ones are: experts beside dense layers, and keys that are values too.
+    "gemma4_large": lambda path: write_gemma4(
+        path, TinyGemma4("SSF", experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, seed=1)
+    ),
 }
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
 BLOCKS: dict[str, tuple[dict[str, str], str]] = {

@@ -6,7 +6,7 @@ it is asked, the counters it reports are compared with what was really computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -434,9 +434,9 @@ def spans(prompt: Prompt) -> list[tuple[int, int]]:
     ]
 
 
-def last_end(ids: Sequence[int]) -> int:
+def last_end(ids: Sequence[int], ends: Collection[int] = (token_id("<|im_end|>"),)) -> int:
     """The token index right after the last end of a message: where the newest cut lies."""
-    return len(ids) - list(ids)[::-1].index(token_id("<|im_end|>"))
+    return next(index + 1 for index in reversed(range(len(ids))) if ids[index] in ends)
 
 
 def num_common(one: Sequence[object], other: Sequence[object]) -> int:

@@ -76,13 +76,13 @@ def test_X1_a_pure_transformer_gives_equal_bits_cold_and_warm_in_bfloat16(
 # ---------------------------------------------------------------- pictures that attend both ways
 
 
-@pytest.fixture
-def gemma(loaded_of: LoadedOf) -> Machine:
-    return Machine(loaded_of("gemma3"))
+@pytest.fixture(params=["gemma3", "gemma4_large"])
+def gemma(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
+    return Machine(loaded_of(request.param))
 
 
 def pictured(picture: PictureOf) -> list[Message]:
-    """Two pictures of nine tokens in the middle of text that has cuts of its own."""
+    """Two pictures in the middle of text that has cuts of its own."""
     return [user(words(30), picture(1, "wide"), words(25, "b"), picture(2, "tall"), "Compare.")]
 
 
@@ -91,9 +91,10 @@ def test_I8_bidirectional_pictures_go_whole_through_one_forward(
 ) -> None:
     chat = pictured(picture)
     answer = gemma.same_as_cold(chat, cache=OFF)
-    assert gemma.model.images_fed == [9, 9] and gemma.model.num_encoded == 2
-    assert [end - start for start, end in spans(gemma.prompt(chat))] == [9, 9]
     prompt = gemma.prompt(chat)
+    tokens = [end - start for start, end in spans(prompt)]
+    assert gemma.model.images_fed == tokens and gemma.model.num_encoded == 2
+    assert len(tokens) == 2 and min(tokens) >= 9
     assert answer.fed == tuple(run.num_tokens for run in prompt.runs)
     # Its positions go on by one a token, unlike those of a grid.
     assert answer.stats.prompt_positions == answer.stats.prompt_tokens
@@ -152,10 +153,11 @@ def test_S5_S9_X1_bidirectional_pictures_survive_turns_branches_and_regenerating
     assert back.evaluated == 0 and back.stats.restored_from == "memory"
 
 
+@pytest.mark.parametrize("family", ["gemma3", "gemma4_large"])
 def test_X1_bidirectional_pictures_give_equal_bits_in_bfloat16(
-    loaded_of: LoadedOf, picture: PictureOf
+    loaded_of: LoadedOf, picture: PictureOf, family: str
 ) -> None:
-    machine = Machine(loaded_of("gemma3", "bfloat16"))
+    machine = Machine(loaded_of(family, "bfloat16"))
     chat = pictured(picture)
     machine.same_as_cold([user(words(30), picture(2))], cache=OFF)
     chat += [machine.same_as_cold(chat, cache=OFF).reply, user("More.")]
@@ -265,14 +267,15 @@ def test_I1_I3_D1_pictures_of_a_model_with_experts_are_reused_whole(
 
 
 @pytest.mark.parametrize(
-    ("family", "count"), [("gemma3", 0), ("gemma3", 32), *((each, 32) for each in RECURRENT)]
+    ("family", "count"),
+    [("gemma3", 0), ("gemma3", 32), ("gemma4", 0), *((each, 32) for each in RECURRENT)],
 )
 def test_D1_only_what_is_new_is_read_after_a_restart(
     loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, family: str, count: int
 ) -> None:
     machine = Machine(loaded_of(family), tmp_path)
     settings = CacheSettings(count=count, interval=512, restore="always")
-    shown = [picture(1)] if family == "gemma3" else []
+    shown = [picture(1)] if family in PURE else []
     chat: list[Message] = [user(*shown, words(100))]
     first = machine.ask(chat, cache=settings, chat="one")
     machine.reopen()

@@ -31,7 +31,9 @@ from tests.promises.machine import (
 from tests.storage.disks import PLENTY
 
 # Families that see, and whose pictures come back from disk.
-seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
+seeing = pytest.mark.parametrize(
+    "kept", ["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "gemma4"], indirect=True
+)
 
 
 def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
@@ -84,7 +86,9 @@ def test_D1_I2_a_reopened_chat_with_pictures_reads_only_what_is_new(
     for turn in range(3):
         answer = kept.same_as_cold(chat)
         chat.append(answer.reply)
-        settled = kept.settle(chat).tokens + last_end(answer.finished.prompt_ids)
+        settled = kept.settle(chat).tokens + last_end(
+            answer.finished.prompt_ids, kept.base.text.end_of_turn_ids
+        )
         kept.reopen()
         chat.append(user(f"And {turn}?", *([picture(2, "tall")] if turn == 1 else [])))
         again = kept.same_as_cold(chat)
@@ -129,7 +133,9 @@ def test_D2_what_is_written_is_proportional_to_what_is_new(
         answer = kept.ask(chat)
         chat.append(answer.reply)
         before = settled
-        settled = kept.settle(chat).tokens + last_end(answer.finished.prompt_ids)
+        settled = kept.settle(chat).tokens + last_end(
+            answer.finished.prompt_ids, kept.base.text.end_of_turn_ids
+        )
         states = len(files(kept, SegmentKind.STATE))
         rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV))
         runs = len(files(kept, SegmentKind.KV))

@@ -25,16 +25,18 @@ from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.stats import CacheBytes, RequestStats
 from core.client.client import EngineClient
 from core.client.requests import Request
-from core.server.access import Access
+from core.server.access import Access, digest_of
+from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
 from core.server.listening import bound, serve
+from core.server.messages import RequestSeen
 from core.server.requests.pictures import Pictures
 
 KEY = "a key for the tests"
 LIMIT_S = 60.0
 CACHE = CacheSettings(interval=64)
-ACCESS = Access(KEY)
+ACCESS = Access(digest_of(KEY))
 Connect = Callable[[], Awaitable[EngineClient]]
 
 
@@ -43,6 +45,7 @@ class Served:
     port: int
     answering: Answering
     engine: Any
+    seen: list[RequestSeen]
     clients: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -101,12 +104,13 @@ def serving(connect: Connect, folder: Path, access: Access = ACCESS) -> Iterator
         client = await connect()
         answering = Answering(client, CACHE)
         pictures = Pictures(folder / "pictures")
+        seen: list[RequestSeen] = []
         with contextlib.closing(bound(0, access.lan)) as listening:
-            app = application(answering, pictures, access)
+            app = application(answering, pictures, access, Activity(seen.append))
             task = asyncio.ensure_future(serve(app, listening))
             loop = asyncio.get_running_loop()
             ended.append(lambda: loop.call_soon_threadsafe(task.cancel))
-            ready.append(Served(listening.getsockname()[1], answering, client))
+            ready.append(Served(listening.getsockname()[1], answering, client, seen))
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await client.close()

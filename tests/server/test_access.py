@@ -13,7 +13,7 @@ import pytest
 
 from core.server import endpoint, listening
 from core.server.__main__ import key_of, main
-from core.server.access import Access
+from core.server.access import Access, digest_of
 from core.server.listening import bound
 from tests.server.serving import KEY, LIMIT_S, ScriptedEngine, Served, serving, until
 
@@ -72,7 +72,7 @@ def test_A4_it_listens_on_loopback_unless_switched() -> None:
 
 
 def test_A4_an_origin_that_was_entered_may_connect(tmp_path: Path) -> None:
-    access = Access(KEY, origins=(PAGE,))
+    access = Access(digest_of(KEY), origins=(PAGE,))
     with serving(ScriptedEngine().connect, tmp_path, access) as served:
         assert served.raw(CHAT, HELLO, Origin=PAGE)[0] == 200
         assert served.raw(CHAT, HELLO, Origin=PAGE, Authorization="")[0] == 401
@@ -81,9 +81,9 @@ def test_A4_an_origin_that_was_entered_may_connect(tmp_path: Path) -> None:
 
 def test_A4_other_machines_are_named_by_address_only() -> None:
     headers = {"host": "192.168.1.5:8484", "authorization": f"Bearer {KEY}"}
-    Access(KEY, lan=True).check(headers)
+    Access(digest_of(KEY), lan=True).check(headers)
     with pytest.raises(Exception, match="Host"):
-        Access(KEY, lan=True).check({**headers, "host": "evil.example"})
+        Access(digest_of(KEY), lan=True).check({**headers, "host": "evil.example"})
 
 
 def test_the_key_is_made_once_and_kept_privately(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_T5_replies_of_every_family_can_be_spliced(chat_text: ChatText) -> None:
 def test_the_template_says_what_it_can(text_of: TextOf) -> None:
     switches = {family for family in FAMILIES if text_of(family).has_thinking_switch}
     pictures = {family for family in FAMILIES if text_of(family).takes_images}
-    assert switches == {THINKING, "chatml_keeps_thoughts"}
+    assert switches == {THINKING, "chatml_keeps_thoughts", "gemma4"}
     assert pictures == set(SIGHTED)
 
 
@@ -66,6 +66,7 @@ def test_the_template_says_what_it_can(text_of: TextOf) -> None:
         # No file names the second one: the template writes it after a reply.
         ("gemma", {"<eos>", "<end_of_turn>"}),
         ("gemma3", {"<eos>", "<end_of_turn>"}),
+        ("gemma4", {"<eos>", "<turn|>"}),
     ],
 )
 def test_T5_a_reply_ends_and_a_message_is_cut_where_the_family_closes_it(
@@ -94,6 +95,9 @@ def test_a_picture_stands_in_its_frame(text_of: TextOf) -> None:
     text = text_of("gemma3")
     shown = words(text, ids(render(text, chat(user("see", PICTURE, "here")))))
     assert "user\nsee\n\n<start_of_image>######<end_of_image>\n\nhere<end_of_turn>" in shown
+
+    shown = words(text_of("gemma4"), ids(render(text_of("gemma4"), chat(user("see", PICTURE)))))
+    assert "user\nsee<|image>######<image|><turn|>" in shown
 
 
 def test_a_tokenizer_without_the_frames_tokens_has_no_place_for_pictures(tmp_path: Path) -> None:

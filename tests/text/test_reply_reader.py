@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.api.chat import AssistantMessage, ReplyIds
 from core.helper.process import Helper
 from core.text.chat_text import ChatText, RenderedPrompt
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.reply_parts import ReplyReader, StopStrings
+from core.text.reply_parts import ReplyReader, StopStrings, split_reply
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 from tests.text.chats import TextOf, added_id, chat, library_tokenizer, plain_ids, render, spelled
@@ -251,3 +252,45 @@ def test_stops_found_in_pieces_are_those_found_in_the_whole(
     expected = words[: first_stop(words, stops)]
     assert read(found, letters) == (expected, "")
     assert found.reply_ids() == letters[: len(expected)]
+
+
+@pytest.mark.parametrize(
+    ("thought", "shown"),
+    [
+        ("thought\nhm, so\n", "hm, so"),
+        ("thought\n", ""),
+        ("thought", ""),
+        ("thoughts", "thoughts"),
+        ("hm", "hm"),
+        ("", ""),
+    ],
+)
+def test_a_channel_reads_as_a_thought_without_its_name(
+    text_of: TextOf, thought: str, shown: str
+) -> None:
+    text = text_of("gemma4")
+    begin, end = (added_id(text, each) for each in ("<|channel>", "<channel|>"))
+    ids = [begin, *plain_ids(text, thought), end, *plain_ids(text, "Yes")]
+    found = reader(text, thinking=True)
+    assert read(found, ids) == ("Yes", shown)
+    assert found.reply_ids() == ids
+    reply = split_reply(ids, False, text.thinking, text._kit.tokens.is_space)
+    assert reply.opens_itself and reply.answer == tuple(plain_ids(text, "Yes"))
+    if thought.startswith("thought\n"):
+        assert reply.thought == tuple(plain_ids(text, thought)[len(text.thinking.label_ids) :])
+
+
+def test_T1_a_thought_in_a_channel_is_gone_on_the_next_turn(text_of: TextOf) -> None:
+    """As the published template has it, and the rest is spliced in."""
+    text = text_of("gemma4")
+    begin, end = (added_id(text, each) for each in ("<|channel>", "<channel|>"))
+    answer = plain_ids(text, "It shows two")
+    ids = [begin, *plain_ids(text, "thought\nhm\n"), end, *answer]
+    packed = ReplyIds.pack(ids, text.tokenizer_fingerprint, False)
+    reply = AssistantMessage(text="It shows two", reasoning="hm", ids=packed)
+    for thinking in (True, False):
+        plain = AssistantMessage(text="It shows two")
+        spliced, written = (
+            render(text, chat("a", said, "b"), thinking).prompt.ids(0) for said in (reply, plain)
+        )
+        assert spliced == written and begin not in spliced[:-8]

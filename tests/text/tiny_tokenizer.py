@@ -44,11 +44,23 @@ CHATML_MARKS = "<tool_response> </tool_response> <think> </think>".split()
 LLAMA3_CONTROL = (
     "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|>"
 ).split()
+CALL_MARKS = "<tool_call> </tool_call>".split()
+LFM2_CONTROL = [
+    *CHATML_CONTROL,
+    *(
+        f"<|tool_{part}_{edge}|>"
+        for part in ("list", "call", "response")
+        for edge in ("start", "end")
+    ),
+]
 INSTRUCT_CONTROL = "<unk> <s> </s>".split()
 GEMMA_CONTROL = (
     "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>"
 ).split()
 GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
+GEMMA4_CONTROL = "<pad> <eos> <bos> <unk> <|turn> <turn|> <|channel> <channel|> <|think|>".split()
+GEMMA4_LAST = "<|image> <|image|> <image|>".split()
+GEMMA4_MARKS = ("\n\n", "<table>")
 
 # Which tokenizer goes with which template.
 KIND = {
@@ -60,9 +72,17 @@ KIND = {
     "llama3": "llama3",
     "gemma": "gemma",
     "gemma3": "gemma",
+    "gemma4": "gemma4",
 }
 FAMILIES = tuple(KIND)
-SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma"))
+# Templates with tools.
+CALLING = {
+    "chatml_tools": "chatml_calls",
+    "chatml_xml": "chatml_calls",
+    "lfm2_tools": "lfm2",
+    "llama3_tools": "llama3",
+}
+SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
 
 def _byte_level(control: Sequence[str], marks: Sequence[str]) -> Tokenizer:
@@ -80,14 +100,20 @@ def _byte_level(control: Sequence[str], marks: Sequence[str]) -> Tokenizer:
     return tokenizer
 
 
-def _word_spaces(control: Sequence[str], marks: Sequence[str]) -> tuple[Tokenizer, list[str]]:
-    """A BPE over words with their space in front, unknown characters as bytes."""
+def _word_spaces(
+    control: Sequence[str], marks: Sequence[str], last: Sequence[str] = ()
+) -> tuple[Tokenizer, list[str]]:
+    """A BPE over words with their space in front, unknown characters as bytes; the tokens `last`
+    have the last ids."""
     tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     hexes = [f"<0x{byte:02X}>" for byte in range(256)]
     special = [*control, *marks, *hexes]
     trainer = BpeTrainer(vocab_size=650, show_progress=False, special_tokens=special)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
-    tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    # The words of a template, so that they take few tokens as in the published tokenizer.
+    words = ["thought\n user\n model\n"] * 9 if last else []
+    tokenizer.train_from_iterator(CORPUS * 2 + words, trainer)
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in last])
     fallback = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence(fallback)
     return tokenizer, hexes
@@ -109,6 +135,10 @@ def _description(
 def tokenizer_json(kind: str) -> str:
     if kind == "chatml":
         return str(_byte_level(CHATML_CONTROL, CHATML_MARKS).to_str())
+    if kind == "chatml_calls":
+        return str(_byte_level(CHATML_CONTROL, CHATML_MARKS + CALL_MARKS).to_str())
+    if kind == "lfm2":
+        return str(_byte_level(LFM2_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
         return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
     if kind == "instruct":
@@ -118,15 +148,19 @@ def tokenizer_json(kind: str) -> str:
             single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
         )
         return json.dumps(_description(tokenizer, hexes, ()))
-    tokenizer, hexes = _word_spaces(GEMMA_CONTROL, GEMMA_MARKS)
+    marks = GEMMA4_MARKS if kind == "gemma4" else GEMMA_MARKS
+    if kind == "gemma4":
+        tokenizer, hexes = _word_spaces(GEMMA4_CONTROL, marks, GEMMA4_LAST)
+    else:
+        tokenizer, hexes = _word_spaces(GEMMA_CONTROL, marks)
     tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
     tokenizer.pre_tokenizer = pre_tokenizers.Split("\u2581", behavior="merged_with_previous")
-    return json.dumps(_description(tokenizer, hexes, GEMMA_MARKS))
+    return json.dumps(_description(tokenizer, hexes, marks))
 
 
 def write_text_folder(folder: Path, family: str, template: str | None = None) -> Path:
     """Write the text files of a model of `family`, with its own or another template."""
-    kind = KIND[family]
+    kind = (KIND | CALLING)[family]
     text = tokenizer_json(kind)
     tokenizer = Tokenizer.from_str(text)
     special = _special_tokens(kind)
@@ -135,12 +169,18 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     source = (TEMPLATES / f"{family}.jinja").read_text("utf-8") if template is None else template
     (folder / "chat_template.jinja").write_text(source, "utf-8")
-    image = {"chatml": "<|image_pad|>", "gemma": "<image_soft_token>"}.get(kind)
+    image = {
+        "chatml": "<|image_pad|>",
+        "gemma": "<image_soft_token>",
+        "gemma4": "<|image|>",
+    }.get(kind)
     config: dict[str, Any] = {"vocab_size": tokenizer.get_vocab_size()}
     if image is not None:
         config["image_token_id"] = tokenizer.token_to_id(image)
     if family == "gemma3":
         config = {"model_type": "gemma3", "text_config": config, **gemma3_image_ids()}
+    if family == "gemma4":
+        config = {"model_type": "gemma4", "text_config": config, **gemma4_image_ids()}
     (folder / "config.json").write_text(json.dumps(config))
     end = tokenizer.token_to_id(special["eos_token"])
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
@@ -148,18 +188,28 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
 
 
 def gemma3_image_ids() -> dict[str, int]:
-    tokenizer = Tokenizer.from_str(tokenizer_json("gemma"))
-    spellings = {
-        "boi_token_index": "<start_of_image>",
-        "image_token_index": "<image_soft_token>",
-        "eoi_token_index": "<end_of_image>",
-    }
+    return _ids_of(
+        "gemma",
+        boi_token_index="<start_of_image>",
+        image_token_index="<image_soft_token>",
+        eoi_token_index="<end_of_image>",
+    )
+
+
+def gemma4_image_ids() -> dict[str, int]:
+    return _ids_of(
+        "gemma4", boi_token_id="<|image>", image_token_id="<|image|>", eoi_token_id="<image|>"
+    )
+
+
+def _ids_of(kind: str, **spellings: str) -> dict[str, int]:
+    tokenizer = Tokenizer.from_str(tokenizer_json(kind))
     ids = {name: tokenizer.token_to_id(spelling) for name, spelling in spellings.items()}
     return {name: found for name, found in ids.items() if found is not None}
 
 
 def _special_tokens(kind: str) -> dict[str, str]:
-    if kind == "chatml":
+    if kind in ("chatml", "chatml_calls", "lfm2"):
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     if kind == "llama3":
         return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}

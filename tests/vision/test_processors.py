@@ -66,6 +66,13 @@ def test_I7_a_picture_advances_the_position_by_its_longer_side(plain: ImageProce
     assert (tall.rows, tall.columns, tall.num_positions) == (8, 2, 8)
 
 
+def test_I7_a_picture_in_a_line_advances_the_position_by_its_tokens(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text(json.dumps(SETTINGS["shaped"]))
+    processor = open_processor(tmp_path, {"model_type": "lfm3_vl"}, None, token_id)
+    image = processor.process(held(noise(256, 64))).image
+    assert (image.rows, image.columns, image.num_positions, image.in_line) == (2, 8, 16, True)
+
+
 @pytest.mark.parametrize("kind", ["shaped", "tiles"])
 def test_too_long_and_thin_is_refused_with_its_numbers(kind: str, tmp_path: Path) -> None:
     processor = opened(tmp_path, kind)

@@ -43,8 +43,6 @@ class Offer:
 
 
 class Drafter(Protocol):
-    """Drafts tokens of one reply."""
-
     def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
         """Take sampled ids with their rows of `hidden` [n or more, hidden_size], which the next
         step overwrites."""

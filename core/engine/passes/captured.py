@@ -177,7 +177,7 @@ class StepTrace:
         self._state, self._before, self._num_tokens = state, before, num_tokens
         # Allocated before the capture: a graph reuses its own memory.
         self._hidden = torch.empty(
-            num_tokens, model.hidden_size, dtype=model.dtype, device=model.device
+            num_tokens, model.embedding_width, dtype=model.dtype, device=model.device
         )
         positions = torch.zeros(3, num_tokens, dtype=torch.int64, device=model.device)
         self._rotations = model.rotations(positions, (1,) * num_tokens)

@@ -245,6 +245,18 @@ def _lfm2(settings: Settings) -> Config:
     }
 
 
+def _lfm2_moe(settings: Settings) -> Config:
+    return (
+        _lfm2(settings)
+        | settings.experts()
+        | {
+            "model_type": "lfm2_moe",
+            "num_dense_layers": settings.count("leading_dense_block_count"),
+            "routed_scaling_factor": settings.number("expert_weights_scale", 1.0),
+        }
+    )
+
+
 LLAMA = Architecture(_llama, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
 GEMMA3 = Architecture(
     _gemma3,
@@ -260,25 +272,28 @@ GEMMA3 = Architecture(
         "post_feedforward_layernorm.weight": rule("post_ffw_norm.weight", step=zero_centred),
     },
 )
-LFM2 = Architecture(
-    _lfm2,
-    "model.",
-    {
-        "embed_tokens.weight": rule("token_embd.weight"),
-        "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),
-    },
-    {
-        **modules({
-            "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-            "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output",
-            "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
-            "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up",
-            "feed_forward.w2": "ffn_down", "conv.in_proj": "shortconv.in_proj",
-            "conv.out_proj": "shortconv.out_proj",
-        }),
-        "conv.conv.weight": rule("shortconv.conv.weight", step=taps),
-        "conv.conv.bias": rule("shortconv.conv.bias"),
-        "operator_norm.weight": rule("attn_norm.weight"),
-        "ffn_norm.weight": rule("ffn_norm.weight"),
-    },
-)  # fmt: skip
+_LFM2_STACK: Rules = {
+    "embed_tokens.weight": rule("token_embd.weight"),
+    "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),
+}
+_LFM2_LAYER: Rules = {
+    **modules({
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+        "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output",
+        "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
+        "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up",
+        "feed_forward.w2": "ffn_down", "conv.in_proj": "shortconv.in_proj",
+        "conv.out_proj": "shortconv.out_proj",
+    }),
+    "conv.conv.weight": rule("shortconv.conv.weight", step=taps),
+    "conv.conv.bias": rule("shortconv.conv.bias"),
+    "operator_norm.weight": rule("attn_norm.weight"),
+    "ffn_norm.weight": rule("ffn_norm.weight"),
+}  # fmt: skip
+_LFM2_EXPERTS: Rules = {
+    **experts("feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"),
+    "feed_forward.gate.weight": rule("ffn_gate_inp.weight"),
+    "feed_forward.expert_bias": (rule("exp_probs_b.bias"), rule("exp_probs_b")),
+}
+LFM2 = Architecture(_lfm2, "model.", _LFM2_STACK, _LFM2_LAYER)
+LFM2_MOE = Architecture(_lfm2_moe, "model.", _LFM2_STACK, _LFM2_LAYER | _LFM2_EXPERTS)

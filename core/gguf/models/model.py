@@ -13,7 +13,16 @@ from core.api.errors import BrokenWeightsError, GgufError, UnknownArchitectureEr
 from core.gguf.file import GGUFFile, GGUFPart
 from core.gguf.header import Metadata
 from core.gguf.library import find_towers
-from core.gguf.models.attention import GEMMA3, LFM2, LLAMA, QWEN3, QWEN3_NEXT, QWEN3_VL, QWEN35
+from core.gguf.models.attention import (
+    GEMMA3,
+    LFM2,
+    LFM2_MOE,
+    LLAMA,
+    QWEN3,
+    QWEN3_NEXT,
+    QWEN3_VL,
+    QWEN35,
+)
 from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
@@ -39,6 +48,7 @@ ARCHITECTURES = {
     "llama": LLAMA,
     "gemma3": GEMMA3,
     "lfm2": LFM2,
+    "lfm2moe": LFM2_MOE,
     "falcon-h1": FALCON_H1,
     "granite": GRANITE_HYBRID,
     "granitemoe": GRANITE_HYBRID,

@@ -71,7 +71,6 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The names of the parts, for a message."""
         return " and ".join(part.name for part in self.parts)
 
 

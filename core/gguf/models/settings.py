@@ -134,7 +134,6 @@ class Settings:
         return size
 
     def has(self, name: str) -> bool:
-        """True if any layer has the tensor `name`."""
         return any(f"blk.{layer}.{name}" in self.tensors for layer in range(self.num_layers))
 
     def layers_with(self, name: str) -> list[int]:

@@ -84,7 +84,6 @@ def to_json(value: Any) -> bytes:
 
 
 def event(data: Any, name: str = "") -> bytes:
-    """A server-sent event."""
     head = f"event: {name}\n".encode() if name else b""
     return b"".join((head, b"data: ", to_json(data), b"\n\n"))
 

@@ -30,10 +30,12 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """More of a reply. The first one is empty: it says that the request was accepted."""
+    """More of a reply. While the prompt is read there is no text, but the `stats` so far: the first
+    ones say that the request was accepted."""
 
     answer: str = ""
     reasoning: str = ""
+    stats: RequestStats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,10 +76,8 @@ class Pictures:
                 self._drop_old()
 
     def clear(self) -> None:
-        """Delete all pictures; no request may be open."""
-        self._blobs.sweep()
-        for digest in self._sizes:
-            self._blobs.remove(digest)
+        """Delete all pictures, of earlier processes too; no request may be open."""
+        self._blobs.clear()
         self._sizes.clear()
 
     def _drop_old(self) -> None:

@@ -37,7 +37,6 @@ class Refusal(WaymarkError, title="The request was refused"):
 
     @classmethod
     def of(cls, info: ErrorInfo, prompt_field: str = "", format_field: str = "") -> Refusal:
-        """The refusal for an error of the engine."""
         if info.name == "PromptTooLongError":
             return cls(info.message, prompt_field, 400, "context_length_exceeded")
         if info.name == "ReplyFormatError":

@@ -67,8 +67,7 @@ class JsonBody(WholeText):
         self._drop_view()
         self._validity.setText(validity_text(self._format, reading))
         is_valid = not (reading.fault or reading.unchecked)
-        self._validity.setProperty("class", "muted small" if is_valid else "warning small")
-        theme.restyle(self._validity)
+        theme.set_class(self._validity, "muted small" if is_valid else "warning small")
         if reading.root is not None:
             self._view = DataView(DataItems(reading.root, reading.columns), self)
             self._layout.addWidget(self._view)

@@ -16,7 +16,7 @@ from PySide6.QtGui import (
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
 from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, style, to_html
@@ -69,14 +69,12 @@ class BlockText(QTextBrowser):
         self._least_width = 0
         document = self._document = SealedDocument(self)
         document.setDocumentMargin(0)
-        document.setUndoRedoEnabled(False)
         document.setIndentWidth(INDENT)
         self.setDocument(document)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        text_selection().watch(self)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.viewport().setAutoFillBackground(False)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextBrowserInteraction
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -86,7 +84,6 @@ class BlockText(QTextBrowser):
         self.anchorClicked.connect(self._on_anchor)
         self.highlighted.connect(self._on_hover)
         theme.signals().changed.connect(self._recolour_later)
-        text_selection().watch(self)
         formulas().ready.connect(self._on_formulas)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
@@ -72,7 +73,9 @@ class Found:
     last_item: int = 0
 
 
-def find_blocks(text: str) -> list[Found]:
+@lru_cache(maxsize=1)
+def find_blocks(text: str) -> tuple[Found, ...]:
+    """Cached, because a full block is looked at twice: for its end, and for where to split it."""
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     found = []
@@ -92,7 +95,7 @@ def find_blocks(text: str) -> list[Found]:
             is_large = token.type == "table_open" and _count_cells(source) > MOST_CELLS
             block = Block("code", source, TABLE) if is_large else _block(source, token, fence)
             found.append(Found(starts[first], (block,), fence, is_large))
-    return found
+    return tuple(found)
 
 
 def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
     QGuiApplication,
@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from desktop import theme
-from desktop.chat.markdown.highlight import Highlighting, Span
+from desktop.chat.markdown.highlight import Highlighting, Span, is_loaded
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
@@ -56,13 +56,10 @@ class CodeText(LongText):
         self.num_laid_out = 0  # characters; for tests
         self._is_field = False
         self._follows = False
-        self.setReadOnly(True)
-        self.setUndoRedoEnabled(False)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        text_selection().watch(self)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.viewport().setAutoFillBackground(False)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -71,7 +68,6 @@ class CodeText(LongText):
         self.document().setDocumentMargin(6)
         self.setFont(theme.fixed_font())
         self._colours: _Colours | None = None
-        text_selection().watch(self)
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)
@@ -192,6 +188,8 @@ class _Colours(QSyntaxHighlighter):
 
 # Time for highlighting at a step.
 COLOUR_FOR_S = 0.004
+# Until another look for the lexer.
+LOADED_AFTER_MS = 10
 
 
 class CodeBlock(QFrame):
@@ -250,6 +248,9 @@ class CodeBlock(QFrame):
 
     def _colour(self) -> bool:
         if self._coloured or not self._closed:
+            return False
+        if not is_loaded(self._language):
+            QTimer.singleShot(LOADED_AFTER_MS, self, lambda: pace().go_on(self._colour))
             return False
         if self._colours is None:
             self._colours = Highlighting(self._code, self._language)

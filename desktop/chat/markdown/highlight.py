@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from functools import lru_cache
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
+
+from desktop.threads import DaemonExecutor
 
 # Where in a line (in UTF-16 units, as Qt counts), how long, and the name of a colour.
 Span = tuple[int, int, str]
@@ -44,6 +47,8 @@ _COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (String, "syntax_string"),
     (Number, "syntax_number"),
 )
+
+_LOADER = DaemonExecutor("lexers", 1)
 
 
 class Highlighting:
@@ -90,6 +95,16 @@ class Highlighting:
 def _is_small(code: str) -> bool:
     lines = code.split("\n") if len(code) <= LONGEST_TEXT else []
     return 0 < len(lines) <= MOST_LINES and max(map(len, lines)) <= LONGEST_LINE
+
+
+def is_loaded(language: str) -> bool:
+    """False until a thread has loaded the language's lexer, which takes up to 100 ms."""
+    return _loading(language.lower()).done()
+
+
+@lru_cache(maxsize=256)
+def _loading(language: str) -> Future[Lexer | None]:
+    return _LOADER.submit(_lexer, language)
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ import time
 
 import shiboken6
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLayout, QWidget
 
 from desktop.chat.markdown.block_text import INDENT, BlockText
 from desktop.chat.markdown.blocks import Block
@@ -47,8 +47,6 @@ class _Indented(QWidget):
 
 
 class MarkdownBody(WholeText):
-    """Shows Markdown block by block."""
-
     def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
         super().__init__(parent)
         self._keeps_lines = keeps_lines  # keep soft line breaks
@@ -67,6 +65,8 @@ class MarkdownBody(WholeText):
         self._pages = 1
         self._more: Button | None = None
         self._layout = column(of=self, spacing=BLOCK_SPACING)
+        # Otherwise new blocks squeeze the others until the transcript has made room.
+        self._layout.setVerticalSizeConstraint(QLayout.SizeConstraint.SetMinimumSize)
         self.num_renders = 0  # for tests
 
     def append(self, text: str) -> None:
@@ -83,7 +83,6 @@ class MarkdownBody(WholeText):
             self._begin()
 
     def set_text(self, text: str) -> None:
-        """Show another, complete text."""
         self._pieces, self._pages = [text], 1
         self._restart(text)
         self._all_read = False
@@ -215,7 +214,11 @@ class MarkdownBody(WholeText):
         place = self._layout.indexOf(self._held(before)) + 1 if before is not None else 0
         if isinstance(held, _Indented):
             held.hold(widget)
+        # Shown here: for each widget that it shows itself, the layout lays out all of them.
+        self._layout.setEnabled(False)
         self._layout.insertWidget(place, self._held(widget))
+        self._held(widget).show()
+        self._layout.setEnabled(True)
         return widget
 
     def _held(self, widget: QWidget) -> QWidget:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 
 from desktop.chat.markdown.blocks import TABLE, Block, Fence, Found, find_blocks
@@ -199,7 +200,7 @@ class BlockStream:
         return self._code(self._tail[:last] if is_end else self._tail)
 
 
-def _all_closed(found: list[Found]) -> list[Block]:
+def _all_closed(found: Sequence[Found]) -> list[Block]:
     return [replace(block, closed=True) for each in found for block in each.blocks]
 
 

@@ -71,6 +71,11 @@ class TextSelection(QObject):
         application.focusChanged.connect(self._on_focus)
 
     def watch(self, field: TextField) -> None:
+        """Make a field a read-only part of a message, without a frame."""
+        field.setReadOnly(True)
+        field.setUndoRedoEnabled(False)
+        field.setFrameShape(QFrame.Shape.NoFrame)
+        field.viewport().setAutoFillBackground(False)
         field.installEventFilter(self)
         field.viewport().installEventFilter(self)
 

@@ -76,7 +76,6 @@ def touch(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def instruct(connection: sqlite3.Connection, chat: int, system: str) -> None:
-    """Set the instructions."""
     connection.execute("UPDATE chats SET system = ? WHERE id = ?", (system, chat))
 
 

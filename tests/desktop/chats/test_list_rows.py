@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, TrashList, sections
+from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, ChatList, TrashList, sections
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat
+from desktop.widgets.two_lines import NOTE_ROLE
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.api.model_info import published_name
+from core.library.places import models_in
 from desktop.engine.engine_status import remember_names, shown_name
-from desktop.models.model_choice import first_folder, may_be_model, models_in
+from desktop.models.model_choice import first_folder, may_be_model
 
 
 def model(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.api.params import CacheSettings, ModelSettings
+from core.api.params import CacheSettings
 from desktop.store.folders import DATA_VARIABLE, DEMO_MODEL, Folders
 from desktop.store.settings import RECENT_MODELS, AppSettings, SettingsFile
 
@@ -105,7 +105,7 @@ def test_an_unknown_key_is_left_out_and_kept_for_the_version_that_knows_it(file:
 
 
 def test_half_a_character_costs_itself(file: Path) -> None:
-    settings = AppSettings(thinking=True).with_model(ModelSettings.model_construct(path="/a\udcff"))
+    settings = AppSettings(thinking=True).with_model("/a\udcff")
     SettingsFile(file).save(settings)
     for path in ("/a?", "?"):
         loaded, notice = SettingsFile(file).load()
@@ -123,10 +123,10 @@ def test_a_folder_in_the_place_of_the_settings_is_put_aside(file: Path) -> None:
 def test_recent_models_come_in_order_without_the_demo() -> None:
     settings = AppSettings()
     for name in ("a", "b", str(DEMO_MODEL), "a", *"cdefghijk"):
-        settings = settings.with_model(ModelSettings(path=name))
+        settings = settings.with_model(name)
     assert settings.recent_models[:3] == ("k", "j", "i")
     assert len(settings.recent_models) == RECENT_MODELS
-    assert AppSettings().with_model(ModelSettings(path=str(DEMO_MODEL))).model.path == ""
+    assert AppSettings().with_model(str(DEMO_MODEL)).model.path == ""
     assert AppSettings().model_to_load().path == str(DEMO_MODEL)
 
 

@@ -46,6 +46,7 @@ async def test_the_models_name_opens_a_menu_of_models(
         "a": False,
         # Of a folder that was chosen it is not known yet whether it loads.
         "The demo model": True,
+        "All models…": False,
         "On this computer": False,
         "Get a model…": False,
         "Choose a folder…": False,

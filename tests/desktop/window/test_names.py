@@ -160,7 +160,9 @@ async def test_names_and_the_keyboard(
     app.parts.downloads.find_unfinished()
     await until(lambda: app.parts.downloads.shown)
     app.window.actions_by_name["actionGetModel"].trigger()
+    app.window.actions_by_name["actionServer"].trigger()
     app.window.actions_by_name["actionSearchMessages"].trigger()
+    app.window.actions_by_name["actionModels"].trigger()
     await filled(app, engine, tmp_path)
     assert nameless(app.window) == []
     names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}

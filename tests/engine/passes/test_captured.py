@@ -159,9 +159,9 @@ def test_what_takes_a_row_for_a_constant_is_computed(
         given[:] = [hidden]
         return compute(hidden, *others, **named)
 
-    def adds(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
+    def adds(first: Tensor, second: Tensor, multiplier: float = 1.0, scale: float = 1.0) -> Tensor:
         bits = ctypes.c_uint16.from_address(given[0].data_ptr()).value
-        total: Tensor = add(first, second, multiplier * (1 + bits / 2**16))
+        total: Tensor = add(first, second, multiplier * (1 + bits / 2**16), scale)
         return total
 
     monkeypatch.setattr(loaded.model, "through", through)

@@ -140,3 +140,19 @@ def test_a_head_does_not_depend_on_the_heads_beside_it(device: torch.device) -> 
     one, last = chunked(DeltaInputs(*(each[:, 1:] for each in rows)), start[1:])
     assert torch.equal(one, whole[:, 1:])
     assert torch.equal(last, end[1:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("count", "heads"), [(1, 32), (5, 3), (0, 4)])
+def test_gates_are_those_of_float64(
+    count: int, heads: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    generator = torch.Generator().manual_seed(heads)
+    step, beta = (10 * torch.randn(2, count, heads, generator=generator)).to(dtype)
+    rate, bias = -torch.rand(heads, generator=generator), torch.randn(heads, generator=generator)
+    given = [strided(each.to(device)) for each in (step, beta)]
+    with guarded_memory():
+        decay, opened = gpu.delta_gates(*given, rate.to(device), bias.to(device), 2.0)
+    expected = rate.double() * torch.nn.functional.softplus(step.double() + bias.double())
+    assert_near(decay, expected, 32, 1 + step.double().abs())
+    assert_near(opened, 2 * beta.double().sigmoid(), 32, torch.ones(()))

@@ -16,7 +16,7 @@ from kernels.experts.native import NativeExperts, make_bank
 from kernels.experts.reference import LoopedExperts
 from kernels.linear import reference
 from kernels.linear.blocks import BlockFormat
-from kernels.linear.native_blocks import LAYOUTS, NativeBlockFormat
+from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -28,7 +28,9 @@ NUMBERS = {
     GGUFType.Q2_K: (80, 82), GGUFType.Q3_K: (108,), GGUFType.Q6_K: (208,),
     GGUFType.TQ1_0: (52,), GGUFType.TQ2_0: (64,), GGUFType.IQ1_M: (), GGUFType.NVFP4: (),
 }  # fmt: skip
-TYPES = pytest.mark.parametrize("type", LAYOUTS, ids=lambda type: type.name)
+TYPES = pytest.mark.parametrize(
+    "type", [type for type in GGUFType if type.block_values > 1], ids=lambda type: type.name
+)
 
 
 def blocks(type: GGUFType, outputs: int, inputs: int, *, extreme: bool = False) -> Tensor:
@@ -78,6 +80,9 @@ def assert_published(held: BlockFormat, rows: Tensor, given: Tensor) -> None:
     for count in (1, 2, 3, 4, 5, 8):
         assert torch.equal(matrix.step(given[:count]), found[:count])
         assert torch.equal(matrix(given[7 : 7 + count]), found[7 : 7 + count])
+    for count in (37, 4 * len(given)):  # AMX takes 32 rows at once
+        more = found.repeat(4, 1)[:count]
+        assert torch.equal(matrix(given.repeat(4, 1)[:count]), more)
 
 
 def extreme_rows() -> Tensor:
@@ -87,8 +92,12 @@ def extreme_rows() -> Tensor:
     return given
 
 
-def test_every_type_of_blocks_has_tiles() -> None:
-    assert set(LAYOUTS) == {type for type in GGUFType if type.block_values > 1}
+def test_rows_of_another_width_are_refused() -> None:
+    matrix = native(GGUFType.Q4_K, 512).prepack((blocks(GGUFType.Q4_K, 16, 512),), None)
+    for width in (0, 511, 513):
+        for multiply in (matrix, matrix.step):
+            with pytest.raises(RuntimeError):
+                multiply(torch.ones(1, width))
 
 
 @TYPES

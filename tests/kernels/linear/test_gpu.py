@@ -66,8 +66,14 @@ def assert_product(found: Tensor, rows: Tensor, *weights: Tensor) -> None:
 @pytest.mark.parametrize(
     ("name", "count", "num_outputs", "num_inputs"),
     [
-        *(("int8", *size) for size in ((1, 33, 256), (2, 16, 1), (7, 5, 300), (16, 18, 513))),
-        *(("int4", *size) for size in ((1, 33, 256), (2, 16, 32), (7, 5, 96), (16, 18, 320))),
+        *(
+            ("int8", *size)
+            for size in ((1, 33, 256), (2, 16, 1), (7, 5, 300), (16, 18, 513), (3, 18, 2100))
+        ),
+        *(
+            ("int4", *size)
+            for size in ((1, 33, 256), (2, 16, 32), (7, 5, 96), (16, 18, 320), (3, 18, 1056))
+        ),
     ],
 )
 def test_products_of_rows(

@@ -19,20 +19,30 @@ static inline float emulated_number(uint16_t bits) {
     return found;
 }
 
+/* Rows of a tile, and bytes of each, as the configuration has them. */
+static inline int emulated_rows(int tile) {
+    return emulated_config[48 + tile];
+}
+
+static inline int emulated_width(int tile) {
+    return emulated_config[16 + 2 * tile];
+}
+
 static inline void emulated_load(int tile, const void *from, long stride) {
-    for (int row = 0; row < 16; row++)
-        memcpy(emulated_tiles[tile][row], (const char *)from + row * stride, 64);
+    memset(emulated_tiles[tile], 0, sizeof emulated_tiles[tile]);
+    for (int row = 0; row < emulated_rows(tile); row++)
+        memcpy(emulated_tiles[tile][row], (const char *)from + row * stride, emulated_width(tile));
 }
 
 static inline void emulated_store(int tile, void *to, long stride) {
-    for (int row = 0; row < 16; row++)
-        memcpy((char *)to + row * stride, emulated_tiles[tile][row], 64);
+    for (int row = 0; row < emulated_rows(tile); row++)
+        memcpy((char *)to + row * stride, emulated_tiles[tile][row], emulated_width(tile));
 }
 
 static inline void emulated_bfloats(int to, int left, int right) {
-    for (int row = 0; row < 16; row++)
-        for (int column = 0; column < 16; column++)
-            for (int word = 0; word < 16; word++) {
+    for (int row = 0; row < emulated_rows(left); row++)
+        for (int column = 0; column < emulated_width(right) / 4; column++)
+            for (int word = 0; word < emulated_rows(right); word++) {
                 const uint16_t *first = (const uint16_t *)emulated_tiles[left][row] + 2 * word;
                 const uint16_t *second = (const uint16_t *)emulated_tiles[right][word] + 2 * column;
                 float *total = (float *)emulated_tiles[to][row] + column;
@@ -42,9 +52,9 @@ static inline void emulated_bfloats(int to, int left, int right) {
 }
 
 static inline void emulated_bytes(int to, int left, int right) {
-    for (int row = 0; row < 16; row++)
-        for (int column = 0; column < 16; column++)
-            for (int byte = 0; byte < 64; byte++) {
+    for (int row = 0; row < emulated_rows(left); row++)
+        for (int column = 0; column < emulated_width(right) / 4; column++)
+            for (int byte = 0; byte < emulated_width(left); byte++) {
                 int8_t first = (int8_t)emulated_tiles[left][row][byte];
                 int8_t second = (int8_t)emulated_tiles[right][byte / 4][4 * column + byte % 4];
                 ((int32_t *)emulated_tiles[to][row])[column] += (int32_t)first * second;

@@ -33,7 +33,6 @@ from kernels.linear.native import (
     NativeInt8Format,
     Product,
 )
-from kernels.linear.native_blocks import LAYOUTS
 from kernels.linear.reference import WeightFormat
 from kernels.native import build, levels
 from kernels.native.build import built
@@ -42,7 +41,13 @@ from kernels.native.library import Library
 from kernels.native.shipped import NoneShippedError, folder, usable
 from kernels.native_ops import native_ops
 from kernels.self_test.validation import validated
-from tests.kernels.linear.test_blocks import assert_published, blocks, extreme_rows, native
+from tests.kernels.linear.test_blocks import (
+    TYPES,
+    assert_published,
+    blocks,
+    extreme_rows,
+    native,
+)
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
 from tests.kernels.native.here import NEEDS_COMPILER
@@ -163,7 +168,7 @@ def test_no_bit_depends_on_rows_beside_it_or_on_threads(older: Library) -> None:
                 assert torch.equal(matrix(inputs[first:end]), together[first:end])
 
 
-@pytest.mark.parametrize("type", LAYOUTS, ids=lambda type: type.name)
+@TYPES
 def test_products_with_blocks_are_right(older: Library, type: GGUFType) -> None:
     held = native(type, 512, of=older)
     assert_published(held, blocks(type, 33, 512), torch.randn(29, 512))

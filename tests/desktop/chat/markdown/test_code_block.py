@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 
 import pytest
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
@@ -146,6 +149,24 @@ def test_words_are_coloured_once_the_listing_has_ended(
     assert calls == [CODE]
     assert colour_at(block, 0, 0) == theme.colours().syntax_keyword
     assert colour_at(block, 1, 20) == theme.colours().syntax_comment
+
+
+def test_lexers_are_loaded_by_a_thread(
+    block: CodeBlock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def watched(name: str, **options: object) -> Lexer:
+        threads.append(threading.current_thread())
+        return get_lexer_by_name(name, **options)
+
+    monkeypatch.setattr(highlighting, "get_lexer_by_name", watched)
+    highlighting._loading.cache_clear()
+    highlighting._lexer.cache_clear()
+    block.set_code(CODE, "python")
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
+    assert len(threads) == 1 and threads[0] is not threading.main_thread()
 
 
 def test_colours_follow_the_theme(block: CodeBlock, qtbot: QtBot, dressed: QApplication) -> None:

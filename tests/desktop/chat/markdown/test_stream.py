@@ -194,7 +194,7 @@ def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) 
     longest = 0
     real = blocks_module.find_blocks
 
-    def watched(text: str) -> list[blocks_module.Found]:
+    def watched(text: str) -> tuple[blocks_module.Found, ...]:
         nonlocal longest
         longest = max(longest, len(text))
         return real(text)

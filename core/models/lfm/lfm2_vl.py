@@ -18,9 +18,9 @@ from torch.nn import functional as F
 from core.layers.feed_forward import GeluMLP
 from core.layers.linear import Linear
 from core.layers.norm import LayerNorm
-from core.models import lfm2
 from core.models.decoder import Decoder, Family, with_prefixes
-from core.models.lfm2 import Lfm2Config
+from core.models.lfm import lfm2
+from core.models.lfm.lfm2 import Lfm2Config
 from core.models.settings import Count, Settings
 from core.models.siglip import SiglipConfig, VisionBlock
 from core.weights.plan import Weights

@@ -1,6 +1,6 @@
 """LFM2 (dense, text only): mostly gated short convolutions, the other layers attention under RoPE.
 
-LFM2-VL has the same stack behind a vision tower.
+LFM2-VL has the same stack behind a vision tower, LFM2-MoE sparse experts in most blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Mixer, Norms
-from core.layers.feed_forward import SwiGLU
+from core.layers.feed_forward import FeedForward, SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.layers.short_conv import ShortConv
@@ -30,6 +30,7 @@ from core.models.settings import (
     rope_of,
 )
 from core.weights.plan import Weights
+from core.weights.smoothing import InputNorm
 from kernels.common.shapes import ShortConvShape
 
 LayerType = Literal["conv", "full_attention"]
@@ -81,6 +82,10 @@ class Lfm2Config(TextSettings):
         width = int(self.block_ffn_dim_multiplier * int(2 * self.intermediate_size / 3))
         return -(-width // self.block_multiple_of) * self.block_multiple_of
 
+    def feed_forward(self, weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        """The feed-forward layer of a block, by its index."""
+        return SwiGLU(weights, self.hidden_size, self.mlp_width, input_norm=norm)
+
 
 def _types(given: Mapping[str, Any]) -> list[LayerType]:
     """The layers of a file that lists the attention layers by index; without a list, all are."""
@@ -96,14 +101,14 @@ def _types(given: Mapping[str, Any]) -> list[LayerType]:
 # ------------------------------------------------------------------ model
 
 
-def _block(config: Lfm2Config, weights: Weights, kind: LayerType) -> HybridBlock:
+def _block(config: Lfm2Config, weights: Weights, layer: int) -> HybridBlock:
     width, epsilon = config.hidden_size, config.norm_eps
     mixer_norm = RMSNorm(weights.scope("operator_norm"), width, epsilon)
     mlp_norm = RMSNorm(weights.scope("ffn_norm"), width, epsilon)
-    inner, input_norm = config.mlp_width, mixer_norm.as_input
-    mlp = SwiGLU(weights.scope("feed_forward"), width, inner, input_norm=mlp_norm.as_input)
+    mlp = config.feed_forward(weights.scope("feed_forward"), layer, mlp_norm.as_input)
+    input_norm = mixer_norm.as_input
     mixer: Mixer
-    if kind == "conv":
+    if config.layer_types[layer] == "conv":
         shape = ShortConvShape(width, config.conv_L_cache)
         scope, bias = weights.scope("conv"), config.conv_bias
         mixer = ShortConv(scope, shape, bias=bias, input_norm=input_norm)
@@ -136,8 +141,8 @@ def decoder(
         config,
         tied=tied,
         blocks=[
-            _block(config, scope.scope(f"layers.{layer}"), kind)
-            for layer, kind in enumerate(config.layer_types)
+            _block(config, scope.scope(f"layers.{layer}"), layer)
+            for layer in range(config.num_hidden_layers)
         ],
         norm=RMSNorm(scope.scope("embedding_norm"), config.hidden_size, config.norm_eps),
         ropes={"full_attention": RoPE(frequencies, scope.dtype)},
@@ -159,8 +164,13 @@ _NAMES = {
     "self_attn.o_proj": "self_attn.out_proj",
     "self_attn.q_norm": "self_attn.q_layernorm",
     "self_attn.k_norm": "self_attn.k_layernorm",
+    # Of an expert, and of all experts of a layer.
+    "gate_proj": "w1",
+    "up_proj": "w3",
+    "down_proj": "w2",
+    "feed_forward.gate.e_score_correction_bias": "feed_forward.expert_bias",
 }
-_SHARED = re.compile(r"(?<=\d\.)(?:{})(?=\.)".format("|".join(map(re.escape, _NAMES))))
+_SHARED = re.compile(r"(?<=\d\.)(?:{})(?=\.|$)".format("|".join(map(re.escape, _NAMES))))
 
 
 def published_name(name: str) -> str:

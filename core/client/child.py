@@ -1,0 +1,111 @@
+"""A child process that exchanges frames with this one over its pipes, as both sides see it.
+
+The parent starts it when it is needed first; it ends when its input closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Generic
+
+from pydantic import BaseModel, TypeAdapter
+
+from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
+from core.client.codec import Message, decode, read_frame
+from core.client.programs import clean_environment
+from core.client.traces import print_trace
+from core.client.transport import Transport
+
+STOP_PATIENCE_S = 4.0
+
+
+class Child(Generic[Message]):
+    """The parent's side: `heard` gets the child's messages in order, `ended` is called when it is
+    gone. The next `start` starts another."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        messages: TypeAdapter[Message],
+        heard: Callable[[Message], None],
+        ended: Callable[[], None],
+        log_file: Path | None = None,
+    ) -> None:
+        self._command, self._messages = command, messages
+        self._heard, self._ended = heard, ended
+        self._log_file = log_file
+        self._process: Transport[Message] | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def start(self, first: BaseModel) -> None:
+        """Start the process and send it its first message, unless it runs. Raises
+        EngineDiedError."""
+        async with self._starting:
+            if self._process is not None:
+                return
+            try:
+                self._process = await Transport.spawn(
+                    self._command, self._log_file, self._messages, clean_environment()
+                )
+            except OSError as error:
+                raise EngineDiedError(f"A process could not be started: {error}.") from error
+            self._listening = asyncio.ensure_future(self._listen(self._process))
+            await self.send(first)
+
+    async def send(self, message: BaseModel) -> None:
+        """Raises EngineDiedError if the process doesn't run any more."""
+        if self._process is None:
+            raise EngineDiedError("The process has ended.")
+        await self._process.send(message)
+
+    async def started(self) -> bool:
+        """Wait for a start in progress; True if the process runs."""
+        async with self._starting:
+            return self._process is not None
+
+    async def close(self) -> None:
+        """End the process, even one that is starting. Idempotent."""
+        async with self._starting:
+            process, listening = self._process, self._listening
+        if process is not None and listening is not None:
+            process.close_input()
+            await asyncio.wait((listening,), timeout=STOP_PATIENCE_S)
+            process.kill()
+            await listening
+
+    async def _listen(self, process: Transport[Message]) -> None:
+        try:
+            while (message := await process.receive()) is not None:
+                self._heard(message)
+        except ProtocolError:
+            process.kill()
+        await process.stop(STOP_PATIENCE_S)
+        self._process = None
+        self._ended()
+
+
+async def incoming(stream: BinaryIO, messages: TypeAdapter[Message]) -> AsyncIterator[Message]:
+    """In the child: the parent's messages, until its input ends."""
+    loop, waiting = asyncio.get_running_loop(), asyncio.Queue[Message | None]()
+
+    def listen() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            try:
+                while (body := read_frame(stream)) is not None:
+                    loop.call_soon_threadsafe(waiting.put_nowait, decode(messages, body))
+            except (OSError, WaymarkError) as error:
+                print_trace(error)
+            loop.call_soon_threadsafe(waiting.put_nowait, None)
+
+    threading.Thread(target=listen, name="commands", daemon=True).start()
+    while (message := await waiting.get()) is not None:
+        yield message

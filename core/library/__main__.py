@@ -1,0 +1,202 @@
+"""`python -m core.library`: one command on standard input, facts on standard output, then the end.
+
+Facts are remembered by the sizes and times of the files. The processor's time goes to replies
+first. A file that ends this process costs itself alone: the window asks again for the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import sys
+import threading
+import time
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import Field, ValidationError
+
+from core.api.errors import BrokenConfigError, WaymarkError
+from core.api.params import Frozen, ModelSettings
+from core.client.codec import decode, encode, read_frame
+from core.client.programs import become_child
+from core.gguf.library import PART_NAME, find_towers
+from core.library.messages import COMMAND, Described, Device, ModelFacts, Reading
+from core.library.speed import Rate
+from core.model_files import INDEX_BYTES, read_small
+from core.system.private_files import write_whole
+
+# Events are sent and facts stored this often.
+EVERY_S, STORE_EVERY_S = 0.25, 10.0
+MOST_AT_ONCE = 100
+MOST_FILES = 1_000
+# Raised when facts, or how they are found, change.
+VERSION = 1
+NICE = 10
+# Errors that another try may not meet.
+PASSING = ("SlowFolderError", "MissingFileError")
+
+
+class Remembered(Frozen):
+    """The contents of the file `cache`: facts by the state of the files, rates by format."""
+
+    conditions: str = ""
+    device: Device | None = None
+    models: dict[str, ModelFacts] = Field(default_factory=dict)
+    rates: dict[str, Rate] = Field(default_factory=dict)
+
+
+class Survey:
+    """Reads the facts of models, in the order asked for, and remembers them in `cache`."""
+
+    def __init__(self, events: BinaryIO, cache: Path) -> None:
+        self._events, self._cache = events, cache
+        self._old = recalled(cache)
+        self._models: dict[str, ModelFacts] = {}
+        self._rates, self._device = dict(self._old.rates), self._old.device
+        self._waiting: list[ModelFacts] = []
+        self._sent = self._stored = time.monotonic()
+
+    def run(self, paths: tuple[str, ...]) -> None:
+        states = {path: state_of(Path(path)) for path in paths}
+        missing = []
+        for path, state in states.items():
+            facts = self._old.models.get(state)
+            if facts is None:
+                missing.append(path)
+            else:
+                self._tell(state, facts)
+        self._send()
+        # A graphics card's free memory is out of date.
+        if missing or self._device is None or self._device.total:
+            self._read(missing, states)
+        else:
+            self._emit(self._device)
+        self._store()
+
+    def _read(self, paths: list[str], states: dict[str, str]) -> None:
+        # Imported late: torch takes over a second, and mostly nothing has changed.
+        import torch
+
+        from core.engine.loaded import fix_threads, resolve_device
+        from core.library.facts import read_facts
+        from core.library.machine import Machine
+
+        fix_threads()
+        device = resolve_device(ModelSettings(path=""))
+        memory = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
+        machine = Machine(device, self._rates)
+        self._device = Device(
+            name=device.type, free=memory[0], total=memory[1], speeds=machine.speeds()
+        )
+        self._emit(self._device)
+        for path in paths:
+            self._emit(Reading(path=path))
+            self._tell(states[path], read_facts(Path(path), machine))
+            if time.monotonic() - self._stored > STORE_EVERY_S:
+                self._store()
+        self._send()
+
+    def _tell(self, state: str, facts: ModelFacts) -> None:
+        if facts.trouble is None or facts.trouble.name not in PASSING:
+            self._models[state] = facts
+        self._waiting.append(facts)
+        due = time.monotonic() - self._sent > EVERY_S
+        if due or len(self._waiting) >= MOST_AT_ONCE:
+            self._send()
+
+    def _send(self) -> None:
+        if self._waiting:
+            self._emit(Described(models=tuple(self._waiting)))
+        self._waiting, self._sent = [], time.monotonic()
+
+    def _emit(self, event: Reading | Described | Device) -> None:
+        self._events.write(encode(event))
+        self._events.flush()
+
+    def _store(self) -> None:
+        self._stored = time.monotonic()
+        now = Remembered(
+            conditions=conditions(), device=self._device, models=self._models, rates=self._rates
+        )
+        if now != self._old:
+            with contextlib.suppress(OSError):  # the next survey reads again
+                write_whole(self._cache, now.model_dump_json().encode())
+
+
+def conditions() -> str:
+    """What facts depend on apart from the files, as far as it is known without torch."""
+    facts = (VERSION, version("waymark"), version("torch"), os.cpu_count(), platform.machine())
+    return f"{facts} {os.environ.get('WAYMARK_KERNELS', '')}"
+
+
+def version(package: str) -> str:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return ""
+
+
+def recalled(cache: Path) -> Remembered:
+    with contextlib.suppress(ValidationError, WaymarkError):
+        data = read_small(cache, INDEX_BYTES, BrokenConfigError)
+        found = Remembered.model_validate_json(data)
+        if found.conditions == conditions():
+            return found
+    return Remembered()
+
+
+def state_of(path: Path) -> str:
+    """Changes when a file that facts come from does."""
+    found = hashlib.sha256(str(path).encode(errors="surrogateescape"))
+    for each in _files_of(path):
+        with contextlib.suppress(OSError):
+            now = each.stat()
+            found.update(f"{each.name} {now.st_size} {now.st_mtime_ns}\n".encode(errors="replace"))
+    return found.hexdigest()
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The files of a folder, or a GGUF file, its other parts and its vision tower."""
+    try:
+        if path.is_dir():
+            return sorted(islice(path.iterdir(), MOST_FILES))
+        part = PART_NAME.fullmatch(path.name)
+        stem = part[1] if part else path.name
+        near = (each for each in path.parent.iterdir() if each.name.startswith(stem))
+        return [*sorted(islice(near, MOST_FILES)), *find_towers(path)[:1]]
+    except OSError:
+        return []
+
+
+def _end_with(commands: BinaryIO) -> None:
+    """End this process when the window closes the pipe."""
+
+    def wait() -> None:
+        commands.read(1)
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> None:
+    commands, events = become_child()
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    body = read_frame(commands)
+    if body is None:
+        return
+    asked = decode(COMMAND, body)
+    _end_with(commands)
+    with contextlib.suppress(BrokenPipeError):
+        Survey(events, Path(asked.cache)).run(asked.paths)
+    sys.stderr.flush()
+    # The thread waits for the window.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The window's side of the process that reads headers, which runs for one survey."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from core.api.errors import EngineDiedError, ProtocolError
+from core.client.programs import clean_environment, program
+from core.client.transport import Transport
+from core.library.messages import (
+    EVENTS,
+    Describe,
+    Described,
+    Device,
+    LibraryEvent,
+    ModelFacts,
+    Reading,
+)
+
+# A damaged file ends the process; with more of them than this something else is wrong.
+MOST_ENDINGS = 8
+STOP_PATIENCE_S = 4.0
+
+
+def _unreadable(path: str) -> ModelFacts:
+    words = "Reading its headers ended the process that reads them."
+    error = EngineDiedError(words, "This model's files can't be read")
+    return ModelFacts(path=path, trouble=error.info())
+
+
+def _is_text(path: str) -> bool:
+    return path == path.encode(errors="replace").decode()
+
+
+class LibraryClient:
+    """`heard` gets facts of models, and the device they would run on, as they are read."""
+
+    def __init__(
+        self,
+        heard: Callable[[Described | Device], None],
+        cache: Path,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self._heard, self._cache = heard, cache
+        self._command = command or program("core.library")
+
+    async def describe(self, paths: Sequence[str]) -> None:
+        """Read the facts of these models; cancelling ends the process.
+
+        Raises EngineDiedError if the process can't be started or ends again and again.
+        """
+        # A name that is no text can't be sent.
+        left = [path for path in paths if _is_text(path)]
+        for path in set(paths).difference(left):
+            self._heard(Described(models=(_unreadable(path),)))
+        for _ in range(MOST_ENDINGS):
+            blamed = await self._survey(left)
+            if blamed is None:
+                return
+            self._heard(Described(models=(_unreadable(blamed),)))
+            left.remove(blamed)
+        raise EngineDiedError("The process that reads models ended several times.")
+
+    async def _survey(self, left: list[str]) -> str | None:
+        """Run one process; models that it described leave `left`. Returns the model at which it
+        ended, None if it is done."""
+        process = await self._start()
+        reading = ""
+        try:
+            await process.send(Describe(paths=tuple(left), cache=str(self._cache)))
+            while (event := await process.receive()) is not None:
+                if isinstance(event, Reading):
+                    reading = event.path
+                    continue
+                if isinstance(event, Described):
+                    done = {each.path for each in event.models}
+                    left[:] = [path for path in left if path not in done]
+                self._heard(event)
+        except (EngineDiedError, ProtocolError):
+            pass
+        finally:
+            process.kill()
+            await process.stop(STOP_PATIENCE_S)
+        if not left:
+            return None
+        if reading not in left:
+            raise EngineDiedError("The process that reads models ended.")
+        return reading
+
+    async def _start(self) -> Transport[LibraryEvent]:
+        try:
+            return await Transport.spawn(self._command, None, EVENTS, clean_environment())
+        except OSError as error:
+            words = f"The process that reads models could not be started: {error}."
+            raise EngineDiedError(words) from error

@@ -1,0 +1,136 @@
+"""The kernels of this machine by precision, and what a model's weights cost with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, cast
+
+import torch
+
+from core.api.params import ModelSettings, Precision
+from core.layers.memory import kv_bytes_per_token
+from core.library.messages import Speed, Way
+from core.library.speed import INPUTS, OUTPUTS, Rate, measure
+from core.loading.backend import choose_backend
+from core.loading.plan import HeldPlan, ModelPlan
+from core.loading.precision import BFLOAT16, FLOAT32, INT4, INT8, PUBLISHED
+from core.loading.precision import Precision as Loaded
+from core.models.decoder import MTP_SCOPE
+from core.weights.spec import TensorSpec, Use
+from kernels.dispatch import Backend
+from kernels.linear.blocks import BlockFormat
+from kernels.linear.reference import Matrix, StoredFormat, WeightFormat
+
+PROMPT_TOKENS = 1_000
+BILLION = 10**9
+# Not used by tokens of text.
+_APART = re.compile(rf"(^|\.)(visual|vision_\w+|multi_modal_projector|{MTP_SCOPE})\.")
+_EXPERT = re.compile(r"\.experts\.\d+\.")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+class Machine:
+    """`rates` are measurements by format, to which new ones are added."""
+
+    def __init__(self, device: torch.device, rates: dict[str, Rate]) -> None:
+        self.device, self.rates = device, rates
+        self._backends: dict[str, Backend] = {}
+
+    def ways(self, plan: ModelPlan) -> tuple[tuple[Way, ...], int]:
+        """The ways to run a model, and how many of them an automatic choice tries."""
+        published = self._kernels(PUBLISHED) if plan.block_types() else None
+        exact, first = [FLOAT32], BFLOAT16
+        if published is not None:
+            # Elsewhere blocks are dequantised at every call.
+            fast = published.shares_out
+            first, other = (PUBLISHED, BFLOAT16) if fast else (BFLOAT16, PUBLISHED)
+            exact.insert(0, other)
+        automatic = [first, INT8, INT4]
+        return tuple(self._way(plan, each) for each in (*automatic, *exact)), len(automatic)
+
+    def speeds(self) -> tuple[Speed, ...]:
+        """The speed of plain weights in each precision that an automatic choice tries."""
+        found = []
+        for precision in (BFLOAT16, INT8, INT4):
+            usual = self._kernels(precision).formats.usual
+            rate = self._measured(usual, precision.dtype)
+            each = usual.num_bytes((OUTPUTS, INPUTS), precision.dtype) / (OUTPUTS * INPUTS)
+            found.append(
+                Speed(
+                    precision=cast(Precision, precision.name),
+                    step_s=BILLION * each * rate.byte_s,
+                    prompt_s=BILLION * PROMPT_TOKENS * rate.product_s,
+                )
+            )
+        return tuple(found)
+
+    def _way(self, plan: ModelPlan, precision: Loaded) -> Way:
+        held = plan.held(precision.dtype, self._kernels(precision))
+        step_s, prompt_s = self._seconds(held, _expert_share(plan.container.config))
+        return Way(
+            precision=cast(Precision, precision.name),
+            num_bytes=held.num_bytes,
+            kv_bytes=kv_bytes_per_token(held.outline.layers),
+            step_s=step_s,
+            prompt_s=prompt_s,
+        )
+
+    def _seconds(self, held: HeldPlan, share: float) -> tuple[float, float]:
+        """The time of a generated token, and that of PROMPT_TOKENS."""
+        step_s = prompt_s = 0.0
+        for name, spec in held.tensors.items():
+            if Use.MATRIX not in spec.use or _APART.search(name):
+                continue
+            used = share if spec.stack or _EXPERT.search(name) else 1.0
+            rate = self._rate(held, spec)
+            step_s += used * spec.held_bytes(held.formats) * rate.byte_s
+            if spec.shape[0] != held.vocab_size:
+                prompt_s += used * spec.num_elements * PROMPT_TOKENS * rate.product_s
+        return step_s, prompt_s
+
+    def _rate(self, held: HeldPlan, spec: TensorSpec) -> Rate:
+        found = spec.format(held.formats)
+        if isinstance(found, BlockFormat) and held.formats.published is not None:
+            found = held.formats.published(found.type, INPUTS, None)
+        return self._measured(found, held.dtype)
+
+    def _measured(self, found: StoredFormat, dtype: torch.dtype) -> Rate:
+        kind = found.type.name if isinstance(found, BlockFormat) else ""
+        key = f"{type(found).__name__} {kind} {dtype} {self.device.type}"
+        if key not in self.rates:
+            make = partial(_made, found, dtype, self.device)
+            num_bytes = found.num_bytes((OUTPUTS, INPUTS), dtype)
+            self.rates[key] = measure(make, num_bytes, dtype, self.device)
+        return self.rates[key]
+
+    def _kernels(self, precision: Loaded) -> Backend:
+        if precision.name not in self._backends:
+            self._backends[precision.name] = choose_backend(
+                ModelSettings(path="", measure_kernels=False),
+                self.device,
+                precision.dtype,
+                precision.integers,
+                published=precision.published,
+            )
+        return self._backends[precision.name]
+
+
+def _made(held: StoredFormat, dtype: torch.dtype, device: torch.device) -> Matrix:
+    if isinstance(held, BlockFormat):
+        blocks = torch.zeros(OUTPUTS, held.row_bytes, dtype=torch.uint8, device=device)
+        return held.prepack((blocks,), None)
+    weight = torch.ones(OUTPUTS, INPUTS, dtype=dtype, device=device)
+    return held.prepack(cast(WeightFormat, held).quantise(weight), None)
+
+
+def _expert_share(config: Mapping[str, Any]) -> float:
+    """The share of a layer's experts that a token goes through."""
+    texts = config.get("text_config")
+    found = {**config, **(texts if isinstance(texts, Mapping) else {})}
+    some = found.get("num_experts_per_tok")
+    every = next((found[key] for key in _EXPERTS if found.get(key)), None)
+    if isinstance(some, int) and isinstance(every, int) and 0 < some < every:
+        return some / every
+    return 1.0

@@ -1,0 +1,95 @@
+"""The window's command to the process that reads the headers of models, and its events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from core.api.errors import ErrorInfo
+from core.api.params import Frozen, Precision
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Way(Frozen):
+    """A precision in which this computer can run a model.
+
+    `num_bytes` is what the weights take, and each token of context `kv_bytes` more. `step_s` is the
+    expected time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if not measured.
+    """
+
+    precision: Precision
+    num_bytes: Count
+    kv_bytes: Count
+    step_s: Seconds = 0.0
+    prompt_s: Seconds = 0.0
+
+
+class ModelFacts(Frozen):
+    """What the files of a model say, and what it needs here.
+
+    `digest` is equal for copies of the same files. `published` is the precision of the files.
+    `ways` are sorted as an automatic choice tries them, then those that only a user chooses.
+    `automatic` is the number of the former. With `trouble` only `path` and `size` mean anything.
+    """
+
+    path: str
+    size: Count = 0
+    digest: str = ""
+    family: str = ""
+    parameters: Count = 0
+    published: str = ""
+    vision: bool = False
+    thinking: bool = False
+    context: Count = 0
+    licence: str = ""
+    checkpoint_bytes: Count = 0
+    ways: tuple[Way, ...] = ()
+    automatic: Count = 0
+    trouble: ErrorInfo | None = None
+
+
+class Describe(Frozen):
+    """Read the headers of the models at `paths`; facts read before come from the file `cache`."""
+
+    paths: tuple[str, ...]
+    cache: str
+
+
+class Reading(Frozen):
+    """The model at `path` is next: if the process ends now, it is to blame."""
+
+    type: Literal["reading"] = "reading"
+    path: str
+
+
+class Described(Frozen):
+    type: Literal["described"] = "described"
+    models: tuple[ModelFacts, ...]
+
+
+class Speed(Frozen):
+    """Seconds for a billion weights in a precision: `step_s` for a generated token, `prompt_s` for
+    1,000 prompt tokens."""
+
+    precision: Precision
+    step_s: Seconds
+    prompt_s: Seconds
+
+
+class Device(Frozen):
+    """Where models would run. `free` and `total` are the bytes of a graphics card's memory; 0 on a
+    processor, whose memory is the computer's."""
+
+    type: Literal["device"] = "device"
+    name: str
+    free: Count = 0
+    total: Count = 0
+    speeds: tuple[Speed, ...] = ()
+
+
+LibraryEvent = Annotated[Reading | Described | Device, Field(discriminator="type")]
+COMMAND: TypeAdapter[Describe] = TypeAdapter(Describe)
+EVENTS: TypeAdapter[LibraryEvent] = TypeAdapter(LibraryEvent)

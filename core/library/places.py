@@ -1,0 +1,160 @@
+"""Where models are on this computer, found by names alone.
+
+A folder may be a model, a folder of models, or the Hugging Face cache. The window imports this
+module and calls it in a thread, since a disk may block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from core.api.errors import NotRegularFileError
+from core.api.model_info import SNAPSHOTS, published_name
+from core.client.blobs import open_regular
+from core.gguf.library import (
+    SUFFIX,
+    FoundModel,
+    found_models,
+    hub_folders,
+    lm_studio_folders,
+    models_below,
+    ollama_folders,
+)
+
+OURS = "Waymark"
+HUB_PROGRAM, LM_STUDIO, OLLAMA = "Hugging Face", "LM Studio", "Ollama"
+CONFIG = "config.json"
+WEIGHTS = ".safetensors"
+MOST_ENTRIES = 20_000
+# Folders are watched down to this depth, as repositories are `Org/Name/precision`.
+_WATCHED_DEPTH = 3
+_HASH_BYTES = 128
+
+
+def find_models(
+    ours: Path,
+    added: Sequence[Path] = (),
+    home: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> list[FoundModel]:
+    """The models in our folder, in added ones and in those of other programs, in this order.
+
+    A model that several programs have is in the list once for each. Folders that can't be read
+    count as empty.
+    """
+    home = home or Path.home()
+    found = list(_below(ours, OURS))
+    for folder in added:
+        found += _below(folder, "")
+        found += models_below(folder)
+    for folder in lm_studio_folders(home):
+        found += _below(folder, LM_STUDIO)
+    for folder in hub_folders(home, environment):
+        found += _below(folder, HUB_PROGRAM)
+    return _once_a_program([*found, *found_models(home, environment)])
+
+
+def watched_folders(
+    ours: Path,
+    added: Sequence[Path] = (),
+    home: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> list[Path]:
+    """The folders in which a model may appear or vanish, at most 1,000, the nearest first."""
+    home = home or Path.home()
+    places = [ours, *added, *lm_studio_folders(home), *hub_folders(home, environment)]
+    ollama = [each / "manifests" for each in ollama_folders(home, environment)]
+    level = [each for each in dict.fromkeys([*places, *ollama]) if each.is_dir()]
+    found: list[Path] = []
+    for _ in range(_WATCHED_DEPTH):
+        found += level
+        level = [each for folder in level for each in _entries(folder) if _is_folder(each)]
+        if len(found) + len(level) > 1_000:
+            break
+    return found[:1_000]
+
+
+def models_in(folder: Path) -> tuple[Path, ...]:
+    """The models in a folder, sorted: itself if it is one, the newest snapshot if it is of the hub
+    cache, else the models directly in it and the GGUF files below it."""
+    found = _model(folder)
+    if found is not None:
+        return (found,)
+    places = [folder / "hub"] if (folder / "hub").is_dir() else [folder]
+    below = (_model(each) for place in places for each in _entries(place))
+    files = (each.path for each in models_below(folder))
+    return tuple(sorted({*(each for each in below if each), *files}))
+
+
+def _below(folder: Path, program: str) -> Iterator[FoundModel]:
+    """Folders with weights: itself, those in it, and `Org/Name` below it."""
+    for path in islice(_candidates(folder), MOST_ENTRIES):
+        if any(each.suffix.lower() == WEIGHTS for each in _entries(path)):
+            yield FoundModel(path, published_name(str(path)), program, None)
+    if program == OURS:
+        for model in models_below(folder):
+            yield replace(model, name=published_name(str(model.path)), program=program)
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    found = _model(folder)
+    if found is not None:
+        yield found
+        return
+    for each in _entries(folder):
+        found = _model(each)
+        if found is not None:
+            yield found
+        elif _is_folder(each):
+            yield from filter(None, map(_model, _entries(each)))
+
+
+def _once_a_program(found: Sequence[FoundModel]) -> list[FoundModel]:
+    once: dict[tuple[str, str], FoundModel] = {}
+    for each in found:
+        once.setdefault((each.program, os.path.realpath(each.path)), each)
+    return list(once.values())
+
+
+def _model(folder: Path) -> Path | None:
+    with contextlib.suppress(OSError):
+        if _has_model(folder):
+            return folder
+        if (folder / SNAPSHOTS).is_dir():
+            return _newest(folder)
+    return None
+
+
+def _has_model(folder: Path) -> bool:
+    """True for a config.json; repositories of GGUF files often have one, but no other weights."""
+    if not (folder / CONFIG).is_file():
+        return False
+    endings = {each.suffix.lower() for each in _entries(folder)}
+    return SUFFIX not in endings or WEIGHTS in endings
+
+
+def _newest(folder: Path) -> Path | None:
+    """The snapshot that the cache calls main, or the one written last."""
+    with contextlib.suppress(OSError, NotRegularFileError, ValueError):
+        with open_regular(folder / "refs" / "main") as file:
+            named = file.read(_HASH_BYTES).decode().strip()
+        if named == Path(named).name and _has_model(folder / SNAPSHOTS / named):
+            return folder / SNAPSHOTS / named
+    whole = [each for each in _entries(folder / SNAPSHOTS) if _has_model(each)]
+    return max(whole, key=lambda each: each.stat().st_mtime, default=None)
+
+
+def _is_folder(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
+    return False
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from islice(folder.iterdir(), MOST_ENTRIES)

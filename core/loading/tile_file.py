@@ -1,0 +1,101 @@
+"""Blocks of a model that doesn't fit in memory, as tiles in a file of ours that is mapped.
+
+The system reads pages of it as they are needed and may drop them again. It is not the GGUF file:
+kernels need tiles, and a file that another program shortens while it is mapped ends the process.
+Our copy is recognised by its size and the time of its last change; its content isn't verified
+again, because that would read all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from dataclasses import dataclass
+
+from core.api.errors import NotEnoughMemoryError
+from core.loading.fingerprint import NUMERICS_VERSION
+from core.loading.plan import HeldPlan
+from core.storage.rows import TILES, WEIGHTS, Blob
+from core.storage.store import DiskStore
+from kernels.common.memory import FileArena
+
+log = logging.getLogger(__name__)
+
+FORMAT = "waymark-tiles-1"
+# By default tiles of all models take at most this share of the free disk space.
+TILES_SHARE = 0.5
+_KIND = "tile files"
+
+
+@dataclass(frozen=True, slots=True)
+class TileFile:
+    """The file of one plan; `most_bytes` is the user's limit for weights on disk."""
+
+    blobs: DiskStore
+    plan: HeldPlan
+    most_bytes: int | None = None
+
+    def find(self, digest: str) -> FileArena | None:
+        """The tiles that an earlier load made of weights with this digest."""
+        name, size = self._name(digest), self.plan.mapped_bytes
+        if self.blobs.size(TILES, name) != size:
+            return None
+        try:
+            path = self.blobs.path(TILES, name)
+            status = path.stat()
+            if self.blobs.note(_KIND, name) == _facts(status):
+                self.blobs.touch(TILES, name)
+                return FileArena(path, size, filled=True)
+            log.warning("%s is made again: it was changed.", name[:12])
+        except OSError as error:
+            log.warning("%s is made again: %s.", name[:12], error.strerror)
+        self.blobs.lose(TILES, name)
+        return None
+
+    def begin(self) -> FileArena:
+        """A file to fill. Raises NotEnoughMemoryError if the disk has no room for it."""
+        size = self.plan.mapped_bytes
+        try:
+            if self.blobs.make_room(_blob("", size), self._cap()):
+                self.blobs.drop_part(TILES)
+                return FileArena(self.blobs.part(TILES), size, filled=False)
+            reason = "more than half of what is free, or than the limit for weights on disk"
+        except OSError as error:
+            reason = error.strerror or "it can't be written"
+        raise NotEnoughMemoryError(
+            "The model is larger than free memory. To read it from disk as it is needed takes "
+            f"{size / 1e9:.1f} GB in {self.blobs.folder}: {reason}."
+        )
+
+    def finish(self, digest: str) -> None:
+        """Keep a file that was filled and closed. Raises OSError."""
+        name = self._name(digest)
+        facts = _facts(self.blobs.part(TILES).stat())
+        self.blobs.write_note(_KIND, name, facts)
+        self.blobs.adopt(_blob(name, self.plan.mapped_bytes), sync=True)
+
+    def _name(self, digest: str) -> str:
+        tensors = [
+            (name, spec.shape, str(self.plan.model.container.blocks(name)[0]))  # type: ignore[index]
+            for name, spec in self.plan.tensors.items()
+            if spec.blocks is not None
+        ]
+        facts = json.dumps([FORMAT, NUMERICS_VERSION, digest, self.plan.config, tensors])
+        return f"{hashlib.blake2b(facts.encode(), digest_size=32).hexdigest()}.tiles"
+
+    def _cap(self) -> int:
+        if self.most_bytes is not None:
+            return self.most_bytes
+        held = self.blobs.num_bytes(TILES)
+        return int((shutil.disk_usage(self.blobs.folder).free + held) * TILES_SHARE)
+
+
+def _facts(status: os.stat_result) -> str:
+    return json.dumps([status.st_size, status.st_mtime_ns])
+
+
+def _blob(name: str, num_bytes: int) -> Blob:
+    return Blob(TILES, name, num_bytes, owners=(WEIGHTS,))

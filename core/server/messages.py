@@ -1,0 +1,87 @@
+"""Messages between the window and the process of its local server.
+
+The server asks the window's engine: its commands come to the window, which sends them on and hands
+the events back.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from core.api.commands import Cancel, CountPrompt, Generate, PrefillReply
+from core.api.errors import ErrorInfo
+from core.api.events import Answer
+from core.api.model_info import ModelInfo
+from core.api.params import Frozen
+
+RequestState = Literal["waiting", "reading", "writing", "done", "refused", "gone"]
+
+
+class Serve(Frozen):
+    """The first message: listen. `key` is the digest of the key (`core.server.access`). Answered by
+    Listening or NotListening."""
+
+    type: Literal["serve"] = "serve"
+    port: int
+    lan: bool
+    key: str
+    pictures: str
+    model: ModelInfo | None
+
+
+class ModelIs(Frozen):
+    """The window's model from now on, None while there is none."""
+
+    type: Literal["model_is"] = "model_is"
+    model: ModelInfo | None
+
+
+class Answered(Frozen):
+    """An event for a command of the server's."""
+
+    type: Literal["answered"] = "answered"
+    event: Annotated[Answer, Field(discriminator="type")]
+
+
+class Listening(Frozen):
+    type: Literal["listening"] = "listening"
+    port: int
+
+
+class NotListening(Frozen):
+    """The server can't listen; its process ends."""
+
+    type: Literal["not_listening"] = "not_listening"
+    error: ErrorInfo
+
+
+class Asked(Frozen):
+    """A command for the engine."""
+
+    type: Literal["asked"] = "asked"
+    command: Annotated[Generate | PrefillReply | CountPrompt | Cancel, Field(discriminator="type")]
+
+
+class RequestSeen(Frozen):
+    """A client's request, sent again at every change: numbers, and the names by which the client
+    calls itself; nothing that was said. `status` is the HTTP status of a refusal."""
+
+    type: Literal["request_seen"] = "request_seen"
+    number: int
+    client: str
+    path: str
+    state: RequestState
+    status: int = 0
+    reused: int = 0
+    read: int = 0
+    written: int = 0
+    tokens_per_s: float | None = None
+
+
+ToServer = Annotated[Serve | ModelIs | Answered, Field(discriminator="type")]
+FromServer = Annotated[Listening | NotListening | Asked | RequestSeen, Field(discriminator="type")]
+
+TO_SERVER: TypeAdapter[ToServer] = TypeAdapter(ToServer)
+FROM_SERVER: TypeAdapter[FromServer] = TypeAdapter(FromServer)

@@ -1,0 +1,131 @@
+"""The server's process below a window: it listens to clients, and asks the window's engine.
+
+It holds no model and reads no model's files. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import BaseModel
+
+from core.api.commands import Answered as Command
+from core.api.commands import Cancel, Last_co
+from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
+from core.api.model_info import ModelInfo
+from core.api.params import CacheSettings
+from core.client.child import incoming
+from core.client.codec import encode
+from core.client.programs import become_child
+from core.client.requests import Request, RequestTable
+from core.server.access import Access
+from core.server.activity import Activity
+from core.server.answering import Answering
+from core.server.application import application
+from core.server.listening import bound, serve
+from core.server.messages import (
+    TO_SERVER,
+    Answered,
+    Asked,
+    Listening,
+    ModelIs,
+    NotListening,
+    Serve,
+    ToServer,
+)
+from core.server.requests.pictures import Pictures
+
+Emit = Callable[[BaseModel], None]
+
+
+class RelayedEngine:
+    """The window's engine, asked through the pipes."""
+
+    def __init__(self, emit: Emit, model: ModelInfo | None) -> None:
+        self.model = model
+        self._emit = emit
+        self._requests = RequestTable()
+
+    def ask(self, command: Command[Last_co]) -> Request[Last_co]:
+        request = self._requests.open(command, self._cancel)
+        try:
+            # Only commands that the window takes are asked for.
+            self._emit(Asked.model_construct(command=request.command))
+        except WaymarkError as error:
+            self._requests.fail(request.id, error.info())
+        return request
+
+    def take(self, message: ToServer) -> None:
+        match message:
+            case ModelIs():
+                self.model = message.model
+            case Answered():
+                self._requests.route(message.event)
+            case Serve():
+                pass
+
+    def close(self, error: ErrorInfo) -> None:
+        self.model = None
+        self._requests.fail_all(error)
+
+    def _cancel(self, number: int) -> None:
+        self._emit(Asked(command=Cancel(target=number)))
+
+
+async def serve_window(commands: BinaryIO, emit: Emit) -> None:
+    """Listen until the window closes the pipe."""
+    messages = incoming(commands, TO_SERVER)
+    first = await anext(messages, None)
+    if not isinstance(first, Serve):
+        return
+    engine = RelayedEngine(emit, first.model)
+    try:
+        listening = bound(first.port, first.lan)
+    except WaymarkError as error:
+        emit(NotListening(error=error.info()))
+        return
+    pictures = Pictures(Path(first.pictures))
+    # What a killed process has left.
+    pictures.clear()
+    app = application(
+        Answering(engine, CacheSettings()),
+        pictures,
+        Access(first.key, lan=first.lan),
+        Activity(emit),
+    )
+    with contextlib.closing(listening):
+        serving = asyncio.ensure_future(serve(app, listening))
+        emit(Listening(port=listening.getsockname()[1]))
+        await _listen(messages, engine)
+        engine.close(EngineDiedError("Waymark's window was closed.").info())
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+    pictures.clear()
+
+
+async def _listen(messages: AsyncIterator[ToServer], engine: RelayedEngine) -> None:
+    async for message in messages:
+        engine.take(message)
+
+
+def main() -> None:
+    commands, output = become_child()
+
+    def emit(message: BaseModel) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            output.write(encode(message))
+            output.flush()
+
+    try:
+        asyncio.run(serve_window(commands, emit))
+    finally:
+        # A thread may wait for a disk that doesn't answer.
+        sys.stderr.flush()
+        os._exit(0)

@@ -1,0 +1,190 @@
+"""The models on this computer for the window: which there are, and what is known of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
+
+from core.api.errors import WaymarkError
+from core.gguf.library import FoundModel
+from core.library.client import LibraryClient
+from core.library.messages import Described, Device, ModelFacts
+from core.library.places import find_models, watched_folders
+from desktop.engine.engine_status import remember_names, shown_name
+from desktop.engine.tasks import Tasks, answered
+from desktop.i18n import tr
+from desktop.models.fits import Memory, Verdict, judge, memory
+from desktop.settings.settings import SettingsController
+from desktop.store.folders import Folders
+
+# A copy or a download makes many changes.
+SETTLED_MS = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryModel:
+    """A model with all its copies, the one that is loaded first; `facts` are None until read."""
+
+    places: tuple[FoundModel, ...]
+    facts: ModelFacts | None = None
+
+    @property
+    def path(self) -> str:
+        return str(self.places[0].path)
+
+    @property
+    def name(self) -> str:
+        return shown_name(self.path)
+
+
+class LibraryController(QObject):
+    # The list, or what is known of a model.
+    changed = Signal()
+    # ErrorInfo: why the list is incomplete.
+    failed = Signal(object)
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        settings: SettingsController,
+        folders: Folders,
+        ours: Path,
+        client: LibraryClient | None = None,
+    ) -> None:
+        super().__init__()
+        self._tasks, self._settings, self.ours = tasks, settings, ours
+        self._client = client or LibraryClient(self._hear, folders.data / "library.json")
+        self.models: list[LibraryModel] = []
+        self.scanning = False
+        # Models found and not yet described.
+        self.left = 0
+        self._groups: list[tuple[FoundModel, ...]] = []
+        self._facts: dict[str, ModelFacts] = {}
+        self.device = Device(name="cpu")
+        self._again = self._stale = False
+        self._watched = False
+        self._watcher = QFileSystemWatcher(self)
+        self._watcher.directoryChanged.connect(self._on_change)
+        self._settled = QTimer(self, singleShot=True, interval=SETTLED_MS)
+        self._settled.timeout.connect(self.survey)
+
+    def survey(self) -> None:
+        """Look for models and read the facts of new ones."""
+        self._stale = False
+        if self.scanning:
+            self._again = True
+        else:
+            self.scanning = True
+            self.changed.emit()
+            self._tasks.spawn(self._survey(), tr("Looking for models"))
+
+    def watch(self, wanted: bool) -> None:
+        """Follow changes of the folders while the list is on screen."""
+        self._watched = wanted
+        if wanted and (self._stale or not self._watcher.directories()):
+            self.survey()
+
+    def available(self) -> Memory:
+        """The memory for another model: what is free once the present one is ejected."""
+        device = self.device
+        found = Memory(device.free, device.total) if device.total else memory()
+        loaded = self._settings.engine.model
+        facts = self._facts.get(loaded.path) if loaded is not None else None
+        if loaded is None or facts is None:
+            return found
+        held = (way.num_bytes for way in facts.ways if way.precision == loaded.precision)
+        return replace(found, free=min(found.total, found.free + next(held, 0)))
+
+    def verdict(self, model: LibraryModel, available: Memory | None = None) -> Verdict | None:
+        """How a model fits with the settings that it would be loaded with."""
+        if model.facts is None or model.facts.trouble is not None:
+            return None
+        wanted = self._settings.settings.switched(model.path).model
+        return judge(
+            model.facts, available or self.available(), wanted.precision, wanted.context_length
+        )
+
+    def add_folder(self, folder: str) -> None:
+        library = self._settings.settings.library
+        if folder not in library.folders:
+            added = (*library.folders, folder)
+            self._settings.set_library(library.model_copy(update={"folders": added}))
+            self.survey()
+
+    def drop_folder(self, folder: str) -> None:
+        """Stop looking in a folder that was added."""
+        library = self._settings.settings.library
+        left = tuple(each for each in library.folders if each != folder)
+        self._settings.set_library(library.model_copy(update={"folders": left}))
+        self.survey()
+
+    async def _survey(self) -> None:
+        try:
+            added = [Path(each) for each in self._settings.settings.library.folders]
+            self._groups, folders = await answered(partial(_found, self.ours, added))
+            names = {str(each.path): each.name for group in self._groups for each in group}
+            remember_names(names)
+            self._follow(folders)
+            paths = [str(group[0].path) for group in self._groups]
+            self._facts = {path: self._facts[path] for path in paths if path in self._facts}
+            self._arrange()
+            await self._client.describe(paths)
+        except WaymarkError as error:
+            self.failed.emit(error.info())
+        finally:
+            self.scanning = False
+            self._arrange()
+        if self._again:
+            self._again = False
+            self.survey()
+
+    def _follow(self, folders: Sequence[str]) -> None:
+        known = set(self._watcher.directories())
+        if gone := list(known.difference(folders)):
+            self._watcher.removePaths(gone)
+        if new := [each for each in folders if each not in known]:
+            self._watcher.addPaths(new)
+
+    def _on_change(self) -> None:
+        self._stale = True
+        if self._watched:
+            self._settled.start()
+
+    def _hear(self, event: Described | Device) -> None:
+        if isinstance(event, Device):
+            self.device = event
+            self.changed.emit()
+            return
+        self._facts.update({each.path: each for each in event.models})
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Make the list: copies of the same files are one model."""
+        copies: dict[str, LibraryModel] = {}
+        for group in self._groups:
+            facts = self._facts.get(str(group[0].path))
+            key = facts.digest if facts is not None and facts.digest else str(group[0].path)
+            found = copies.get(key)
+            if found is None:
+                copies[key] = LibraryModel(group, facts)
+            else:
+                copies[key] = replace(found, places=(*found.places, *group))
+        self.left = sum(each.facts is None for each in copies.values())
+        self.models = sorted(copies.values(), key=lambda each: each.name.casefold())
+        self.changed.emit()
+
+
+def _found(
+    ours: Path, added: Sequence[Path]
+) -> tuple[list[tuple[FoundModel, ...]], tuple[str, ...]]:
+    """The models, several paths of the same file together, and the folders to watch."""
+    same: dict[str, list[FoundModel]] = {}
+    for each in find_models(ours, added):
+        same.setdefault(os.path.realpath(each.path), []).append(each)
+    groups = [tuple(group) for group in same.values()]
+    return groups, tuple(str(each) for each in watched_folders(ours, added))

@@ -1,0 +1,201 @@
+"""What is known of one model on this computer, and what can be done with it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
+
+from core.library.messages import ModelFacts, Way
+from desktop import theme
+from desktop.i18n import tr
+from desktop.models.fits import HEADROOM, Fit, Memory, Verdict, memory_of
+from desktop.models.library import LibraryModel
+from desktop.models.library_list import family_name
+from desktop.numbers import (
+    format_bytes,
+    format_count,
+    format_seconds,
+    format_speed,
+    precision_name,
+    short_count,
+)
+from desktop.widgets.layouts import column, row
+from desktop.widgets.plain import Button, ElidedLabel, Label
+
+# Contexts for which the memory is shown, and the model's own.
+CONTEXTS = (4_096, 32_768)
+
+
+class LibraryDetails(QFrame):
+    load_asked = Signal()
+    eject_asked = Signal()
+    rename_asked = Signal()
+    reveal_asked = Signal()
+    delete_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("libraryDetails")
+        self.setProperty("class", "card")
+        self._name = ElidedLabel(name="libraryName", style="heading")
+        self._facts = Label(name="libraryFacts", style="muted", wraps=True, selectable=True)
+        self._fit = Label(name="libraryFit", wraps=True)
+        self._places = Label(name="libraryPlaces", style="muted small", wraps=True, selectable=True)
+        self._memory = MemoryTable()
+        self.load = self._button("libraryLoad", tr("Load"), self.load_asked)
+        self._eject = self._button("libraryEject", tr("Eject"), self.eject_asked)
+        self._rename = self._button("libraryRename", tr("Rename"), self.rename_asked)
+        self._reveal = self._button("libraryReveal", tr("Show in folder"), self.reveal_asked)
+        self.delete = self._button("libraryDelete", tr("Delete"), self.delete_asked)
+        self.load.setProperty("class", "primary")
+        self._buttons = (self.load, self._eject, self._rename, self._reveal, self.delete)
+        parts = (self._name, self._facts, self._fit, self._memory, self._places, None)
+        acts = row(self._rename, self._reveal, self.delete, None, self._eject, self.load)
+        column(*parts, acts, of=self, margins=(14, 12, 14, 12), spacing=8)
+        self.show_nothing("")
+
+    def show_nothing(self, words: str) -> None:
+        self._name.set_words(words)
+        for each in (self._facts, self._fit, self._memory, self._places, *self._buttons):
+            each.hide()
+
+    def show_model(
+        self,
+        model: LibraryModel,
+        verdict: Verdict | None,
+        available: Memory,
+        *,
+        loaded: bool,
+        busy: bool,
+    ) -> None:
+        """`busy`: the engine loads a model, or is not ready to."""
+        name, facts = model.name, model.facts
+        self._name.set_words(name)
+        trouble = facts.trouble if facts is not None else None
+        said = tr("Its files have not been read yet.")
+        if trouble is not None:
+            said = f"{trouble.title}. {trouble.message}"
+        elif facts is not None:
+            said = describe(facts)
+        self._say(self._facts, said, "error" if trouble is not None else "muted")
+        self._fit.setVisible(verdict is not None)
+        if verdict is not None:
+            style = {Fit.TIGHT: "warning", Fit.TOO_LARGE: "error"}.get(verdict.fit, "")
+            self._say(self._fit, f"{verdict.words} {speed(verdict.way)}".strip(), style)
+        self._memory.setVisible(verdict is not None)
+        if facts is not None and verdict is not None:
+            self._memory.show_facts(facts, available)
+        self._places.setText("\n".join(_place(each.program, each.path) for each in model.places))
+        self._places.show()
+        self._show_buttons(name, loaded, busy, readable=trouble is None)
+
+    def _show_buttons(self, name: str, loaded: bool, busy: bool, readable: bool) -> None:
+        for button in self._buttons:
+            button.setAccessibleName(f"{button.text()}: {name}")
+            button.show()
+        self.load.setVisible(not loaded)
+        self.load.setEnabled(readable)
+        self._eject.setVisible(loaded)
+        self._eject.setEnabled(not busy)
+        self.delete.setEnabled(not loaded)
+
+    def _say(self, label: Label, words: str, style: str) -> None:
+        label.setText(words)
+        label.setProperty("class", style)
+        theme.restyle(label)
+        label.show()
+
+    def _button(self, name: str, words: str, asked: object) -> Button:
+        button = Button(words, name=name)
+        button.setAutoDefault(False)
+        button.clicked.connect(asked)
+        return button
+
+
+class MemoryTable(QWidget):
+    """Memory and speed at each precision: a row each, and a column for each context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("libraryMemory")
+        self.setAccessibleName(tr("Memory by precision and context"))
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 4, 0, 4)
+        self._grid.setHorizontalSpacing(12)
+        self._grid.setVerticalSpacing(3)
+        self._cells: dict[tuple[int, int], Label] = {}
+
+    def show_facts(self, facts: ModelFacts, available: Memory) -> None:
+        for cell in self._cells.values():
+            cell.hide()
+        contexts = [each for each in CONTEXTS if each < facts.context]
+        if facts.context:
+            contexts.append(facts.context)
+        heads = [tr("Precision"), *map(_tokens, contexts), tr("Speed"), tr("1,000 tokens read")]
+        for place, words in enumerate(heads):
+            self._put(0, place, words, "muted small")
+        ways = sorted(facts.ways, key=lambda each: -each.num_bytes)
+        for line, way in enumerate(ways, 1):
+            self._put(line, 0, precision_name(way.precision), "small")
+            for place, context in enumerate(contexts, 1):
+                self._put_memory(line, place, way, context, available)
+            step = format_speed(1 / way.step_s) if way.step_s else ""
+            self._put(line, len(contexts) + 1, step, "muted small")
+            prompt = format_seconds(way.prompt_s) if way.prompt_s else ""
+            self._put(line, len(contexts) + 2, prompt, "muted small")
+
+    def _put_memory(self, line: int, place: int, way: Way, context: int, free: Memory) -> None:
+        needed = memory_of(way, context)
+        fits = needed + HEADROOM <= free.free
+        cell = self._put(line, place, format_bytes(needed), "small" if fits else "error small")
+        spoken = tr("{precision} with {tokens}: {needed}, {fit}").format(
+            precision=precision_name(way.precision),
+            tokens=_tokens(context),
+            needed=format_bytes(needed),
+            fit=tr("fits") if fits else tr("more than is free"),
+        )
+        cell.setAccessibleName(spoken)
+
+    def _put(self, line: int, place: int, words: str, style: str) -> Label:
+        cell = self._cells.get((line, place))
+        if cell is None:
+            cell = self._cells[line, place] = Label(parent=self)
+            right = Qt.AlignmentFlag.AlignRight if place else Qt.AlignmentFlag.AlignLeft
+            self._grid.addWidget(cell, line, place, right)
+        cell.setText(words)
+        if cell.property("class") != style:
+            cell.setProperty("class", style)
+            theme.restyle(cell)
+        cell.show()
+        return cell
+
+
+def _tokens(context: int) -> str:
+    return tr("{tokens} tokens").format(tokens=format_count(context))
+
+
+def _place(program: str, path: object) -> str:
+    return f"{program}: {path}" if program else str(path)
+
+
+def describe(facts: ModelFacts) -> str:
+    """Family, parameters, published precision, abilities, context and licence."""
+    parts = [
+        family_name(facts),
+        tr("{count} parameters").format(count=short_count(facts.parameters)),
+        tr("published in {precision}").format(precision=facts.published or tr("unknown precision")),
+        tr("reads pictures") if facts.vision else tr("reads text only"),
+        tr("can think first") if facts.thinking else "",
+        tr("context up to {tokens} tokens").format(tokens=format_count(facts.context)),
+        tr("{size} on disk").format(size=format_bytes(facts.size)),
+        tr("licence: {name}").format(name=facts.licence or tr("not named")),
+    ]
+    return ", ".join(part for part in parts if part) + "."
+
+
+def speed(way: Way | None) -> str:
+    """The expected speed, from what this machine was measured to do."""
+    if way is None or not way.step_s:
+        return ""
+    words = tr("About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.")
+    return words.format(speed=format_speed(1 / way.step_s), seconds=format_seconds(way.prompt_s))

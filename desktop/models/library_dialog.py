@@ -1,0 +1,278 @@
+"""*Models*: the models on this computer, whether each fits, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
+from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWidget
+
+from core.api.errors import ErrorInfo, WaymarkError
+from desktop import theme
+from desktop.engine.engine_status import COMING
+from desktop.engine.tasks import Tasks, answered
+from desktop.i18n import tr
+from desktop.models.library import LibraryController, LibraryModel
+from desktop.models.library_details import LibraryDetails
+from desktop.models.library_list import LibraryList
+from desktop.models.removal import Removal, plan_removal, trash
+from desktop.numbers import count_of, format_bytes, format_count
+from desktop.settings.settings import SettingsController
+from desktop.store.settings import kept_path
+from desktop.widgets import dialogs
+from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.notices import Question
+from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.search_field import SearchField
+from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
+
+WIDTH, HEIGHT = 980, 620
+
+
+class LibraryView(QListView):
+    # Delete was pressed.
+    delete_asked = Signal()
+
+    def dataChanged(self, first: AnyIndex, last: AnyIndex, roles: Sequence[int] = ()) -> None:
+        # Qt would put the old name back into the editor.
+        if self.state() == QAbstractItemView.State.EditingState:
+            self.viewport().update()
+        else:
+            super().dataChanged(first, last, roles)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Delete:
+            self.delete_asked.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class LibraryDialog(QDialog):
+    # The path of a model to load.
+    load_asked = Signal(str)
+    # The user wants to download a model.
+    get_asked = Signal()
+
+    def __init__(
+        self,
+        library: LibraryController,
+        settings: SettingsController,
+        tasks: Tasks,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("libraryDialog")
+        self.setWindowTitle(tr("Models"))
+        self._library, self._settings, self._tasks = library, settings, tasks
+        self._removal = Removal()
+        # The path of the selected model.
+        self._path = ""
+        # Why something failed, until the user does something else.
+        self._trouble = ""
+        self.search = SearchField("librarySearch", tr("Search models on this computer"))
+        self.list = LibraryList(library)
+        self.view = LibraryView()
+        self.details = LibraryDetails()
+        self._said = Label(name="libraryWords", style="muted small", wraps=True)
+        self.question = Question(
+            self, "deleteModel", tr("Delete a model"), tr("Keep it"), tr("Move to trash")
+        )
+        self._build()
+        self._connect()
+        self._refresh()
+
+    def _build(self) -> None:
+        view = self.view
+        view.setObjectName("libraryList")
+        view.setAccessibleName(tr("Models on this computer"))
+        # Before the model, for Qt remembers the height of the first row.
+        view.setItemDelegate(TwoLineDelegate(view))
+        view.setModel(self.list)
+        view.setTextElideMode(Qt.TextElideMode.ElideRight)
+        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # With rows of one height, Qt asks only for the visible ones.
+        view.setUniformItemSizes(True)
+        view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+        self._folders = Button(tr("Folders"), name="libraryFolders")
+        self._menu = QMenu(self)
+        self._menu.setObjectName("libraryFoldersMenu")
+        self._add = action(tr("Add a folder…"), self, self._choose_folder)
+        self._add.setObjectName("actionAddModelFolder")
+        self._again = action(tr("Look again"), self, self._look_again)
+        self._again.setObjectName("actionLookAgain")
+        get = Button(tr("Get a model…"), name="libraryGet")
+        get.clicked.connect(self.get_asked)
+        close = Button(tr("Close"), name="libraryClose")
+        close.clicked.connect(self.close)
+        for each in (self._folders, get, close):
+            each.setAutoDefault(False)
+        parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
+        parts.addLayout(row((self.search, 1), self._folders, get))
+        parts.addWidget(self._said)
+        details = scrolled(self.details, "libraryDetailsScroll")
+        parts.addLayout(row((view, 2), (details, 3), spacing=12), 1)
+        parts.addLayout(row(None, close))
+        # A part of the screen is the title's.
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+
+    def _connect(self) -> None:
+        self.search.textChanged.connect(self.list.search)
+        self.search.found.connect(self.view.setFocus)
+        self.search.left.connect(self.close)
+        self.list.rename_asked.connect(self._settings.set_name)
+        self.list.modelReset.connect(self._refresh)
+        self.list.dataChanged.connect(self._refresh)
+        self.view.selectionModel().currentChanged.connect(self._refresh)
+        self.view.activated.connect(self._load)
+        self.view.delete_asked.connect(self._ask_to_delete)
+        self._folders.clicked.connect(self._open_folders)
+        details = self.details
+        details.load_asked.connect(self._load)
+        details.eject_asked.connect(self._settings.engine.unload)
+        details.rename_asked.connect(lambda: self.view.edit(self.view.currentIndex()))
+        details.reveal_asked.connect(self._reveal)
+        details.delete_asked.connect(self._ask_to_delete)
+        self.question.confirmed.connect(self._delete)
+        self._library.changed.connect(self._refresh)
+        self._library.failed.connect(self._say_error)
+        self._settings.changed.connect(self.list.refresh)
+        self._settings.engine.changed.connect(self.list.refresh)
+
+    def current(self) -> LibraryModel | None:
+        index = self.view.currentIndex()
+        return self.list.shown[index.row()] if index.isValid() else None
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._library.watch(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        if not event.spontaneous():
+            self._library.watch(False)
+            self.question.withdraw()
+
+    def _refresh(self) -> None:
+        self._say_state()
+        if self.list.shown and not self.view.currentIndex().isValid():
+            rows = [self.list.row_of(path) for path in (self._path, self._settings.kept_path)]
+            first = self.list.index(next((row for row in rows if row >= 0), 0))
+            flag = QItemSelectionModel.SelectionFlag.ClearAndSelect
+            self.view.selectionModel().setCurrentIndex(first, flag)
+            self.view.scrollTo(first)
+            return
+        model = self.current()
+        if model is None:
+            self.details.show_nothing(self._nothing())
+            return
+        if model.path != self._path:
+            self._path = model.path
+            self.question.withdraw()
+        status = self._settings.engine.status
+        loaded = status.model is not None and kept_path(status.model.path) == model.path
+        available = self.list.available
+        verdict = self._library.verdict(model, available)
+        busy = status.phase in COMING
+        self.details.show_model(model, verdict, available, loaded=loaded, busy=busy)
+
+    def _nothing(self) -> str:
+        if self._library.models:
+            return tr("No model has these words in its name")
+        if self._library.scanning:
+            return tr("Looking for models…")
+        return tr("No models yet. Get one, or add a folder that has some")
+
+    def _say_state(self) -> None:
+        models = self._library.models
+        size = sum(each.facts.size for each in models if each.facts is not None)
+        parts = []
+        if models:
+            words = tr("{models}, {size} on disk.")
+            count = count_of(len(models), "model")
+            parts.append(words.format(models=count, size=format_bytes(size)))
+        if self._library.scanning and self._library.left:
+            words = tr("Reading {count} of them…")
+            parts.append(words.format(count=format_count(self._library.left)))
+        elif self._library.scanning:
+            parts.append(tr("Looking for models…"))
+        elif not models:
+            parts.append(
+                tr(
+                    "Waymark looks into its own folder, folders that you add, and those of LM "
+                    "Studio, Ollama and Hugging Face."
+                )
+            )
+        self._said.setText(self._trouble or " ".join(parts))
+        self._said.setProperty("class", "error small" if self._trouble else "muted small")
+        theme.restyle(self._said)
+
+    def _say_error(self, error: ErrorInfo) -> None:
+        self._trouble = f"{error.title}. {error.message}"
+        self._say_state()
+
+    def _load(self) -> None:
+        model = self.current()
+        if model is not None and self.details.load.isEnabled():
+            self.load_asked.emit(model.path)
+
+    def _reveal(self) -> None:
+        model = self.current()
+        if model is not None:
+            path = model.places[0].path
+            dialogs.open_folder(path.parent if path.suffix else path)
+
+    def _open_folders(self) -> None:
+        self._menu.clear()
+        self._menu.addActions([self._add, self._again])
+        self._menu.addSeparator()
+        for folder in self._settings.settings.library.folders:
+            words = tr("Stop looking in {folder}").format(folder=folder)
+            drop = partial(self._library.drop_folder, folder)
+            self._menu.addAction(action(words, self._menu, drop))
+        self._menu.popup(self._folders.mapToGlobal(QPoint(0, self._folders.height() + 2)))
+
+    def _look_again(self) -> None:
+        self._trouble = ""
+        self._library.survey()
+
+    def _choose_folder(self) -> None:
+        self._tasks.spawn(self._add_folder(), tr("Choosing a folder"))
+
+    async def _add_folder(self) -> None:
+        folder = await dialogs.choose_folder(self, tr("Add a folder with models"), "")
+        if folder:
+            self._trouble = ""
+            self._library.add_folder(folder)
+
+    def _ask_to_delete(self) -> None:
+        model = self.current()
+        if model is not None and self.details.delete.isEnabled():
+            self._trouble = ""
+            self._tasks.spawn(self._plan_removal(model), tr("Deleting a model"))
+
+    async def _plan_removal(self, model: LibraryModel) -> None:
+        found = await answered(partial(plan_removal, model.places[0]))
+        if model.path != self._path:
+            return
+        if found.refused:
+            self._trouble = found.refused
+            self._say_state()
+            return
+        self._removal = found
+        words = found.words(model.name)
+        if len(model.places) > 1:
+            words += " " + tr("Its other copies stay.")
+        self.question.ask(words, self.details.delete)
+
+    def _delete(self) -> None:
+        self._tasks.spawn(self._trash(self._removal), tr("Deleting a model"))
+
+    async def _trash(self, removal: Removal) -> None:
+        try:
+            await answered(partial(trash, removal))
+        except WaymarkError as error:
+            self._say_error(error.info())
+        self._library.survey()

@@ -1,0 +1,120 @@
+"""The list of models on this computer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
+
+from core.library.messages import ModelFacts
+from desktop.i18n import tr
+from desktop.models.fits import Memory, fit_name
+from desktop.models.library import LibraryController, LibraryModel
+from desktop.numbers import BETWEEN, format_speed, short_count
+from desktop.widgets.plain_text import shortened, tip
+from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
+
+_NOWHERE = QModelIndex()
+
+
+class LibraryList(QAbstractListModel):
+    """Models whose name or family has the searched words."""
+
+    # The user typed another name for the model at a path; '' restores the published one.
+    rename_asked = Signal(str, str)
+
+    def __init__(self, library: LibraryController) -> None:
+        super().__init__()
+        self._library = library
+        self.shown: list[LibraryModel] = []
+        self._searched = ""
+        self._available = library.available()
+        library.changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def available(self) -> Memory:
+        """The memory that the rows were judged by."""
+        return self._available
+
+    def search(self, words: str) -> None:
+        self._searched = words.strip().casefold()
+        self.refresh()
+
+    def refresh(self) -> None:
+        self._available = self._library.available()
+        found = [each for each in self._library.models if self._searched in _searchable(each)]
+        if [each.path for each in found] == [each.path for each in self.shown]:
+            # The selection and the place of the view stay.
+            self.shown = found
+            if found:
+                self.dataChanged.emit(self.index(0), self.index(len(found) - 1))
+            return
+        self.beginResetModel()
+        self.shown = found
+        self.endResetModel()
+
+    def row_of(self, path: str) -> int:
+        """-1 if it isn't shown."""
+        return next((row for row, each in enumerate(self.shown) if each.path == path), -1)
+
+    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.shown)
+
+    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        model = self.shown[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
+                return shortened(model.name, LONGEST_TITLE)
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return f"{model.name}, {self._note(model)}"
+            case Qt.ItemDataRole.ToolTipRole:
+                return tip(f"{model.name}\n{model.path}")
+            case _:
+                return self._note(model) if role == NOTE_ROLE else None
+
+    def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        if role != Qt.ItemDataRole.EditRole or not index.isValid():
+            return False
+        name = " ".join(str(value).split())
+        model = self.shown[index.row()]
+        if name != shortened(model.name, LONGEST_TITLE):
+            self.rename_asked.emit(model.path, name)
+        return True
+
+    def flags(self, index: AnyIndex) -> Qt.ItemFlag:
+        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+
+    def _note(self, model: LibraryModel) -> str:
+        facts = model.facts
+        if facts is None:
+            return tr("not read yet")
+        if facts.trouble is not None:
+            return facts.trouble.title
+        verdict = self._library.verdict(model, self._available)
+        assert verdict is not None
+        way = verdict.way
+        parts = [short_count(facts.parameters), facts.published, fit_name(verdict.fit)]
+        if way is not None and way.step_s:
+            parts.append(tr("about {speed}").format(speed=format_speed(1 / way.step_s)))
+        return BETWEEN.join(part for part in parts if part)
+
+
+def family_name(facts: ModelFacts) -> str:
+    """The family as its makers write it."""
+    names = {
+        "qwen3_5": "Qwen3.5", "qwen3_5_text": "Qwen3.5", "qwen3_5_moe": "Qwen3.5 MoE",
+        "qwen3_5_moe_text": "Qwen3.5 MoE", "qwen3_next": "Qwen3-Next", "llama": "Llama",
+        "qwen3": "Qwen3", "qwen3_moe": "Qwen3 MoE", "gemma3": "Gemma 3", "gemma3_text": "Gemma 3",
+        "falcon_h1": "Falcon-H1", "granitemoehybrid": "Granite 4", "jamba": "Jamba",
+        "nemotron_h": "Nemotron-H", "qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL MoE",
+        "lfm2": "LFM2", "lfm2_vl": "LFM2-VL",
+    }  # fmt: skip
+    return names.get(facts.family, facts.family)
+
+
+def _searchable(model: LibraryModel) -> str:
+    family = family_name(model.facts) if model.facts is not None else ""
+    return f"{model.name} {family}".casefold()

@@ -1,0 +1,224 @@
+"""*Local server*: the switch, address and key, what to paste into programs, and their requests."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QGuiApplication, QHideEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QFormLayout,
+    QFrame,
+    QPlainTextEdit,
+    QSpinBox,
+    QWidget,
+)
+
+from desktop import theme
+from desktop.i18n import tr
+from desktop.server.request_list import RequestList
+from desktop.server.server import ServerController, Stage
+from desktop.server.snippets import Connection, Snippet, snippets
+from desktop.settings.controls import Switch
+from desktop.widgets.icon_button import CopyButton
+from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.plain import Button, Label
+
+WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
+LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
+
+
+class LocalServerDialog(QDialog):
+    def __init__(self, server: ServerController, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("localServerDialog")
+        self.setWindowTitle(tr("Local server"))
+        self._server = server
+        self._access = AccessBox(server)
+        self._connect = ConnectBox()
+        self._requests = RequestList(server)
+        content = QWidget()
+        column(
+            self._access,
+            Label(tr("Connect a program"), style="heading"),
+            self._connect,
+            Label(tr("Requests"), style="heading"),
+            (self._requests, 1),
+            of=content,
+            margins=(0, 0, 10, 0),
+            spacing=10,
+        )
+        close = Button(tr("Close"), name="localServerClose")
+        close.setAutoDefault(False)
+        close.clicked.connect(self.close)
+        scroll = scrolled(content, "localServerScroll")
+        column((scroll, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
+        server.changed.connect(self._show)
+        server.engine.changed.connect(self._show)
+        # A part of the screen is the title's.
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self._show()
+
+    def _show(self) -> None:
+        server = self._server
+        self._access.show_status()
+        port = server.status.port or server.settings.port
+        key = server.new_key or tr("YOUR-KEY")
+        self._connect.show_snippets(snippets(Connection.of(port, key, server.engine.model)))
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        # A key is shown once. Minimising the window hides this one, too.
+        if not event.spontaneous():
+            self._server.hide_key()
+
+
+class AccessBox(QFrame):
+    """Who may connect, and at which address."""
+
+    def __init__(self, server: ServerController) -> None:
+        super().__init__()
+        self.setObjectName("serverAccess")
+        self.setProperty("class", "card")
+        self._server = server
+        serves = tr("Let programs on this computer use the model")
+        self._on = _switch("serverOn", serves)
+        self._on.toggled.connect(server.switch)
+        self._state = Label(name="serverState", style="muted small", wraps=True)
+        self._address = Label(name="serverAddress", selectable=True)
+        self._copy_address = CopyButton(tr("Copy the address"))
+        self._copy_address.setObjectName("serverCopyAddress")
+        self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
+        self._port = QSpinBox()
+        self._port.setObjectName("serverPort")
+        self._port.setAccessibleName(tr("Port"))
+        self._port.setRange(LOWEST_PORT, HIGHEST_PORT)
+        self._port.setGroupSeparatorShown(False)
+        self._port.setKeyboardTracking(False)
+        self._port.lineEdit().setTextMargins(7, 0, 0, 0)
+        self._port.valueChanged.connect(server.set_port)
+        self._key = Label(name="serverKey", selectable=True, wraps=True)
+        self._copy_key = CopyButton(tr("Copy the key"))
+        self._copy_key.setObjectName("serverCopyKey")
+        self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
+        self._renew = Button(tr("New key"), name="serverRenewKey")
+        self._renew.setAutoDefault(False)
+        self._renew.clicked.connect(server.renew_key)
+        others = tr("Also let other computers in this network")
+        self._lan = _switch("serverLan", others)
+        self._lan.toggled.connect(server.allow_lan)
+        self._warning = Label(
+            tr(
+                "Other computers reach this one at its own address in the network. Whoever has the "
+                "key can ask the model, and what is asked and answered is not encrypted: anyone on "
+                "the network's way can read it."
+            ),
+            name="serverLanWarning",
+            style="warning small",
+            wraps=True,
+        )
+        form = QFormLayout()
+        form.addRow(
+            Label(tr("Address"), style="label"), row(self._address, self._copy_address, None)
+        )
+        form.addRow(Label(tr("Port"), style="label"), row(self._port, None))
+        form.addRow(
+            Label(tr("Key"), style="label"), row((self._key, 1), self._copy_key, self._renew)
+        )
+        column(
+            row(self._on, Label(serves), None),
+            self._state,
+            form,
+            row(self._lan, Label(others), None),
+            self._warning,
+            of=self,
+            margins=(12, 10, 12, 10),
+            spacing=8,
+        )
+
+    @property
+    def _url(self) -> str:
+        port = self._server.status.port or self._server.settings.port
+        return f"http://127.0.0.1:{port}/v1"
+
+    def show_status(self) -> None:
+        server, settings = self._server, self._server.settings
+        for control, value in ((self._on, settings.on), (self._lan, settings.lan)):
+            control.blockSignals(True)
+            control.setChecked(value)
+            control.blockSignals(False)
+            control.update()
+        self._port.blockSignals(True)
+        self._port.setValue(settings.port)
+        self._port.blockSignals(False)
+        self._state.setText(server.status.words())
+        failed = server.status.stage is Stage.FAILED
+        self._state.setProperty("class", "error small" if failed else "muted small")
+        theme.restyle(self._state)
+        self._address.setText(self._url)
+        words = tr("Made; only this server's digest of it is kept. A new one replaces it.")
+        none = tr("Made when the server is switched on first.")
+        self._key.setText(server.new_key or (words if settings.key else none))
+        self._copy_key.setVisible(bool(server.new_key))
+        self._renew.setVisible(bool(settings.key))
+        self._warning.setVisible(settings.lan)
+
+
+class ConnectBox(QFrame):
+    """A program's name, and the text to paste into it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("serverConnect")
+        self.setProperty("class", "card")
+        self._snippets: tuple[Snippet, ...] = ()
+        self._program = QComboBox()
+        self._program.setObjectName("serverProgram")
+        self._program.setAccessibleName(tr("Program"))
+        self._program.currentIndexChanged.connect(self._show)
+        self._place = Label(name="serverSnippetPlace", style="muted small", wraps=True)
+        self._text = QPlainTextEdit()
+        self._text.setObjectName("serverSnippet")
+        self._text.setAccessibleName(tr("Text to paste"))
+        self._text.setReadOnly(True)
+        self._text.setProperty("class", "field")
+        self._text.setTabChangesFocus(True)
+        self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
+        self._copy = CopyButton(tr("Copy this text"))
+        self._copy.setObjectName("serverCopySnippet")
+        self._copy.clicked.connect(lambda: _copy(self._text.toPlainText(), self._copy))
+        column(
+            row(self._program, self._copy, None),
+            self._place,
+            self._text,
+            of=self,
+            margins=(12, 10, 12, 10),
+            spacing=8,
+        )
+
+    def show_snippets(self, found: tuple[Snippet, ...]) -> None:
+        if found == self._snippets:
+            return
+        self._snippets = found
+        if not self._program.count():
+            self._program.addItems([each.program for each in found])
+        self._show()
+
+    def _show(self) -> None:
+        index = self._program.currentIndex()
+        if 0 <= index < len(self._snippets):
+            self._place.setText(self._snippets[index].place)
+            self._text.setPlainText(self._snippets[index].text)
+
+
+def _switch(name: str, spoken: str) -> Switch:
+    switch = Switch()
+    switch.setObjectName(name)
+    switch.setAccessibleName(spoken)
+    return switch
+
+
+def _copy(text: str, button: CopyButton) -> None:
+    QGuiApplication.clipboard().setText(text)
+    button.say_copied()

@@ -1,0 +1,85 @@
+"""Rows of a list with a second, smaller line below their text, and an editor over the whole row."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from desktop import theme
+
+AnyIndex = QModelIndex | QPersistentModelIndex
+# The second line.
+NOTE_ROLE = Qt.ItemDataRole.UserRole + 1
+# Longer than the widest list.
+LONGEST_TITLE = 200
+# The padding of the style sheet.
+SIDE_PX, ENDS_PX = 14, 8
+NOTE_PX = 2
+SMALLER = 0.88
+
+
+class TwoLineDelegate(QStyledItemDelegate):
+    """Draws NOTE_ROLE below the text of rows that have one."""
+
+    def createEditor(
+        self, parent: QWidget, option: QStyleOptionViewItem, index: AnyIndex
+    ) -> QWidget:
+        editor = super().createEditor(parent, option, index)
+        if isinstance(editor, QLineEdit):
+            editor.setMaxLength(LONGEST_TITLE)
+        return editor
+
+    def updateEditorGeometry(
+        self, editor: QWidget, option: QStyleOptionViewItem, index: AnyIndex
+    ) -> None:
+        # Qt's place is as large as the text, so the frame of the editor would cover it.
+        editor.setGeometry(option.rect)
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
+        size = super().sizeHint(option, index)
+        if index.data(NOTE_ROLE):
+            size.setHeight(size.height() + NOTE_PX + QFontMetrics(small(option.font)).height())
+        return size
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        note = index.data(NOTE_ROLE)
+        if note:
+            self._paint_with_note(painter, option, index, str(note))
+        else:
+            super().paint(painter, option, index)
+
+    def _paint_with_note(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex, note: str
+    ) -> None:
+        row = QStyleOptionViewItem(option)
+        self.initStyleOption(row, index)
+        title, row.text = row.text, ""
+        style = row.widget.style()
+        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, row, painter, row.widget)
+        place = option.rect.adjusted(SIDE_PX, ENDS_PX, -SIDE_PX, -ENDS_PX)
+        table = theme.colours()
+        write(painter, place, option.font, table.text, title, Qt.AlignmentFlag.AlignTop)
+        font = small(option.font)
+        write(painter, place, font, table.muted, note, Qt.AlignmentFlag.AlignBottom)
+
+
+def small(font: QFont) -> QFont:
+    smaller = QFont(font)
+    if font.pixelSize() > 0:
+        smaller.setPixelSize(round(font.pixelSize() * SMALLER))
+    else:
+        smaller.setPointSizeF(font.pointSizeF() * SMALLER)
+    return smaller
+
+
+def write(
+    painter: QPainter, place: QRect, font: QFont, colour: str, words: str, side: Qt.AlignmentFlag
+) -> None:
+    """Write a line, elided to the width of `place`."""
+    line = QFontMetrics(font).elidedText(words, Qt.TextElideMode.ElideRight, place.width())
+    painter.save()
+    painter.setFont(font)
+    painter.setPen(QColor(colour))
+    painter.drawText(place, side | Qt.AlignmentFlag.AlignLeft, line)
+    painter.restore()

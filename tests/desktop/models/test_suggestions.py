@@ -1,0 +1,49 @@
+"""Two or three models are suggested that fit this computer and reply fast enough."""
+
+from __future__ import annotations
+
+from core.downloads.messages import Repository
+from core.library.messages import Speed
+from desktop.models.downloads import catalogue
+from desktop.models.fits import Fit, Memory
+from desktop.models.suggestions import active_parameters, estimate, suited_models
+
+GB = 10**9
+# Seconds for a billion weights: 15, 30 and 50 GB a second.
+SPEEDS = tuple(
+    Speed.model_validate({"precision": name, "step_s": step_s, "prompt_s": 1.0})
+    for name, step_s in (("bfloat16", 0.14), ("int8", 0.07), ("int4", 0.04))
+)
+
+
+def names(free: int, total: int, speeds: tuple[Speed, ...] = SPEEDS) -> list[str]:
+    return [each.name for each in suited_models(catalogue(), Memory(free, total), speeds)]
+
+
+def test_the_largest_that_fit_and_are_fast_are_suggested() -> None:
+    assert names(6 * GB, 8 * GB) == [
+        "Qwen/Qwen3.5-4B", "Qwen/Qwen3.5-2B", "LiquidAI/LFM2.5-VL-1.6B",
+    ]  # fmt: skip
+    # Experts reply fast for their size, if there is memory for all of them.
+    assert names(60 * GB, 64 * GB)[0] == "Qwen/Qwen3.5-35B-A3B"
+    assert names(10**6, GB) == []
+    slow = tuple(each.model_copy(update={"step_s": 100.0}) for each in SPEEDS)
+    assert names(60 * GB, 64 * GB, slow) == [catalogue()[0].name]
+    assert len(names(60 * GB, 64 * GB, ())) == 3
+
+
+def test_an_estimate_names_precision_memory_and_speed() -> None:
+    found = Repository(name="Org/N-4B", family="qwen3_5", parameters=4 * GB, licence="mit")
+    how = estimate(found, Memory(6 * GB, 8 * GB), SPEEDS)
+    assert (how.fit, how.precision, how.num_bytes) == (Fit.FITS, "int8", int(5.6 * GB))
+    words = "4.0B parameters · about 5.6 GB in int8 · about 3.6 tokens/s · mit"
+    assert how.words(found) == words
+    assert estimate(found, Memory(GB, 2 * GB), SPEEDS).words(found).split(" · ")[1] == "doesn't fit"
+    unknown = Repository(name="Org/N", family="qwen3_5")
+    assert estimate(unknown, Memory(GB, 2 * GB), SPEEDS).words(unknown) == ""
+
+
+def test_active_parameters_are_in_names_of_models_with_experts() -> None:
+    for name, wanted in (("N-35B-A3B", 3), ("N-30B-A3.5B-Instruct", 3.5), ("N-4B", 4)):
+        found = Repository(name=f"Org/{name}", family="x", parameters=4 * GB)
+        assert active_parameters(found) == wanted * GB

@@ -1,0 +1,266 @@
+"""The page *Local server* in the real window: programs ask the window's engine, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QPlainTextEdit, QSpinBox
+
+from core.client.client import EngineClient
+from core.server.access import digest_of
+from core.server.messages import RequestSeen
+from desktop.app import App
+from desktop.engine.engine_status import Phase
+from desktop.server.request_list import RequestList, cells
+from desktop.server.server import Stage
+from desktop.store.folders import Folders
+from desktop.store.settings import SettingsFile
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.hands import ended, find, press, type_in, words
+
+HELLO: list[Any] = [{"role": "user", "content": "What is in the picture?"}]
+
+
+async def switched_on(app: App) -> str:
+    """Switch the server on by its page; returns the key."""
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    app.window.actions_by_name["actionServer"].trigger()
+    port = find(app, QSpinBox, "serverPort")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number = free.getsockname()[1]
+    port.setValue(number)
+    find(app, QAbstractButton, "serverOn").setChecked(True)
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    return words(app, "serverKey")
+
+
+def address(app: App) -> str:
+    return words(app, "serverAddress")
+
+
+async def in_thread(ask: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, ask)
+
+
+def client(app: App, key: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=address(app), api_key=key, max_retries=0, timeout=60)
+
+
+async def asked(app: App, key: str, messages: list[Any], **fields: Any) -> Any:
+    def ask() -> Any:
+        with client(app, key) as connection:
+            create: Any = connection.chat.completions.create
+            return create(model="any", messages=messages, **fields)
+
+    return await in_thread(ask)
+
+
+async def refused(answer: Awaitable[Any]) -> openai.APIStatusError:
+    with pytest.raises(openai.APIStatusError) as caught:
+        await answer
+    return caught.value
+
+
+async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    app = await open_app(EngineClient(folders.engine_log))
+    key = await switched_on(app)
+    first = await asked(app, key, HELLO, max_tokens=8, temperature=0)
+    text = first.choices[0].message.content
+    assert first.model == app.parts.engine.model.name and first.timings["cache_n"] == 0
+    # The same question in the window finds what the program has had read, and the same reply.
+    type_in(app, HELLO[0]["content"])
+    app.parts.settings.settings = app.parts.settings.settings.model_copy(
+        update={
+            "sampling": app.parts.settings.settings.sampling.model_copy(
+                update={"temperature": 0.0, "max_tokens": 8}
+            )
+        }
+    )
+    app.window.page.composer.text.send_asked.emit()
+    row = await ended(app)
+    reply = row.row.message.reply
+    assert reply is not None and reply.stats is not None
+    assert reply.stats.reused_tokens > 0 and row.row.message.text == text
+    # And the program's next turn, what both have had read.
+    more = [
+        *HELLO,
+        {"role": "assistant", "content": text},
+        {"role": "user", "content": "And what colour is it?"},
+    ]
+    second = await asked(app, key, more, max_tokens=8, temperature=0)
+    assert second.timings["cache_n"] >= first.usage.prompt_tokens
+    await until(lambda: [seen.state for seen in app.parts.server.requests.values()] == ["done"] * 2)
+    listed = find(app, RequestList, "serverRequests")
+    await until(lambda: listed.topLevelItemCount() == 2)
+    newest = [listed.topLevelItem(0).text(column) for column in range(7)]
+    assert newest[0].startswith("OpenAI") and newest[1:3] == ["/v1/chat/completions", "Done"]
+    assert int(newest[3]) == second.timings["cache_n"]
+    assert int(newest[4]) == second.timings["prompt_n"]
+    assert HELLO[0]["content"] not in repr(app.parts.server.requests)
+
+
+async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    app = await open_app()
+    assert app.parts.server._server.pid is None
+    key = await switched_on(app)
+    assert len(key) >= 32
+    press(app, "serverCopyKey")
+    assert QGuiApplication.clipboard().text() == key
+    QGuiApplication.clipboard().clear()
+    stored, _ = SettingsFile(folders.settings_file).load()
+    assert stored.server.key == digest_of(key)
+    assert key not in folders.settings_file.read_text("utf-8")
+    page = find(app, QDialog, "localServerDialog")
+    press(app, "localServerClose")
+    assert not page.isVisible()
+    app.window.actions_by_name["actionServer"].trigger()
+    assert key not in words(app, "serverKey")
+    assert (await refused(asked(app, "another key", HELLO))).status_code == 401
+    await until(lambda: [seen.status for seen in app.parts.server.requests.values()] == [401])
+    press(app, "serverRenewKey")
+    renewed = words(app, "serverKey")
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    assert (await refused(asked(app, key, HELLO))).status_code == 401
+    models = await in_thread(lambda: client(app, renewed).models.list().data)
+    assert [each.id for each in models] == ["stand-in"]
+    find(app, QAbstractButton, "serverOn").setChecked(False)
+    await until(lambda: app.parts.server._server.pid is None)
+    with pytest.raises(openai.APIConnectionError):
+        await asked(app, renewed, HELLO)
+
+
+async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> None:
+    app = await open_app()
+    await switched_on(app)
+    assert words(app, "serverLanWarning") == ""
+    find(app, QAbstractButton, "serverLan").setChecked(True)
+    assert "not encrypted" in words(app, "serverLanWarning")
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    assert app.parts.settings.settings.server.lan
+    find(app, QAbstractButton, "serverLan").setChecked(False)
+    assert not app.parts.settings.settings.server.lan
+
+
+async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: OpenApp) -> None:
+    app = await open_app()
+    await switched_on(app)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        find(app, QSpinBox, "serverPort").setValue(number)
+        await until(lambda: app.parts.server.status.stage is Stage.FAILED)
+        assert f"Port {number} can't be used" in words(app, "serverState")
+    find(app, QAbstractButton, "serverOn").setChecked(False)
+    find(app, QAbstractButton, "serverOn").setChecked(True)
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+
+
+async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+    running = asyncio.ensure_future(refused(asked(app, key, HELLO)))
+    await until(lambda: len(engine.asked) == 1)
+    assert engine.asked[0].command.guest
+    engine.may_load.clear()
+    app.parts.settings.load()
+    error = await running
+    assert error.status_code == 503 and "changed or unloaded" in error.message
+    assert engine.asked[0].cancelled
+    error = await refused(asked(app, key, HELLO))
+    assert error.status_code == 503 and "No model is loaded" in error.message
+    engine.may_load.set()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    running = asyncio.ensure_future(asked(app, key, HELLO))
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("Shapes.")
+    assert (await running).choices[0].message.content == ""
+    await engine.die()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_A3_a_window_that_is_closed_amid_a_request_ends_it(
+    open_app: OpenApp, engine: FakeEngine, stream: bool
+) -> None:
+    app = await open_app()
+    key, url = await switched_on(app), address(app)
+
+    def ask() -> tuple[int, str]:
+        body = {"messages": HELLO, "stream": stream}
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = httpx2.post(f"{url}/chat/completions", json=body, headers=headers, timeout=60)
+        return answer.status_code, answer.text
+
+    running = asyncio.ensure_future(in_thread(ask))
+    await until(lambda: len(engine.asked) == 1)
+    engine.asked[0].say("begun")
+    await until(lambda: any(each.state == "writing" for each in app.parts.server.requests.values()))
+    app.leave()
+    status, text = await running
+    assert status == (200 if stream else 503)
+    assert "window was closed" in text
+    await app.gone.wait()
+    assert app.parts.server._server.pid is None
+
+
+async def test_it_is_on_again_after_a_restart_and_a_killed_process_is_said(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+    app.leave()
+    await app.gone.wait()
+    app = await open_app(FakeEngine())
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    app.window.actions_by_name["actionServer"].trigger()
+    assert (await in_thread(lambda: client(app, key).models.list().data)) is not None
+    process = app.parts.server._server._child._process
+    assert process is not None
+    process.kill()
+    await until(lambda: app.parts.server.status.stage is Stage.FAILED)
+    assert words(app, "serverState").startswith("The local server stopped")
+
+
+async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+    program, text = (
+        find(app, QComboBox, "serverProgram"),
+        find(app, QPlainTextEdit, "serverSnippet"),
+    )
+    found = {}
+    for index in range(program.count()):
+        program.setCurrentIndex(index)
+        found[program.currentText()] = text.toPlainText()
+    port = str(app.parts.server.settings.port)
+    assert all(port in each and "stand-in" in each for each in found.values())
+    zed = json.loads(found["Zed"])["language_models"]["openai_compatible"]["Waymark"]
+    assert zed["available_models"][0]["max_tokens"] == 4096
+    assert f"ANTHROPIC_BASE_URL=http://127.0.0.1:{port}\n" in found["Claude Code"]
+    assert key in found["Claude Code"] and key in found["Continue"]
+    press(app, "localServerClose")
+    program.setCurrentIndex(0)
+    app.window.actions_by_name["actionServer"].trigger()
+    program.setCurrentIndex(list(found).index("Claude Code"))
+    assert key not in text.toPlainText() and "YOUR-KEY" in text.toPlainText()
+
+
+def test_a_request_is_described_without_what_was_said() -> None:
+    seen = RequestSeen(number=1, client="<b>x</b>" * 50, path="/v1/messages", state="refused",
+                       status=429)  # fmt: skip
+    shown = cells(seen)
+    assert len(shown[0]) < 80 and shown[2] == "Refused: too many wait" and shown[3:] == ("",) * 4

@@ -1,0 +1,146 @@
+"""Models of blocks that are larger than free memory: their tiles are in a file that is mapped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.api.errors import NotEnoughMemoryError, RequestCancelled
+from core.api.params import ModelSettings
+from core.loading.files import open_files
+from core.loading.model import ReadModel
+from core.loading.plan import HeldPlan, ModelPlan
+from core.loading.precision import PUBLISHED, choose_precision
+from core.loading.quantised_store import QuantisedStore
+from core.storage.rows import TILES
+from core.weights.memory import HEADROOM_BYTES
+from kernels.dispatch import Backend, backend
+from kernels.linear.blocks import StoredRows
+from tests.gguf.conftest import ConvertedOf
+from tests.gguf.rewriting import rewrite
+from tests.gguf.test_published import MODELS, SMALL, mixed
+from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.loading.keeping import WRITTEN_NS, store_in
+from tests.loads import load_model
+from tests.oracle.runs import CPU, our_logits, text
+
+pytestmark = NEEDS_COMPILER
+
+
+def kernels() -> Backend:
+    return backend("cpu", torch.bfloat16, library=library(), published=True)
+
+
+def plan_of(file: Path) -> HeldPlan:
+    return ModelPlan(open_files(file).container).held(torch.bfloat16, kernels())
+
+
+def load(file: Path, store: QuantisedStore | None, free: int | None = None) -> ReadModel:
+    """With room for all but the blocks."""
+    plan = plan_of(file)
+    room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES if free is None else free
+    container = open_files(file).container
+    return load_model(
+        container, CPU, torch.bfloat16, kernels=kernels(), store=store, available=lambda _: room
+    )
+
+
+def logits(read: ReadModel) -> Tensor:
+    return our_logits(read.model, [text(20)], [17, 19])
+
+
+def tiles_in(store: QuantisedStore) -> list[Path]:
+    return sorted((store.blobs.folder / TILES).glob("*"))
+
+
+@pytest.fixture
+def file(converted: ConvertedOf, tmp_path: Path) -> Path:
+    made = rewrite(converted("qwen35moe").file, tmp_path / "model.gguf", mixed(SMALL))
+    os.utime(made, ns=(WRITTEN_NS, WRITTEN_NS))
+    return made
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_G2_mapped_blocks_give_the_same_bits_in_the_first_and_the_second_load(
+    name: str, converted: ConvertedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rewrite(converted(name).file, tmp_path / "model.gguf", mixed(MODELS[name]))
+    os.utime(made, ns=(WRITTEN_NS, WRITTEN_NS))
+    store, in_memory = store_in(tmp_path / "store"), load(made, None, 2**40)
+    first = load(made, store)
+    assert not (in_memory.mapped_bytes or first.from_disk)
+    (tiles,) = tiles_in(store)
+    assert tiles.stat().st_size == first.mapped_bytes == plan_of(made).mapped_bytes > 0
+    monkeypatch.setattr(StoredRows, "fill", None)  # the second load reads no blocks
+    second = load(made, store)
+    assert second.from_disk and second.weights_digest == first.weights_digest
+    expected = logits(in_memory)
+    assert torch.equal(logits(first), expected) and torch.equal(logits(second), expected)
+
+
+def test_a_file_of_tiles_that_was_changed_is_made_again(file: Path, tmp_path: Path) -> None:
+    store = store_in(tmp_path / "store")
+    expected = logits(load(file, store))
+    (tiles,) = tiles_in(store)
+    with tiles.open("r+b") as data:
+        data.write(bytes(1000))
+    again = load(file, store)
+    assert not again.from_disk and torch.equal(logits(again), expected)
+    (tiles,) = tiles_in(store)
+    os.truncate(tiles, 1000)
+    assert not load(file, store).from_disk and load(file, store).from_disk
+
+
+def test_weights_that_were_changed_get_other_tiles(file: Path, tmp_path: Path) -> None:
+    store = store_in(tmp_path / "store")
+    load(file, store)
+    with file.open("r+b") as data:
+        data.seek(-1, os.SEEK_END)
+        data.write(b"x")
+    assert not load(file, store).from_disk
+
+
+def test_G3_without_room_on_the_disk_a_large_model_is_refused(file: Path, tmp_path: Path) -> None:
+    plan, store = plan_of(file), store_in(tmp_path / "store")
+    room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES
+    with pytest.raises(NotEnoughMemoryError, match="larger than free memory"):
+        load_model(
+            open_files(file).container, CPU, torch.bfloat16, kernels=kernels(), store=store,
+            available=lambda _: room, most_on_disk=plan.mapped_bytes - 1,
+        )  # fmt: skip
+    assert not tiles_in(store)
+    for given, free in ((store, room - 1), (None, room)):
+        with pytest.raises(NotEnoughMemoryError, match="is free"):
+            load(file, given, free)
+
+
+def test_a_load_that_is_stopped_leaves_no_tiles(file: Path, tmp_path: Path) -> None:
+    plan, store = plan_of(file), store_in(tmp_path / "store")
+    room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES
+
+    def stop(done: int, total: int) -> None:
+        if done > total / 2:
+            raise RequestCancelled("Stopped.")
+
+    with pytest.raises(RequestCancelled):
+        load_model(
+            open_files(file).container, CPU, torch.bfloat16, stop, kernels=kernels(), store=store,
+            available=lambda _: room,
+        )  # fmt: skip
+    assert not tiles_in(store) and not store.blobs.num_bytes(TILES)
+
+
+def test_blocks_are_mapped_if_no_precision_fits(converted: ConvertedOf, tmp_path: Path) -> None:
+    file = rewrite(converted("wide").file, tmp_path / "model.gguf", mixed(("Q8_0", "Q8_0")))
+    plan, store = ModelPlan(open_files(file).container), store_in(tmp_path / "store")
+    settings = ModelSettings(path="", precision="auto", measure_kernels=False)
+    library()
+
+    for notes in (store.blobs, None):
+        chosen = choose_precision(settings, plan, CPU, HEADROOM_BYTES, notes=notes)
+        assert (chosen.precision == PUBLISHED) == (notes is not None)
+        assert chosen.mapped_bytes < chosen.num_bytes and chosen.why is not None

@@ -1,0 +1,198 @@
+"""The process that reads headers: what it tells, what it remembers, and what can end it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.errors import EngineDiedError
+from core.library.client import LibraryClient
+from core.library.facts import read_facts
+from core.library.machine import Machine
+from core.library.messages import Described, Device, ModelFacts, Way
+from core.library.speed import Rate
+from core.loading.precision import PRECISIONS
+from desktop.store.folders import DEMO_MODEL
+from tests.bench.folders import RELEASED, config_of
+from tests.gguf.files import write
+from tests.loading.test_load_memory import loaded
+from tests.models.releases import planned
+from tests.weights.files import write_sparse
+
+CPU = torch.device("cpu")
+
+
+class Survey:
+    def __init__(self, folder: Path, command: list[str] | None = None) -> None:
+        self.cache = folder / "library.json"
+        self.devices: list[Device] = []
+        self.found: dict[str, ModelFacts] = {}
+        self.client = LibraryClient(self._hear, self.cache, command)
+
+    def _hear(self, event: Described | Device) -> None:
+        if isinstance(event, Device):
+            self.devices.append(event)
+        else:
+            self.found |= {each.path: each for each in event.models}
+
+    def run(self, *paths: Path) -> None:
+        self.devices, self.found = [], {}
+        asyncio.run(self.client.describe([str(path) for path in paths]))
+
+
+def released(folder: Path, size: str) -> Path:
+    """A folder as published, whose weights take no room on disk."""
+    config = config_of(RELEASED[size])
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    plan, _ = planned(config)
+    tensors = {name: ("BF16", spec.stored_shape) for name, spec in plan.items()}
+    write_sparse(folder / "model.safetensors", tensors)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    """Without measuring anything."""
+    made = Machine(CPU, {})
+    made._rate = lambda held, spec: Rate(byte_s=1e-10, product_s=1e-12)  # type: ignore[method-assign]
+    return made
+
+
+def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
+    survey = Survey(tmp_path)
+    model = tmp_path / "demo"
+    shutil.copytree(DEMO_MODEL, model)
+    broken = write(tmp_path / "broken.gguf")
+    survey.run(model, broken, tmp_path / "gone")
+    facts = survey.found[str(model)]
+    assert facts.trouble is None and facts.family == "qwen3_5" and facts.vision and facts.thinking
+    assert facts.context == 4_096 and facts.published == "bfloat16" and facts.size > 7_000_000
+    assert {way.precision for way in facts.ways} == PRECISIONS.keys()
+    assert all(way.step_s > 0 and way.prompt_s > 0 for way in facts.ways)
+    assert survey.found[str(broken)].trouble and survey.found[str(tmp_path / "gone")].trouble
+    (device,) = survey.devices
+    assert device.name == "cpu" and all(each.step_s > 0 for each in device.speeds)
+    survey.run(model, broken)
+    # Nothing was measured again.
+    assert survey.devices == [device] and survey.found[str(model)] == facts
+    os.utime(model / "config.json", ns=(1, 1))
+    survey.run(model)
+    assert survey.devices == [device] and survey.found[str(model)] == facts
+    survey.cache.write_text('{"models": {"x": 1}}')
+    survey.run(model)
+    assert survey.found[str(model)].parameters == facts.parameters
+
+
+# Describes each model until one that is called "deadly", and ends there.
+DEADLY = """
+import os, sys
+from core.client.codec import decode, encode, read_frame
+from core.library.messages import COMMAND, Described, ModelFacts, Reading
+asked = decode(COMMAND, read_frame(sys.stdin.buffer))
+for path in asked.paths:
+    sys.stdout.buffer.write(encode(Reading(path=path)))
+    sys.stdout.buffer.flush()
+    if "deadly" in path:
+        os.abort()
+    sys.stdout.buffer.write(encode(Described(models=(ModelFacts(path=path),))))
+"""
+
+
+def test_a_file_that_ends_the_process_costs_itself_alone(tmp_path: Path) -> None:
+    survey = Survey(tmp_path, [sys.executable, "-c", DEADLY])
+    survey.run(Path("/a"), Path("/deadly"), Path("/b"), Path("/deadly-too"), Path("/c\udcff"))
+    troubles = {path for path, facts in survey.found.items() if facts.trouble is not None}
+    assert survey.found.keys() == {"/a", "/deadly", "/b", "/deadly-too", "/c\udcff"}
+    assert troubles == {"/deadly", "/deadly-too", "/c\udcff"}
+
+
+@pytest.mark.parametrize("code", ["", "print('nonsense')", "import os; os.abort()"])
+def test_a_process_that_tells_nothing_is_an_error(tmp_path: Path, code: str) -> None:
+    with pytest.raises(EngineDiedError):
+        Survey(tmp_path, [sys.executable, "-c", code]).run(Path("/a"))
+    with pytest.raises(EngineDiedError):
+        Survey(tmp_path, [str(tmp_path / "no-program")]).run(Path("/a"))
+
+
+def wait_for(file: Path) -> None:
+    while not file.exists() or not file.read_text():
+        time.sleep(0.01)
+
+
+def test_a_cancelled_survey_leaves_no_process(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    wait = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    survey = Survey(tmp_path, [sys.executable, "-c", wait])
+
+    async def cancel() -> None:
+        task = asyncio.ensure_future(survey.client.describe(["/a"]))
+        await asyncio.to_thread(wait_for, pid)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(cancel())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+# GB that docs/models.md gives for a release in bfloat16, int8 and int4.
+RELEASE_GB = {"0.8B": (1.71, 0.96, 0.67), "4B": (9.08, 4.88, 3.30)}
+
+
+@pytest.mark.parametrize("size", RELEASE_GB)
+def test_L4_a_release_needs_the_published_bytes_and_one_slice(
+    tmp_path: Path, machine: Machine, size: str
+) -> None:
+    facts = read_facts(released(tmp_path / size, size), machine)
+    ways: dict[str, float] = {way.precision: way.num_bytes / 1e9 for way in facts.ways}
+    for precision, published in zip(("bfloat16", "int8", "int4"), RELEASE_GB[size], strict=True):
+        # The slice that is being quantised comes on top.
+        slice_gb = 0 if precision == "bfloat16" else 0.075
+        assert -0.005 < ways[precision] - published < 0.005 + slice_gb
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_L4_a_load_takes_what_was_said_before(
+    tmp_path: Path, machine: Machine, precision: str
+) -> None:
+    model = released(tmp_path / "model", "0.8B")
+    ways: dict[str, Way] = {way.precision: way for way in read_facts(model, machine).ways}
+    growth, _, _ = loaded(model, precision, "cpu")
+    assert abs(ways[precision].num_bytes / growth - 1) < 0.03
+
+
+def test_copies_have_one_digest_and_other_weights_another(tmp_path: Path, machine: Machine) -> None:
+    places = [tmp_path / name for name in ("one", "two", "tuned")]
+    for each in places:
+        shutil.copytree(DEMO_MODEL, each)
+    with (places[2] / "model.safetensors").open("r+b") as file:
+        file.seek(2_000_000)
+        file.write(bytes(3_000_000))
+    one, two, tuned = (read_facts(each, machine) for each in places)
+    assert one.digest == two.digest != tuned.digest
+
+
+def test_licence_template_and_quantisation_are_read_as_text(
+    tmp_path: Path, machine: Machine
+) -> None:
+    model = tmp_path / "m"
+    shutil.copytree(DEMO_MODEL, model)
+    (model / "LICENSE").write_text("\n  Apache License  \nVersion 2.0\n")
+    assert read_facts(model, machine).licence == "Apache License"
+    (model / "README.md").write_text("---\nlicense: mit\n---\nlicense: none\n")
+    assert read_facts(model, machine).licence == "mit"
+    (model / "README.md").write_text(f"---\nlicense: {'x' * 500}\n---\n")
+    (model / "chat_template.jinja").write_text("{{ raise() }}")
+    facts = read_facts(model, machine)
+    assert (facts.licence, facts.thinking) == ("", False)

@@ -1,0 +1,175 @@
+"""Tools, calls and results against transformers' apply_chat_template, for each syntax of calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from core.api.chat import AssistantMessage, Conversation, Tool, ToolCall, ToolMessage
+from core.api.errors import NoToolsError
+from core.api.prompt import CutKind
+from core.text.chat_text import ChatText, RenderedPrompt
+from tests.text.chats import GRID, added_id, plain_ids, sampled, system, user
+from tests.text.tiny_tokenizer import CALLING, write_text_folder
+
+SYNTAX = {
+    "chatml_tools": "hermes",
+    "chatml_xml": "xml",
+    "lfm2_tools": "lfm2",
+    "llama3_tools": "llama3",
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"town": {"type": "string", "description": "It's <b>a</b> \"town\""},
+                   "days": {"type": "integer"}},
+    "required": ["town"],
+}  # fmt: skip
+FUNCTION = {
+    "type": "function",
+    "function": {"name": "weather", "description": "The weather.\n\u00e9", "parameters": SCHEMA},
+}
+TOOLS = (Tool(name="weather", definition=json.dumps(FUNCTION)),)
+NASTY = ' "quoted" \\ <b>&amp;</b>\n\n{{ x }}\u00e9\u4f60\t'
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[ChatText, Any]]:
+    @cache
+    def load(family: str) -> tuple[ChatText, Any]:
+        folder: Path = write_text_folder(tmp_path_factory.mktemp(family), family)
+        return ChatText.open(folder), PreTrainedTokenizerFast.from_pretrained(folder)
+
+    return load
+
+
+def called(**arguments: object) -> AssistantMessage:
+    call = ToolCall(name="weather", arguments=json.dumps(arguments), id="call_1")
+    return AssistantMessage(text="", calls=(call,))
+
+
+def result(text: str) -> ToolMessage:
+    return ToolMessage(text=text, call="call_1", name="weather")
+
+
+def conversation(*messages: Any) -> Conversation:
+    return Conversation(messages=messages, tools=TOOLS)
+
+
+def rendered(text: ChatText, chat: Conversation) -> RenderedPrompt:
+    return text.render(chat, [], None, GRID)
+
+
+def as_dict(message: Any) -> dict[str, Any]:
+    match message:
+        case ToolMessage():
+            return {
+                "role": "tool",
+                "content": message.text,
+                "name": message.name,
+                "tool_call_id": message.call,
+            }
+        case AssistantMessage():
+            calls = [
+                {
+                    "type": "function",
+                    "id": call.id,
+                    "function": {"name": call.name, "arguments": json.loads(call.arguments)},
+                }
+                for call in message.calls
+            ]
+            return {"role": "assistant", "content": message.text, "tool_calls": calls}
+    if message.role == "system":
+        return {"role": "system", "content": message.text}
+    return {"role": "user", "content": message.content[0].text}
+
+
+@pytest.mark.parametrize("family", CALLING)
+def test_T5_tools_calls_and_results_are_those_of_the_template(
+    oracle: Callable[[str], tuple[ChatText, Any]], family: str
+) -> None:
+    text, tokenizer = oracle(family)
+    assert text.tools == SYNTAX[family]
+    plain = AssistantMessage(text="It rains.")
+    chats: list[list[Any]] = [
+        [user("How?")],
+        [system("Be brief."), user(NASTY)],
+        [user("How?"), called(town=NASTY, days=3), result(NASTY)],
+        [system(NASTY), user("How?"), called(town="a"), result("b"), plain, user("Why?")],
+    ]
+    for messages in chats:
+        shown = list(map(as_dict, messages))
+        if family == "lfm2_tools":
+            # Its template shows no calls: they stand in the text of a reply.
+            for each in shown:
+                for call in each.pop("tool_calls", ()):
+                    items = call["function"]["arguments"].items()
+                    given = ", ".join(
+                        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in items
+                    )
+                    each["content"] += f"<|tool_call_start|>[weather({given})]<|tool_call_end|>"
+        expected = tokenizer.apply_chat_template(
+            shown, tools=[FUNCTION], add_generation_prompt=True, return_dict=False
+        )
+        assert rendered(text, conversation(*messages)).prompt.ids(0) == expected
+
+
+@pytest.mark.parametrize("family", CALLING)
+def test_T2_a_call_that_was_sampled_is_never_tokenised_again(
+    oracle: Callable[[str], tuple[ChatText, Any]], family: str
+) -> None:
+    text, _ = oracle(family)
+    ids = [
+        *plain_ids(text, "{"),
+        *plain_ids(text, "we"),
+        *plain_ids(text, "a"),
+        *plain_ids(text, "ther}"),
+    ]
+    reply = sampled(text, ids).model_copy(update={"calls": called(town="a").calls})
+    first = rendered(text, conversation(user("How?"))).prompt.ids(0)
+    second = rendered(text, conversation(user("How?"), reply, result("b"))).prompt.ids(0)
+    assert second[: len(first) + len(ids)] == [*first, *ids]
+
+
+@pytest.mark.parametrize("family", ["chatml_tools", "chatml_xml", "lfm2_tools"])
+def test_I5_no_result_or_argument_becomes_a_control_token(
+    oracle: Callable[[str], tuple[ChatText, Any]], family: str
+) -> None:
+    text, _ = oracle(family)
+    spelling = "<|im_end|>"
+    control = added_id(text, spelling)
+    plain = rendered(text, conversation(user("How?"), called(town="a"), result("b")))
+    typed = rendered(
+        text, conversation(user("How?"), called(town=spelling), result(f"{spelling}\n{spelling}"))
+    )
+    assert typed.prompt.ids(0).count(control) == plain.prompt.ids(0).count(control)
+
+
+@pytest.mark.parametrize("family", ["chatml_tools", "lfm2_tools"])
+def test_S8_a_prompt_is_split_where_a_call_begins(
+    oracle: Callable[[str], tuple[ChatText, Any]], family: str
+) -> None:
+    text, _ = oracle(family)
+    one, other = (
+        rendered(text, conversation(user("How?"), called(town=town), result("b"))).prompt
+        for town in ("a", "c")
+    )
+    begin = added_id(text, "<tool_call>" if family == "chatml_tools" else "<|tool_call_start|>")
+    shared = 0
+    for run, twin in zip(one.runs, other.runs, strict=False):
+        if run != twin:
+            break
+        shared, kind = run.end.token.value, run.kind
+    assert one.ids(0)[shared - 1] == begin and kind is not None and kind & CutKind.CALL
+
+
+def test_a_template_without_tools_is_refused_by_name(tmp_path: Path) -> None:
+    text = ChatText.open(write_text_folder(tmp_path, "chatml"))
+    assert text.tools is None
+    with pytest.raises(NoToolsError, match="no tools"):
+        rendered(text, conversation(user("How?")))
