@@ -12,14 +12,15 @@ from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
-import ziamath
 from latex2mathml import commands
 from latex2mathml.symbols_parser import SYMBOLS
+from ziamath.config import config
+from ziamath.zmath import Latex
 
 from core.client.codec import Fields
 
 # Shapes where they are used: Qt draws no symbols.
-ziamath.config.svg2 = False
+config.svg2 = False
 # The size of the letters in an SVG; the window scales it.
 EM = 16.0
 LONGEST = 2_000
@@ -42,6 +43,7 @@ _REPLACED = {
     r"\nonumber": "",
     r"\notag": "",
     r"\bm": r"\boldsymbol",
+    r"\bmod": r"\;\text{mod}\;",
     r"\argmax": r"\operatorname{argmax}",
     r"\argmin": r"\operatorname{argmin}",
     r"\implies": r"\Longrightarrow",
@@ -78,7 +80,8 @@ class FormulaTasks:
     def render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         """A list of (source, is display): of each (width, ascent, descent) in `EM`, or None; and
         their SVGs between zeros."""
-        sizes, drawings = [], []
+        sizes: list[tuple[float, float, float] | None] = []
+        drawings: list[str] = []
         for source, display in fields["formulas"]:
             try:
                 size, drawing = render(source, display)
@@ -91,18 +94,18 @@ class FormulaTasks:
 
 
 def render(source: str, display: bool) -> tuple[tuple[float, float, float], str]:
-    """Width, ascent and descent, and the SVG. Raises UnknownFormulaError, or what a library does."""
+    """Width, ascent and descent, and the SVG. Raises UnknownFormulaError and others."""
     if len(source) > LONGEST:
         raise UnknownFormulaError("too long")
     source = _prepared(source)
     _check(source)
-    drawn = ziamath.Latex(source, size=EM, inline=not display)
+    drawn = Latex(source, size=EM, inline=not display)
     _check_letters(drawn)
     svg = drawn.svgxml()
     _left, top, width, height = map(float, svg.attrib["viewBox"].split())
-    if not (0 < width < 1e5 and 0 < height < 1e5):
-        raise UnknownFormulaError("no size")
     shapes = "".join(_drawn(child) for child in svg)
+    if not shapes or not (0 < width < 1e5 and 0 < height < 1e5):
+        raise UnknownFormulaError("nothing to see")
     drawing = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="{svg.attrib["viewBox"]}">{shapes}</svg>'

@@ -104,6 +104,7 @@ class Formulas(QObject):
     def close(self) -> None:
         self._idle.stop()
         self._waiting.clear()
+        self._drawings.clear()
         if self._executor is not None and self._helper is not None:
             self._executor.submit(self._helper.close)
             self._executor.shutdown()

@@ -12,7 +12,7 @@ from PySide6.QtGui import QFontMetrics, QImage
 from desktop.formulas.formulas import EM, Drawing, Source, formulas, source_of
 
 # More in one block stay as they were written: Qt lays out each picture on its own.
-MOST_IN_BLOCK = 400
+MOST_IN_BLOCK = 200
 # A wider formula in a line of text is drawn smaller.
 WIDEST_IN_LINE = 560
 # Letters of formulas have lower small letters than those of interfaces.
@@ -51,7 +51,7 @@ class Illustrated:
         self._alone = html.count("<p") == 1 and html.endswith("</span></p>")
         if self._alone:
             self._alone = html.startswith('<p><span class="math">')
-        self.html = _SPAN.sub(lambda found: self._drawn(found), html)
+        self.html = _SPAN.sub(self._drawn, html)
         if self._alone and _ALONE.fullmatch(self.html):
             self.least_width = max(each.width for each in self.pictures.values())
             self.html = _ALONE.sub(r'<p align="center">\1</p>', self.html)
