@@ -240,6 +240,7 @@ def _reasons() -> dict[MissReason, str]:
     return {
         "cold": tr("It has not been read since the model was loaded, and is not kept on disk."),
         "diverged": tr("The text has changed from there on."),
+        "tools_changed": tr("The list of tools that it begins with has changed."),
         "unsettled": tr("This reply has not been read in idle time yet."),
         "evicted": tr(
             "It was evicted to make room; more checkpoints or a larger memory budget keep more."

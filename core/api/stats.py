@@ -8,7 +8,14 @@ from core.api.params import Frozen
 
 Tier = Literal["slab", "memory", "disk"]
 MissReason = Literal[
-    "cold", "diverged", "unsettled", "evicted", "off", "restore_failed", "faster_to_read"
+    "cold",
+    "diverged",
+    "tools_changed",
+    "unsettled",
+    "evicted",
+    "off",
+    "restore_failed",
+    "faster_to_read",
 ]
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 import torch
 
+from core.api.chat import Tool
 from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
 from core.api.model_info import LoadFacts, ModelInfo, published_name
 from core.api.params import ModelSettings
@@ -62,6 +64,9 @@ DISK_LIMIT = 16 * 2**30
 SMALLEST_CONTEXT = 2_048
 
 
+_MOST_CHATS = 64
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     settings: ModelSettings
@@ -74,6 +79,16 @@ class LoadedModel:
     weight_bytes: int
     info: ModelInfo
     step_costs: StepCosts = field(default_factory=StepCosts)
+    # The tools of each chat's last request.
+    _tools: OrderedDict[str, tuple[Tool, ...]] = field(default_factory=OrderedDict)
+
+    def tools_changed(self, chat: str, tools: tuple[Tool, ...]) -> bool:
+        """True if the chat's last request had other tools; from now on it has these."""
+        before = self._tools.pop(chat, tools)
+        self._tools[chat] = tools
+        while len(self._tools) > _MOST_CHATS:
+            self._tools.popitem(last=False)
+        return before != tools
 
 
 def load(

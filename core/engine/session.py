@@ -93,13 +93,16 @@ class Session:
         self._restored = restored
         if debug.integrity():
             debug.check(self._loaded, prompt, restored, self._context.kv_buffer, self._pictures)
+        changed = self._loaded.tools_changed(command.chat, command.conversation.tools)
         self._report = Report(
             started=self._started,
             prompt=prompt,
             restored=restored,
             cache=cache,
             pictures=self._pictures,
-            miss=None if command.side else explain(prompt, restored, messages, cache, command.chat),
+            miss=None
+            if command.side
+            else explain(prompt, restored, messages, cache, command.chat, changed),
             context_length=self._context.context_length,
             message_starts=tuple(start.value for start in starts),
             seed=self._reply.seed,

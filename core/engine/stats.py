@@ -170,10 +170,24 @@ class MessageMap:
 
 
 def explain(
-    prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache, chat: str = ""
+    prompt: Prompt,
+    restored: Restored,
+    messages: MessageMap,
+    cache: ContextCache,
+    chat: str = "",
+    tools_changed: bool = False,
 ) -> Miss | None:
     """Why tokens are prefilled again; None if every evaluated token is new. Call before the
     prefill."""
+    miss = _explain(prompt, restored, messages, cache, chat)
+    if miss is not None and tools_changed and miss.reason in ("cold", "diverged", "unsettled"):
+        return miss.model_copy(update={"reason": "tools_changed"})
+    return miss
+
+
+def _explain(
+    prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache, chat: str
+) -> Miss | None:
     tree, runs, keys = cache.tree, prompt.runs, restored.keys
     # A prompt end is prefilled again with what follows it, unless it had a checkpoint.
     again = [

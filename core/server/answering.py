@@ -5,23 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Protocol
 
-from core.api.chat import AssistantMessage, ImagePart, UserMessage
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from core.api.commands import Answered as Command
 from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
-from core.api.errors import NoModelError, NoRoomBesideError, WaymarkError
+from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError, WaymarkError
 from core.api.events import Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
+from core.api.reply_format import ReplyFormat
 from core.client.requests import EngineError, Request
+from core.server.calls import CallReader, Piece
 from core.server.held import HeldReplies, Placed
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.refusals import Refusal
 from core.server.turns import Turns
 
 _MOST_PREPARING = 16
+# Of a whole prompt, on average: 20 MB would be tokenised for 12 s before they are refused.
+MOST_PER_TOKEN = 16
+_SPARE_CHARACTERS = 2**16
 Answered = Delta | Ended
 
 
@@ -88,12 +101,27 @@ class Answering:
             request.cancel()
 
     def _check(self, ask: Ask) -> None:
+        most = MOST_PER_TOKEN * self.model.context_length + _SPARE_CHARACTERS
+        if _num_characters(ask.conversation) > most:
+            words = f"It has more characters than {self.model.context_length:,} tokens can have."
+            raise Refusal.of(PromptTooLongError(words, 0).info(), ask.prompt_field)
         pictures = any(
             isinstance(part, ImagePart)
             for message in ask.conversation.messages
             if isinstance(message, UserMessage)
             for part in message.content
         )
+        called = any(
+            isinstance(message, ToolMessage)
+            or (isinstance(message, AssistantMessage) and bool(message.calls))
+            for message in ask.conversation.messages
+        )
+        if (called or ask.conversation.tools) and self.model.tools is None:
+            raise Refusal(
+                f"The chat template of {self.model.name} has no tools; send none.",
+                "tools" if ask.conversation.tools else ask.prompt_field,
+                code="tools_unsupported",
+            )
         if pictures and not self.model.vision:
             raise Refusal(f"{self.model.name} can't see pictures.", ask.prompt_field)
 
@@ -109,29 +137,43 @@ class Answering:
                 chat="" if side else chat,
                 side=side,
                 sampling=ask.sampling,
-                format=ask.format,
+                format=ask.format or self._call_format(ask),
                 thinking=self._thinking(ask),
                 cache=self._cache,
             )
         )
+        said = Said(self._reader(ask))
         try:
             async for event in request:
                 match event:
                     case Prefilling():
                         yield Delta(stats=event.stats)
                     case Generated():
-                        yield Delta(event.answer, event.reasoning)
+                        if event.reasoning:
+                            yield Delta(reasoning=event.reasoning)
+                        for delta in said.push(event.answer):
+                            yield delta
                     case Finished():
+                        for delta in said.close():
+                            yield delta
                         if not side:
-                            self._keep(ask, placed, event.reply)
-                        yield Ended(event.reason, event.stats, side)
+                            self._keep(ask, placed, said.named(event.reply))
+                        yield Ended(event.reason, event.stats, side, bool(said.calls))
                     case Failed():
                         raise EngineError(event.error)
         finally:
             request.cancel()
 
+    def _reader(self, ask: Ask) -> CallReader | None:
+        tools, syntax = ask.conversation.tools, self.model.tools
+        return CallReader(syntax, tools) if tools and syntax is not None else None
+
+    def _call_format(self, ask: Ask) -> ReplyFormat | None:
+        return ask.tools.format(self.model.tools) if self.model.tools is not None else None
+
     def _thinking(self, ask: Ask) -> bool | None:
-        return ask.thinking if self.model.thinking_switch else None
+        """A format lets a model think unless it is told not to, with or without a switch."""
+        return ask.thinking if self.model.thinking_switch or ask.thinking is False else None
 
     def _keep(self, ask: Ask, placed: Placed, reply: AssistantMessage) -> None:
         """Hold a reply, and prefill it while the engine is idle."""
@@ -163,5 +205,54 @@ class Answering:
             del self._preparing[chat]
 
 
+class Said:
+    """What a reply has said so far, its calls apart."""
+
+    def __init__(self, reader: CallReader | None) -> None:
+        self._reader = reader
+        self._texts: list[str] = []
+        self.calls: list[ToolCall] = []
+
+    def push(self, answer: str) -> Iterator[Delta]:
+        if self._reader is None:
+            if answer:
+                yield Delta(answer)
+            return
+        yield from self._deltas(self._reader.push(answer))
+
+    def close(self) -> Iterator[Delta]:
+        if self._reader is not None:
+            yield from self._deltas(self._reader.close())
+
+    def named(self, reply: AssistantMessage) -> AssistantMessage:
+        """The reply as clients send it back."""
+        if not self.calls:
+            return reply
+        text = "".join(self._texts)
+        return reply.model_copy(update={"text": text, "calls": tuple(self.calls)})
+
+    def _deltas(self, pieces: Iterable[Piece]) -> Iterator[Delta]:
+        for piece in pieces:
+            if isinstance(piece, str):
+                self._texts.append(piece)
+                yield Delta(piece)
+            else:
+                self.calls.append(piece)
+                yield Delta(call=piece)
+
+
+def _num_characters(conversation: Conversation) -> int:
+    total = len(conversation.raw or "") + sum(len(each.definition) for each in conversation.tools)
+    for message in conversation.messages:
+        if isinstance(message, UserMessage):
+            total += sum(len(part.text) for part in message.content if isinstance(part, TextPart))
+        else:
+            total += len(message.text)
+        if isinstance(message, AssistantMessage):
+            total += len(message.reasoning) + sum(len(call.arguments) for call in message.calls)
+    return total
+
+
 def _refusal(error: EngineError, ask: Ask) -> Refusal:
-    return Refusal.of(error.error, ask.prompt_field, ask.format_field)
+    field = "tools" if ask.tools.must and ask.format is None else ask.format_field
+    return Refusal.of(error.error, ask.prompt_field, field)

@@ -64,9 +64,8 @@ class CallReader:
         rest, self._held = self._held, ""
         if self._bare and (calls := self._parse(rest, self._schemas)):
             yield from calls
-        elif text := self._blank + rest:
-            if not self._after_call or text.strip():
-                yield text.lstrip() if self._after_call else text
+        elif (text := self._blank + rest) and (not self._after_call or text.strip()):
+            yield text.lstrip() if self._after_call else text
 
     def _complete(self) -> list[ToolCall] | None:
         """The calls up to a mark that ends them; the first ones may be in their arguments."""

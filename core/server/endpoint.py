@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from core.api.chat import ToolCall
 from core.api.errors import InternalError, WaymarkError
 from core.api.json_text import json_fault, parse_json
 from core.client.traces import place_of, print_trace
@@ -154,14 +155,15 @@ class AnswerEndpoint:
     async def _whole(
         self, call: Call, events: AsyncIterator[Answered], connection: Connection
     ) -> None:
-        answer, reasoning = list[str](), list[str]()
+        answer, reasoning, calls = list[str](), list[str](), list[ToolCall]()
         async for event in events:
             if isinstance(event, Delta):
                 answer.append(event.answer)
                 reasoning.append(event.reasoning)
+                calls += [event.call] if event.call is not None else []
             else:
                 text, thought = "".join(answer), "".join(reasoning)
-                await connection.whole(call.writer.whole(text, thought, event))
+                await connection.whole(call.writer.whole(text, thought, event, calls))
 
     async def _stream(
         self,
@@ -182,7 +184,7 @@ class AnswerEndpoint:
                         await connection.write(writer.keep_alive)
                     elif isinstance(event, Ended):
                         await connection.write(writer.end(event))
-                    elif event.answer or event.reasoning:
+                    elif event.answer or event.reasoning or event.call is not None:
                         await connection.write(writer.more(event))
         except Refusal as refusal:
             if not connection.begun:

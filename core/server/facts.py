@@ -28,7 +28,11 @@ def model(answering: Answering, name: str) -> Body:
 
 
 def capabilities(model: ModelInfo) -> list[str]:
-    asked = {"vision": model.vision, "thinking": model.thinking_switch}
+    asked = {
+        "vision": model.vision,
+        "tools": model.tools is not None,
+        "thinking": model.thinking_switch,
+    }
     return ["completion", *(name for name, can in asked.items() if can)]
 
 

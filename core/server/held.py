@@ -83,7 +83,9 @@ class HeldReplies:
             branch = self._branches.get(keys[0], branch)
         side = branch is None and self._quotes(conversation, client)
         branch = branch or Branch.new()
-        placed = Conversation(messages=tuple(messages), created=branch.created)
+        placed = conversation.model_copy(
+            update={"messages": tuple(messages), "created": branch.created}
+        )
         return Placed(placed, branch, client, side)
 
     def keep(self, placed: Placed, reply: AssistantMessage) -> None:
@@ -163,7 +165,15 @@ def _spelled(message: Message) -> bytes:
     else:
         # Clients trim replies.
         parts = ["text", message.text.strip()]
+        if isinstance(message, AssistantMessage):
+            for call in message.calls:
+                parts += ["call", call.name, _canonical(call.arguments)]
     return json.dumps([message.role, *parts]).encode()
+
+
+def _canonical(arguments: str) -> str:
+    """Clients write a call's arguments anew."""
+    return json.dumps(json.loads(arguments), sort_keys=True)
 
 
 def _text(message: Message) -> str:

@@ -64,6 +64,7 @@ def as_dict(message: Message) -> dict[str, Any]:
         ]
         lone = len(parts) == 1 and "text" in parts[0]
         return {"role": "user", "content": parts[0]["text"] if lone else parts}
+    assert isinstance(message, AssistantMessage)
     told = {"role": "assistant", "content": message.text}
     return told | ({"reasoning_content": message.reasoning} if message.reasoning else {})
 

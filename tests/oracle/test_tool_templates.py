@@ -160,7 +160,7 @@ def test_S8_a_prompt_is_split_where_a_call_begins(
         for town in ("a", "c")
     )
     begin = added_id(text, "<tool_call>" if family == "chatml_tools" else "<|tool_call_start|>")
-    shared = 0
+    shared, kind = 0, None
     for run, twin in zip(one.runs, other.runs, strict=False):
         if run != twin:
             break

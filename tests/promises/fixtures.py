@@ -80,6 +80,9 @@ MODELS = {
     "thinking": Tiny(
         layers="LF", seed=8, template=(TEMPLATES / "chatml_thinking.jinja").read_text("utf-8")
     ),
+    "calling": Tiny(
+        layers="LF", seed=9, template=(TEMPLATES / "chatml_tools.jinja").read_text("utf-8")
+    ),
     "keeps_thoughts": Tiny(
         layers="LF", seed=8, template=(TEMPLATES / "chatml_keeps_thoughts.jinja").read_text("utf-8")
     ),

@@ -128,7 +128,7 @@ def test_tokens_are_counted(served: Served, engine: ScriptedEngine) -> None:
                 {"type": "image", "source": {"type": "url", "url": "http://a/b"}}]}]},
             "messages.0.content.0",
         ),
-        ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages.0"),
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages"),
         ({"output_format": {"type": "xml"}}, "output_format.type"),
     ],
 )  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
+from core.api.chat import ToolCall
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import (
     DONE,
@@ -19,18 +21,20 @@ from core.server.protocols.protocol import (
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, refuse_tools, sampling_of, thinking_of
+from core.server.requests.parameters import Body, format_of, sampling_of, thinking_of
 from core.server.requests.refusals import Refusal
+from core.server.requests.tools import tools_of
 
 
 def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
-    refuse_tools(body)
     refuse_unsupported(body)
+    tools = tools_of(body)
     ask = Ask(
-        reader.conversation(body.get("messages")),
+        reader.conversation(body.get("messages"), tools=tools.offered),
         client,
         sampling_of(body),
         thinking_of(body),
+        tools,
         format_of(body.get("response_format"), "response_format"),
     )
     return Call(ask, ChatWriter(model, wants_usage(body)), bool(body.get("stream")))
@@ -41,13 +45,25 @@ class ChatWriter(Writer):
         super().__init__(model)
         self._id = f"chatcmpl-{secrets.token_hex(12)}"
         self._usage = usage
+        self._num_calls = 0
 
     def begin(self) -> bytes:
         return self._chunk({"role": "assistant", "content": ""})
 
     def more(self, delta: Delta) -> bytes:
+        if delta.call is not None:
+            return self._call(delta.call)
         fields = {"reasoning_content": delta.reasoning, "content": delta.answer}
         return self._chunk({name: text for name, text in fields.items() if text})
+
+    def _call(self, call: ToolCall) -> bytes:
+        """The first delta of a call names it, the next one has its arguments."""
+        index, written = self._num_calls, _written(call)
+        self._num_calls += 1
+        function = {"name": call.name, "arguments": ""}
+        named = {"index": index, **written, "function": function}
+        more = {"index": index, "function": {"arguments": call.arguments}}
+        return self._chunk({"tool_calls": [named]}) + self._chunk({"tool_calls": [more]})
 
     def end(self, ended: Ended) -> bytes:
         last = self._chunk({}, finish_reason(ended), timings=ended.timings())
@@ -56,8 +72,13 @@ class ChatWriter(Writer):
             last += event({**body, "usage": openai_usage(ended), "timings": ended.timings()})
         return last + DONE
 
-    def whole(self, text: str, reasoning: str, ended: Ended) -> Body:
-        message = {"role": "assistant", "content": text, "refusal": None}
+    def whole(
+        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
+    ) -> Body:
+        message: Body = {"role": "assistant", "content": text, "refusal": None}
+        if calls:
+            message["content"] = text or None
+            message["tool_calls"] = list(map(_written, calls))
         if reasoning:
             message["reasoning_content"] = reasoning
         choice = {
@@ -84,6 +105,11 @@ class ChatWriter(Writer):
             "model": self.model,
             "choices": choices,
         }
+
+
+def _written(call: ToolCall) -> Body:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 CHAT_COMPLETIONS = Protocol("/v1/chat/completions", read, openai_problem)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
-from core.api.chat import Conversation
+from core.api.chat import Conversation, ToolCall
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import (
     DONE,
@@ -65,7 +66,9 @@ class CompletionWriter(Writer):
             parts.append(event({**last, "choices": [], "usage": openai_usage(ended)}))
         return b"".join((*parts, DONE))
 
-    def whole(self, text: str, reasoning: str, ended: Ended) -> Body:
+    def whole(
+        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
+    ) -> Body:
         body = self._body(_text(Delta(text, reasoning)), finish_reason(ended))
         return {**body, "usage": openai_usage(ended), "timings": ended.timings()}
 

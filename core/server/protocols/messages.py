@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Sequence
 
+from core.api.chat import ToolCall
 from core.api.events import Counted
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, refuse_tools, sampling_of
+from core.server.requests.parameters import Body, format_of, sampling_of
 from core.server.requests.refusals import Refusal
+from core.server.requests.tools import tools_of
 
 _KINDS = {
     400: "invalid_request_error",
@@ -34,17 +38,18 @@ def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
 
 
 def read_ask(body: Body, reader: Reader, client: str) -> Ask:
-    refuse_tools(body)
+    tools = tools_of(body)
     # The newer of two places for a format.
     config = body.get("output_config")
     asked, field = body.get("output_format"), "output_format"
     if isinstance(config, dict) and config.get("format") is not None:
         asked, field = config["format"], "output_config.format"
     return Ask(
-        reader.conversation(body.get("messages"), body.get("system")),
+        reader.conversation(body.get("messages"), body.get("system"), tools=tools.offered),
         client,
         sampling_of(body),
         _thinking(body),
+        tools,
         format_of(asked, field),
         format_field=field,
     )
@@ -68,6 +73,8 @@ def _usage(ended: Ended) -> Body:
 
 
 def _stop_reason(ended: Ended) -> str:
+    if ended.complete and ended.calls:
+        return "tool_use"
     return "end_turn" if ended.complete else "max_tokens"
 
 
@@ -99,7 +106,16 @@ class MessageWriter(Writer):
                 parts.append(self._close() + self._begin_block(kind))
             piece = {"type": f"{kind}_delta", field: text}
             parts.append(self._event("content_block_delta", index=self._index, delta=piece))
+        if delta.call is not None:
+            parts.append(self._call(delta.call))
         return b"".join(parts)
+
+    def _call(self, call: ToolCall) -> bytes:
+        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+        begun = self._close() + self._begin_block("tool_use", block)
+        piece = {"type": "input_json_delta", "partial_json": call.arguments}
+        delta = self._event("content_block_delta", index=self._index, delta=piece)
+        return begun + delta + self._close()
 
     def end(self, ended: Ended) -> bytes:
         # A message has at least one block.
@@ -112,20 +128,25 @@ class MessageWriter(Writer):
         )
         return opened + self._close() + last + self._event("message_stop")
 
-    def whole(self, text: str, reasoning: str, ended: Ended) -> Body:
-        blocks: list[Body] = [{"type": "text", "text": text}]
+    def whole(
+        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
+    ) -> Body:
+        blocks: list[Body] = [{"type": "text", "text": text}] if text or not calls else []
         if reasoning:
             blocks.insert(0, {"type": "thinking", "thinking": reasoning, "signature": ""})
+        for call in calls:
+            given = json.loads(call.arguments)
+            blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
         message = self._message(blocks, _stop_reason(ended), _usage(ended))
         return {**message, "timings": ended.timings()}
 
     def broken(self, refusal: Refusal) -> bytes:
         return event(problem(refusal), "error")
 
-    def _begin_block(self, kind: str) -> bytes:
+    def _begin_block(self, kind: str, block: Body | None = None) -> bytes:
         self._open = kind
         self._index += 1
-        block: Body = {"type": kind, kind: ""}
+        block = block or {"type": kind, kind: ""}
         if kind == "thinking":
             block["signature"] = ""
         return self._event("content_block_start", index=self._index, content_block=block)

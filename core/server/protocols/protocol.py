@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.api.chat import ToolCall
 from core.api.events import Counted
 from core.api.model_info import ModelInfo
 from core.server.requests.ask import Ask, Delta, Ended
@@ -38,7 +39,9 @@ class Writer(ABC):
     def end(self, ended: Ended) -> bytes: ...
 
     @abstractmethod
-    def whole(self, text: str, reasoning: str, ended: Ended) -> Body: ...
+    def whole(
+        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
+    ) -> Body: ...
 
     @abstractmethod
     def broken(self, refusal: Refusal) -> bytes:
@@ -103,6 +106,8 @@ def wants_usage(body: Body) -> bool:
 
 
 def finish_reason(ended: Ended) -> str:
+    if ended.complete and ended.calls:
+        return "tool_calls"
     return "stop" if ended.complete else "length"
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
+from core.api.chat import ToolCall
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import Call, Protocol, Writer, event, openai_problem
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, refuse_tools, sampling_of, thinking_of
+from core.server.requests.parameters import Body, format_of, sampling_of, thinking_of
 from core.server.requests.refusals import Refusal
-
-_TOOL_ITEMS = ("function_call", "function_call_output", "custom_tool_call")
+from core.server.requests.tools import tools_of
 
 
 def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
-    refuse_tools(body)
+    tools = tools_of(body)
     for field in ("previous_response_id", "conversation"):
         if body.get(field):
             raise Refusal("Responses are not stored; send the whole conversation.", field)
@@ -25,10 +26,13 @@ def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
     text = body.get("text")
     asked = text.get("format") if isinstance(text, dict) else None
     ask = Ask(
-        reader.conversation(_messages(body.get("input")), body.get("instructions"), "input"),
+        reader.conversation(
+            _messages(body.get("input")), body.get("instructions"), "input", tools.offered
+        ),
         client,
         sampling_of(body),
         thinking_of(body),
+        tools,
         format_of(asked, "text.format"),
         prompt_field="input",
         format_field="text.format",
@@ -42,15 +46,21 @@ def _messages(items: object) -> object:
         return [{"role": "user", "content": items}]
     if not isinstance(items, list):
         return items
-    messages, thought = list[object](), ""
+    messages, thought = list[Any](), ""
     for index, item in enumerate(items):
         kind = (item.get("type") or "message") if isinstance(item, dict) else "message"
-        if kind in _TOOL_ITEMS:
-            raise Refusal(
-                "Tool calls are not supported by this server yet.",
-                f"input.{index}",
-                code="tools_unsupported",
-            )
+        if kind == "function_call":
+            calls = [{"id": item.get("call_id"), "function": item}]
+            if messages and _is_reply(messages[-1]):
+                messages[-1]["tool_calls"] += calls
+            else:
+                messages.append(_reply_item({"role": "assistant"}, thought, calls))
+            thought = ""
+            continue
+        if kind == "function_call_output":
+            called, output = item.get("call_id"), item.get("output")
+            messages.append({"role": "tool", "tool_call_id": called, "content": output})
+            continue
         if kind == "reasoning":
             parts = item.get("content")
             parts = parts if isinstance(parts, list) else ()
@@ -59,11 +69,19 @@ def _messages(items: object) -> object:
             continue
         if kind != "message":
             raise Refusal(f"Items of type {kind!r} can't be read.", f"input.{index}.type")
-        if thought and isinstance(item, dict) and item.get("role") == "assistant":
-            item = {"reasoning_content": thought, **item}
+        if isinstance(item, dict) and item.get("role") == "assistant":
+            item = _reply_item(item, thought, [])
         messages.append(item)
         thought = ""
     return messages
+
+
+def _reply_item(item: Body, thought: str, calls: list[Body]) -> Body:
+    return {**({"reasoning_content": thought} if thought else {}), **item, "tool_calls": calls}
+
+
+def _is_reply(message: object) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("tool_calls"), list)
 
 
 class ResponseWriter(Writer):
@@ -84,7 +102,20 @@ class ResponseWriter(Writer):
         )
 
     def more(self, delta: Delta) -> bytes:
-        return self._add("reasoning", delta.reasoning) + self._add("message", delta.answer)
+        said = self._add("reasoning", delta.reasoning) + self._add("message", delta.answer)
+        return said if delta.call is None else said + self._call(delta.call)
+
+    def _call(self, call: ToolCall) -> bytes:
+        closed, item = self._close(), _call_item(call)
+        place = {"item_id": item["id"], "output_index": len(self._items)}
+        begun = {**item, "status": "in_progress", "arguments": ""}
+        arguments = "response.function_call_arguments"
+        told = self._event("response.output_item.added", output_index=len(self._items), item=begun)
+        told += self._event(f"{arguments}.delta", **place, delta=call.arguments)
+        told += self._event(f"{arguments}.done", **place, name=call.name, arguments=call.arguments)
+        told += self._event("response.output_item.done", output_index=len(self._items), item=item)
+        self._items.append(item)
+        return closed + told
 
     def end(self, ended: Ended) -> bytes:
         opened = b"" if self._items or self._kind else self._open("message")
@@ -92,10 +123,14 @@ class ResponseWriter(Writer):
         response = self._response("completed", ended)
         return opened + closed + self._event(f"response.{response['status']}", response=response)
 
-    def whole(self, text: str, reasoning: str, ended: Ended) -> Body:
+    def whole(
+        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
+    ) -> Body:
         if reasoning:
             self._items.append(_item("reasoning", _new_id("reasoning"), "completed", reasoning))
-        self._items.append(_item("message", _new_id("message"), "completed", text))
+        if text or not calls:
+            self._items.append(_item("message", _new_id("message"), "completed", text))
+        self._items += map(_call_item, calls)
         return self._response("completed", ended)
 
     def broken(self, refusal: Refusal) -> bytes:
@@ -165,7 +200,8 @@ _PARTS = {"message": "output_text", "reasoning": "reasoning_text"}
 
 
 def _new_id(kind: str) -> str:
-    return f"{'msg' if kind == 'message' else 'rs'}_{secrets.token_hex(12)}"
+    prefix = {"message": "msg", "call": "fc"}.get(kind, "rs")
+    return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def _part(kind: str, text: str) -> Body:
@@ -176,6 +212,17 @@ def _part(kind: str, text: str) -> Body:
 def _item(kind: str, item_id: str, status: str, text: str) -> Body:
     item = {"type": kind, "id": item_id, "status": status, "content": [_part(kind, text)]}
     return {**item, "role": "assistant"} if kind == "message" else {**item, "summary": []}
+
+
+def _call_item(call: ToolCall) -> Body:
+    return {
+        "type": "function_call",
+        "id": _new_id("call"),
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "status": "completed",
+    }
 
 
 def _usage(ended: Ended) -> Body:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.api.chat import Conversation
+from core.api.chat import Conversation, ToolCall
 from core.api.events import FinishReason
 from core.api.params import SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.server.requests.tools import NO_TOOLS, Tools
 
 _MODELS_OWN = SamplingParams()
 
@@ -23,6 +24,7 @@ class Ask:
     client: str
     sampling: SamplingParams = _MODELS_OWN
     thinking: bool | None = None
+    tools: Tools = NO_TOOLS
     format: ReplyFormat | None = None
     prompt_field: str = "messages"
     format_field: str = "response_format"
@@ -35,16 +37,19 @@ class Delta:
 
     answer: str = ""
     reasoning: str = ""
+    call: ToolCall | None = None
     stats: RequestStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`side`: it ran on a branch of its own, which evicts and keeps nothing."""
+    """`side`: it ran on a branch of its own, which evicts and keeps nothing. `calls`: the reply
+    calls tools."""
 
     reason: FinishReason
     stats: RequestStats
     side: bool
+    calls: bool = False
 
     @property
     def complete(self) -> bool:

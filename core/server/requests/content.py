@@ -16,24 +16,36 @@ from core.api.chat import (
     Message,
     SystemMessage,
     TextPart,
+    Tool,
+    ToolCall,
+    ToolMessage,
     UserMessage,
 )
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
+from core.server.requests.tools import arguments_of
 
 _TEXT_TYPES = ("text", "input_text", "output_text", "refusal")
 # Parts without anything that a prompt needs.
 _IGNORED_TYPES = ("redacted_thinking", "cache_control")
-_NO_TOOLS = "Tool calls are not supported by this server yet."
 
 
 @dataclass
 class Said:
-    """One message: its parts in order, and the thought before a reply."""
+    """One message: its parts in order, the thought before a reply, the calls after it, and the
+    results before what a user says."""
 
     role: str
     parts: list[ContentPart] = field(default_factory=list)
     reasoning: str = ""
+    calls: list[ToolCall] = field(default_factory=list)
+    results: list[ToolMessage] = field(default_factory=list)
+
+    def take_result(self, result: Said, call: object, name: object) -> None:
+        """A result's text; its pictures become the user's, since templates take texts only."""
+        call, name = (each if isinstance(each, str) else "" for each in (call, name))
+        self.results.append(ToolMessage(text=result.text, call=call, name=name))
+        self.parts += [part for part in result.parts if isinstance(part, ImagePart)]
 
     @property
     def text(self) -> str:
@@ -48,7 +60,11 @@ class Reader:
         self.images: list[ImagePart] = []
 
     def conversation(
-        self, messages: object, system: object = None, name: str = "messages"
+        self,
+        messages: object,
+        system: object = None,
+        name: str = "messages",
+        tools: tuple[Tool, ...] = (),
     ) -> Conversation:
         """The messages in the field `name`, and the `system` text where the protocol has it apart.
         Raises Refusal."""
@@ -57,20 +73,23 @@ class Reader:
         said = [self.message(each, f"{name}.{index}") for index, each in enumerate(messages)]
         if system:
             said.insert(0, Said("system", self.parts(system, "system", Said("system"))))
-        return folded(said)
+        return folded(said, tools)
 
     def message(self, message: object, field: str) -> Said:
         if not isinstance(message, dict):
             raise Refusal("A message must be an object.", field)
         role = message.get("role", "user")
-        if role in ("tool", "function") or message.get("tool_calls"):
-            raise Refusal(_NO_TOOLS, field, code="tools_unsupported")
+        if role in ("tool", "function"):
+            return self._result_message(message, field)
         if role == "developer":
             role = "system"
         if role not in ("system", "user", "assistant"):
             raise Refusal(f"{role!r} is no role; use system, user or assistant.", f"{field}.role")
         said = Said(role)
         said.parts += self.parts(message.get("content"), f"{field}.content", said)
+        calls = message.get("tool_calls")
+        for index, call in enumerate(calls if isinstance(calls, list) else ()):
+            said.calls.append(_call(call, f"{field}.tool_calls.{index}"))
         # Ollama's pictures.
         images = message.get("images")
         for index, image in enumerate(images if isinstance(images, list) else ()):
@@ -78,8 +97,18 @@ class Reader:
         for name in ("reasoning_content", "reasoning", "thinking"):
             if isinstance(thought := message.get(name), str) and not said.reasoning:
                 said.reasoning = thought
+        if said.calls and role != "assistant":
+            raise Refusal("Only an assistant's messages can have calls.", field)
         if role != "user" and any(isinstance(part, ImagePart) for part in said.parts):
             raise Refusal("Only user messages can have pictures.", f"{field}.content")
+        return said
+
+    def _result_message(self, message: dict[str, Any], field: str) -> Said:
+        said = Said("user")
+        result = Said("tool")
+        result.parts += self.parts(message.get("content"), f"{field}.content", result)
+        name = message.get("name", message.get("tool_name"))
+        said.take_result(result, message.get("tool_call_id"), name)
         return said
 
     def parts(self, content: object, field: str, said: Said) -> list[ContentPart]:
@@ -110,8 +139,15 @@ class Reader:
             return None
         if kind in ("image_url", "input_image", "image"):
             return self._image(part, field)
-        if kind in ("tool_use", "tool_result", "server_tool_use"):
-            raise Refusal(_NO_TOOLS, field, code="tools_unsupported")
+        if kind == "tool_use":
+            arguments = arguments_of(part.get("input"), f"{field}.input")
+            said.calls.append(_named_call(part.get("name"), arguments, part.get("id"), field))
+            return None
+        if kind == "tool_result":
+            result = Said("tool")
+            result.parts += self.parts(part.get("content"), f"{field}.content", result)
+            said.take_result(result, part.get("tool_use_id"), None)
+            return None
         raise Refusal(f"Parts of type {kind!r} can't be read.", f"{field}.type")
 
     def _image(self, part: Any, field: str) -> ImagePart:
@@ -128,7 +164,22 @@ class Reader:
         return image
 
 
-def folded(said: list[Said]) -> Conversation:
+def _call(call: object, field: str) -> ToolCall:
+    """A call as chat completions and Ollama have it."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        raise Refusal("A call must be an object with a function.", field)
+    arguments = arguments_of(function.get("arguments"), f"{field}.function.arguments")
+    return _named_call(function.get("name"), arguments, call.get("id"), field)
+
+
+def _named_call(name: object, arguments: str, call: object, field: str) -> ToolCall:
+    if not isinstance(name, str) or not name:
+        raise Refusal("The name of the function is missing.", field)
+    return ToolCall(name=name, arguments=arguments, id=call if isinstance(call, str) else "")
+
+
+def folded(said: list[Said], tools: tuple[Tool, ...] = ()) -> Conversation:
     """Templates allow one system message, at the start: later ones become a part of the user's
     next message, or a message of the user's."""
     start = next((at for at, each in enumerate(said) if each.role != "system"), len(said))
@@ -136,20 +187,31 @@ def folded(said: list[Said]) -> Conversation:
     if system := "\n\n".join(each.text for each in said[:start] if each.text):
         messages.append(SystemMessage(text=system))
     notes: list[ContentPart] = []
+    names = {call.id: call.name for each in said for call in each.calls}
     for each in said[start:]:
         if each.role == "system":
             notes.append(TextPart(text=f"{each.text}\n\n"))
             continue
         if each.role == "user":
+            messages += (
+                result.model_copy(update={"name": result.name or names.get(result.call, "")})
+                for result in each.results
+            )
+            if each.results and not each.parts:
+                continue
             messages.append(UserMessage(content=(*notes, *each.parts)))
         else:
             if notes:
                 messages.append(UserMessage(content=tuple(notes)))
-            messages.append(AssistantMessage(text=each.text, reasoning=each.reasoning))
+            messages.append(_reply(each))
         notes = []
     if notes:
         messages.append(UserMessage(content=tuple(notes)))
     last = messages[-1] if messages else None
-    if isinstance(last, AssistantMessage) and not (last.text or last.reasoning):
+    if isinstance(last, AssistantMessage) and not (last.text or last.reasoning or last.calls):
         del messages[-1]
-    return Conversation(messages=tuple(messages))
+    return Conversation(messages=tuple(messages), tools=tools)
+
+
+def _reply(said: Said) -> AssistantMessage:
+    return AssistantMessage(text=said.text, reasoning=said.reasoning, calls=tuple(said.calls))

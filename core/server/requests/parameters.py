@@ -95,13 +95,3 @@ def schema_format(schema: object, field: str) -> ReplyFormat:
         return ReplyFormat(kind="json_schema", text=json.dumps(schema))
     except ValidationError:
         raise Refusal("The schema is too long.", field) from None
-
-
-def refuse_tools(body: Body) -> None:
-    """Raises Refusal: an agent whose tools were ignored would seem to work and never would."""
-    if body.get("tools") and body.get("tool_choice") != "none":
-        raise Refusal(
-            "Tool calls are not supported by this server yet; send no tools.",
-            "tools",
-            code="tools_unsupported",
-        )

@@ -9,9 +9,9 @@ from core.api.errors import ErrorInfo, WaymarkError
 # Errors of the engine that the request itself causes; the rest is the server's trouble.
 _OF_REQUEST = frozenset({
     "EmptyConversationError", "ImageAspectError", "ImageEmptyError", "ImageError",
-    "ImageTooLargeError", "ImageUnreadableError", "InvalidRequestError", "NoVisionError",
-    "PromptTooLongError", "ReplyFormatError", "TemplateError", "TemplateTimeoutError",
-    "TemplateTooLargeError",
+    "ImageTooLargeError", "ImageUnreadableError", "InvalidRequestError", "NoToolsError",
+    "NoVisionError", "PromptTooLongError", "ReplyFormatError", "TemplateError",
+    "TemplateTimeoutError", "TemplateTooLargeError",
 })  # fmt: skip
 # A client that tries again later may succeed.
 _PASSING = frozenset({

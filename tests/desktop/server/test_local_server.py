@@ -77,7 +77,8 @@ async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
     key = await switched_on(app)
     first = await asked(app, key, HELLO, max_tokens=8, temperature=0)
     text = first.choices[0].message.content
-    assert first.model == app.parts.engine.model.name and first.timings["cache_n"] == 0
+    model = app.parts.engine.model
+    assert model is not None and first.model == model.name and first.timings["cache_n"] == 0
     # The same question in the window finds what the program has had read, and the same reply.
     type_in(app, HELLO[0]["content"])
     app.parts.settings.settings = app.parts.settings.settings.model_copy(
@@ -103,7 +104,9 @@ async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
     await until(lambda: [seen.state for seen in app.parts.server.requests.values()] == ["done"] * 2)
     listed = find(app, RequestList, "serverRequests")
     await until(lambda: listed.topLevelItemCount() == 2)
-    newest = [listed.topLevelItem(0).text(column) for column in range(7)]
+    item = listed.topLevelItem(0)
+    assert item is not None
+    newest = [item.text(column) for column in range(7)]
     assert newest[0].startswith("OpenAI") and newest[1:3] == ["/v1/chat/completions", "Done"]
     assert int(newest[3]) == second.timings["cache_n"]
     assert int(newest[4]) == second.timings["prompt_n"]
@@ -184,10 +187,10 @@ async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
     assert error.status_code == 503 and "No model is loaded" in error.message
     engine.may_load.set()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
-    running = asyncio.ensure_future(asked(app, key, HELLO))
+    answered = asyncio.ensure_future(asked(app, key, HELLO))
     await until(lambda: len(engine.asked) == 2)
     engine.asked[1].finish("Shapes.")
-    assert (await running).choices[0].message.content == ""
+    assert (await answered).choices[0].message.content == ""
     await engine.die()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
 
