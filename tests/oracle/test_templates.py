@@ -31,7 +31,7 @@ from tests.text.chats import (
 )
 from tests.text.tiny_tokenizer import FAMILIES, SIGHTED, write_text_folder
 
-# The picture frames of gemma3 and gemma4 are their processors' work: see test_gemma3_text and test_chat_text.
+# The frames of gemma3 and gemma4 are their processors' work: test_gemma3_text, test_chat_text.
 PICTURED = tuple(family for family in SIGHTED if family not in ("gemma3", "gemma4"))
 
 LETTERS = "abc ABC 012 \u00e9\u4f60\u597d\u0301 .,!?'\"&<>/|{}[]()\\ \t\n\x0b\x85\u2028"
