@@ -35,7 +35,7 @@ from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
-from core.loading.model import fits, read_model
+from core.loading.model import ReadModel, fits, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.loading.quantised_store import QuantisedStore
@@ -48,6 +48,7 @@ from core.vision.processor import PictureProcessor
 from core.weights.container import Container
 from core.weights.memory import available_bytes
 from kernels.common.capability import processor_level
+from kernels.dispatch import Backend
 from kernels.self_test.validation import validated
 
 # Default image detail: a 12-megapixel photo at full detail takes a CPU minutes.
@@ -103,12 +104,7 @@ def load(
     with looking:
         files = open_files(Path(settings.path), looking)
     with Background(_text_of(files)) as ahead:
-
-        def glance() -> None:
-            """A broken template should fail before the weights are read."""
-            check()
-            ahead.check()
-
+        glance = partial(_check_both, check, ahead)
         free = available_bytes(device) - (TEXT_BYTES if device.type == "cpu" else 0)
         plan, blobs = ModelPlan(files.container, looking), open_store()
         chosen = choose_precision(settings, plan, device, free, check=glance, notes=blobs)
@@ -142,17 +138,7 @@ def load(
         kernels.name,
     )
     cache = open_cache(blobs, model, context, root)
-    facts = LoadFacts(
-        seconds=time.monotonic() - began,
-        packing_s=read.packing_s,
-        from_disk=read.from_disk,
-        kept_bytes=store.num_bytes if store is not None else 0,
-        kept_budget=store.cap if store is not None else 0,
-        slowed_by=mapped_words(read.mapped_bytes, available_bytes(device))
-        or what_slows(kernels, device, dtype, precision.integers),
-        kernels=kernels.name,
-        processor=processor_level(),
-    )
+    facts = _load_facts(time.monotonic() - began, read, store, device, precision, kernels)
     info = describe(settings, files.container, model, precision, text, processor, cache, root)
     extra = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
     return LoadedModel(
@@ -165,6 +151,34 @@ def load(
         steps=StepCapture(kernels.capture),
         weight_bytes=chosen.num_bytes - read.mapped_bytes,
         info=info.model_copy(update=extra),
+    )
+
+
+def _check_both(check: Callable[[], None], ahead: Background[ChatText]) -> None:
+    """Raises what `check` raises, or the background's error: a broken template should fail before
+    the weights are read."""
+    check()
+    ahead.check()
+
+
+def _load_facts(
+    seconds: float,
+    read: ReadModel,
+    store: QuantisedStore | None,
+    device: torch.device,
+    precision: Precision,
+    kernels: Backend,
+) -> LoadFacts:
+    return LoadFacts(
+        seconds=seconds,
+        packing_s=read.packing_s,
+        from_disk=read.from_disk,
+        kept_bytes=store.num_bytes if store is not None else 0,
+        kept_budget=store.cap if store is not None else 0,
+        slowed_by=mapped_words(read.mapped_bytes, available_bytes(device))
+        or what_slows(kernels, device, precision.dtype, precision.integers),
+        kernels=kernels.name,
+        processor=processor_level(),
     )
 
 
