@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import socket
+import tomllib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.server.request_list import RequestList, cells
 from desktop.server.server import Stage
+from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from tests.desktop.conftest import OpenApp, until
@@ -103,9 +106,16 @@ async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
     assert second.timings["cache_n"] >= first.usage.prompt_tokens
     await until(lambda: [seen.state for seen in app.parts.server.requests.values()] == ["done"] * 2)
     listed = find(app, RequestList, "serverRequests")
-    await until(lambda: listed.topLevelItemCount() == 2)
+    # The list follows at most every SHOW_EVERY_MS.
+    await until(
+        lambda: (
+            (at := listed.topLevelItem(0)) is not None
+            and at.text(4) == str(second.timings["prompt_n"])
+            and at.text(2) == "Done"
+        )
+    )
     item = listed.topLevelItem(0)
-    assert item is not None
+    assert item is not None and listed.topLevelItemCount() == 2
     newest = [item.text(column) for column in range(7)]
     assert newest[0].startswith("OpenAI") and newest[1:3] == ["/v1/chat/completions", "Done"]
     assert int(newest[3]) == second.timings["cache_n"]
@@ -260,6 +270,20 @@ async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> N
     app.window.actions_by_name["actionServer"].trigger()
     program.setCurrentIndex(list(found).index("Claude Code"))
     assert key not in text.toPlainText() and "YOUR-KEY" in text.toPlainText()
+
+
+def test_a_models_name_is_written_in_the_programs_own_syntax() -> None:
+    name = 'Qwen "3" \U0001f600\u00e9\'s'
+    texts = {
+        each.program: each.text for each in snippets(Connection("http://a", "key", name, 9, False))
+    }
+    assert tomllib.loads(texts["Codex"])["model"] == name
+    # YAML's strings in quotes are JSON's.
+    (line,) = (line for line in texts["Continue"].split("\n") if "model: " in line)
+    assert json.loads(line.partition(": ")[2]) == name and "\U0001f600" in line
+    assert json.loads(texts["Zed"])["language_models"]
+    (line,) = (line for line in texts["Claude Code"].split("\n") if "MODEL" in line)
+    assert shlex.split(line)[1] == f"ANTHROPIC_MODEL={name}"
 
 
 def test_a_request_is_described_without_what_was_said() -> None:
