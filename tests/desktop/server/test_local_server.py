@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
+import signal
 import socket
 import tomllib
 from collections.abc import Awaitable, Callable
@@ -246,6 +248,19 @@ async def test_it_is_on_again_after_a_restart_and_a_killed_process_is_said(
     process.kill()
     await until(lambda: app.parts.server.status.stage is Stage.FAILED)
     assert words(app, "serverState").startswith("The local server stopped")
+
+
+async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: OpenApp) -> None:
+    """Ctrl-C reaches the whole group of processes."""
+    app = await open_app()
+    key = await switched_on(app)
+    pid = app.parts.server._server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGINT)
+    for _ in range(3):
+        assert await in_thread(lambda: client(app, key).models.list().data)
+        await asyncio.sleep(0.2)
+    assert app.parts.server._server.pid == pid
 
 
 async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> None:
