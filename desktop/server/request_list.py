@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTree
 
 from core.server.messages import RequestSeen
 from desktop import theme
-from desktop.i18n import number, tr
+from desktop.i18n import tr
+from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.server.server import ServerController
 from desktop.widgets.plain_text import shortened
