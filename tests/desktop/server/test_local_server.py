@@ -10,6 +10,7 @@ import signal
 import socket
 import tomllib
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,9 +19,10 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QPlainTextEdit, QSpinBox
 
+from core.client.child import Child
 from core.client.client import EngineClient
 from core.server.access import digest_of
-from core.server.messages import RequestSeen
+from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.server.request_list import RequestList, cells
@@ -248,6 +250,19 @@ async def test_it_is_on_again_after_a_restart_and_a_killed_process_is_said(
     process.kill()
     await until(lambda: app.parts.server.status.stage is Stage.FAILED)
     assert words(app, "serverState").startswith("The local server stopped")
+
+
+async def test_a_server_that_can_not_start_is_not_called_the_engine(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    app = await open_app()
+    nowhere = Child([str(tmp_path / "nowhere")], FROM_SERVER, lambda _: None, lambda: None)
+    app.parts.server._server._child = nowhere
+    app.window.actions_by_name["actionServer"].trigger()
+    find(app, QAbstractButton, "serverOn").setChecked(True)
+    await until(lambda: app.parts.server.status.stage is Stage.FAILED)
+    assert words(app, "serverState").startswith("The local server could not start. ")
+    assert "engine" not in words(app, "serverState").lower()
 
 
 async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: OpenApp) -> None:
