@@ -107,7 +107,7 @@ class Transport(Generic[Message]):
             self._process.stdin.write(encode(command))
             await self._process.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
-            raise EngineDiedError("The engine no longer accepts commands.") from error
+            raise EngineDiedError("The process no longer accepts commands.") from error
 
     async def receive(self) -> Message | None:
         assert self._process.stdout is not None

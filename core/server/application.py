@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.server import facts
 from core.server.access import Access
-from core.server.activity import Activity
+from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded
 from core.server.protocols.chat_completions import CHAT_COMPLETIONS
@@ -95,13 +95,15 @@ def _json(body: Body, status: int = 200) -> Response:
     return Response(to_json(body), status, media_type="application/json")
 
 
-def _refused(_request: Request, error: Exception) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
+    entry_of(request.scope).end("refused", error.status)
     return _json(openai_problem(error), error.status)
 
 
-def _unknown(_request: Request, error: Exception) -> Response:
+def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    entry_of(request.scope).end("refused", error.status_code)
     refusal = Refusal("There is nothing here.", status=error.status_code)
     if error.status_code == 405:
         refusal = Refusal("This method can't be used here.", status=405)

@@ -17,9 +17,18 @@ from core.api.json_text import parse_json
 from core.api.tools import MARKS, ToolSyntax
 
 Piece = str | ToolCall
-_FUNCTION = re.compile(r"\s*<function=([^>\n]+)>(.*)</function>\s*", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_FUNCTION = re.compile(r"\s*<function=([^>\n]+)>")
+_PARAMETER = re.compile(r"\s*<parameter=([^>\n]+)>\n?")
+_PARAMETER_END = "</parameter>"
+# A string of Python's, or a name that a "=" or "(" follows.
+_NAMED = re.compile(
+    r""""(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|([^\s\[\](){},="']+)(?=\s*[=(])""", re.DOTALL
+)
 _WORDS = {"true": True, "false": False, "null": None}
+_PYTHON_WORDS = {"True": True, "False": False, "None": None}
+# The first characters of a call; anything else after the mark says at once that it is none.
+_OPENINGS: dict[ToolSyntax, str] = {"hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{"}
+_MOST_BLANKS = 64
 
 
 class CallReader:
@@ -27,37 +36,36 @@ class CallReader:
 
     def __init__(self, syntax: ToolSyntax, tools: Sequence[Tool]) -> None:
         self._begin, self._end = MARKS[syntax]
+        self._opening = _OPENINGS[syntax]
         self._parse = _PARSERS[syntax]
         self._schemas = {tool.name: _properties(tool) for tool in tools}
         # Text that may still become a call, and whitespace that may precede one.
         self._held = ""
         self._blank = ""
-        self._after_call = False
-        self._inside = syntax == "llama3"
+        self._after_call = self._inside = False
+        # No end is before this place of a call.
+        self._searched = 0
         self._bare = syntax == "llama3"
 
     def push(self, text: str) -> Iterator[Piece]:
         self._held += text
-        while True:
+        while self._held:
             if self._bare:
                 if not self._held.strip() or self._held.lstrip()[0] == "{":
                     return
-                self._bare = self._inside = False
+                self._bare = False
             if self._inside:
-                calls = self._complete()
-                if calls is None:
+                pieces = self._complete()
+                if pieces is None:
                     return
-                yield from calls
+                yield from pieces
                 continue
-            if not self._begin:
-                yield from self._say(self._take(len(self._held)))
-                return
-            at = self._held.find(self._begin)
+            at = self._held.find(self._begin) if self._begin else -1
             if at < 0:
                 yield from self._say(self._take(len(self._held) - self._possible_start()))
                 return
             yield from self._say(self._take(at))
-            self._inside = True
+            self._inside, self._searched = True, 0
 
     def close(self) -> Iterator[Piece]:
         """The rest, once the reply has ended."""
@@ -67,18 +75,31 @@ class CallReader:
         elif (text := self._blank + rest) and (not self._after_call or text.strip()):
             yield text.lstrip() if self._after_call else text
 
-    def _complete(self) -> list[ToolCall] | None:
-        """The calls up to a mark that ends them; the first ones may be in their arguments."""
+    def _complete(self) -> list[Piece] | None:
+        """The calls up to a mark that ends them, or the text that is none; None while it may become
+        a call. A mark may also be in an argument."""
         start = len(self._begin)
-        end = self._held.find(self._end, start)
+        if not self._may_begin(self._held[start : start + _MOST_BLANKS].lstrip()):
+            return self._give_up(start)
+        end = self._held.find(self._end, max(start, self._searched))
         while end >= 0:
             calls = self._parse(self._held[start:end], self._schemas)
             if calls:
                 self._take(end + len(self._end))
                 self._inside, self._after_call, self._blank = False, True, ""
-                return calls
+                return [*calls]
+            if calls is not None:
+                return self._give_up(self._held.find(self._end, start) + len(self._end))
             end = self._held.find(self._end, end + 1)
+        self._searched = max(start, len(self._held) - len(self._end) + 1)
         return None
+
+    def _may_begin(self, text: str) -> bool:
+        return text.startswith(self._opening) or self._opening.startswith(text)
+
+    def _give_up(self, length: int) -> list[Piece]:
+        self._inside = False
+        return [*self._say(self._take(length))]
 
     def _say(self, text: str) -> Iterator[str]:
         if self._after_call:
@@ -110,12 +131,21 @@ def new_id() -> str:
 def _call(name: object, arguments: object) -> ToolCall | None:
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
         return None
-    return ToolCall(name=name, arguments=json.dumps(arguments, ensure_ascii=False), id=new_id())
+    try:
+        # JSON has no NaN, and a number may be too long to be written.
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return None
+    # Python's strings may have the halves of a surrogate pair as two characters.
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return ToolCall(name=name, arguments=whole, id=new_id())
 
 
-def _of_json(text: str, _schemas: _Schemas) -> list[ToolCall]:
+def _of_json(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
     try:
         value = parse_json(text.encode("utf-8", "replace"))
+    except json.JSONDecodeError as error:
+        return None if error.msg.startswith("Unterminated string") else []
     except ValueError:
         return []
     if not isinstance(value, dict):
@@ -125,46 +155,95 @@ def _of_json(text: str, _schemas: _Schemas) -> list[ToolCall]:
     return [found] if found is not None else []
 
 
-def _of_tags(text: str, schemas: _Schemas) -> list[ToolCall]:
-    found = _FUNCTION.fullmatch(text)
-    if found is None:
+def _of_tags(text: str, schemas: _Schemas) -> list[ToolCall] | None:
+    head = _FUNCTION.match(text)
+    if head is None:
         return []
-    name = found[1].strip()
+    name, at, arguments = head[1].strip(), head.end(), dict[str, object]()
     known = schemas.get(name, {})
-    arguments = {key: _typed(value, known.get(key)) for key, value in _PARAMETER.findall(found[2])}
-    call = _call(name, arguments)
+    while (begun := _PARAMETER.match(text, at)) is not None:
+        end = text.find(_PARAMETER_END, begun.end())
+        if end < 0:
+            return None
+        value = text[begun.end() : end].removesuffix("\n")
+        arguments[begun[1]] = _typed(value, known.get(begun[1]))
+        at = end + len(_PARAMETER_END)
+    call = _call(name, arguments) if text[at:].strip() == "</function>" else None
     return [call] if call is not None else []
 
 
 def _typed(text: str, schema: object) -> object:
     """A parameter's text as its schema has it; text unless that is something else."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or kind == "string":
+    kinds = _kinds(schema)
+    if kinds == {"string"}:
         return text
     try:
-        return parse_json(text.strip().encode("utf-8", "replace"))
+        value = parse_json(text.strip().encode("utf-8", "replace"))
     except ValueError:
-        return text
+        value = _PYTHON_WORDS.get(text.strip(), text)
+    return text if "string" in kinds and not kinds & _kinds_of(value) else value
 
 
-def _of_python(text: str, _schemas: _Schemas) -> list[ToolCall]:
-    """A list of calls with literals as named arguments."""
+def _kinds(schema: object) -> set[str]:
+    """The types that a schema names; none if it leaves them open."""
+    if not isinstance(schema, dict):
+        return {"string"}
+    named = schema.get("type")
+    found = {named} if isinstance(named, str) else set[str]()
+    found |= {each for each in named if isinstance(each, str)} if isinstance(named, list) else set()
+    for name in ("anyOf", "oneOf"):
+        among = schema.get(name)
+        kinds = [_kinds(each) for each in among] if isinstance(among, list) else []
+        found |= set().union(*kinds) if all(kinds) else set()
+    if not found and isinstance(choices := schema.get("enum"), list):
+        found = set().union(*map(_kinds_of, choices))
+    return found
+
+
+def _kinds_of(value: object) -> set[str]:
+    match value:
+        case None:
+            return {"null"}
+        case bool():
+            return {"boolean"}
+        case int():
+            return {"integer", "number"}
+        case float():
+            return {"number"}
+        case str():
+            return {"string"}
+    return {"array"} if isinstance(value, list) else {"object"}
+
+
+def _of_python(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
+    """A list of calls with literals as named arguments, whose names need not be Python's."""
+    names, source = list[str](), text.strip()
+
+    def numbered(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        names.append(found[1])
+        return f"_{len(names) - 1}"
+
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        return [_python_call(each) for each in getattr(tree, "elts", [tree])]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(_NAMED.sub(numbered, source), mode="eval").body
+        return [_python_call(each, names) for each in getattr(tree, "elts", [tree])]
+    except SyntaxError as error:
+        unfinished = error.msg.startswith("unterminated string")
+        return None if unfinished and error.lineno == source.count("\n") + 1 else []
+    except (ValueError, RecursionError, MemoryError):
         return []
 
 
-def _python_call(node: ast.expr) -> ToolCall:
-    if not isinstance(node, ast.Call) or node.args:
+def _python_call(node: ast.expr, names: Sequence[str]) -> ToolCall:
+    if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Name):
         raise ValueError("not a call with named arguments")
     arguments = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise ValueError("an argument without a name")
-        arguments[keyword.arg] = _literal(keyword.value)
-    call = _call(ast.unparse(node.func), arguments)
+        arguments[names[int(keyword.arg[1:])]] = _literal(keyword.value)
+    call = _call(names[int(node.func.id[1:])], arguments)
     if call is None:
         raise ValueError("a call without a name")
     return call
@@ -187,11 +266,12 @@ def _literal(node: ast.expr) -> object:
 
 def _of_bare(text: str, schemas: _Schemas) -> list[ToolCall]:
     """Only calls of known functions: any other object is an answer in JSON."""
-    calls = _of_json(text, schemas)
+    calls = _of_json(text, schemas) or ()
     return [each for each in calls if each.name in schemas]
 
 
-_PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall]]] = {
+# The calls in a text, none if it is malformed; None if it ends within an argument.
+_PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall] | None]] = {
     "hermes": _of_json,
     "xml": _of_tags,
     "lfm2": _of_python,

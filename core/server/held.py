@@ -188,4 +188,5 @@ def _digest(data: bytes) -> bytes:
 
 def _num_bytes(reply: AssistantMessage) -> int:
     ids = len(reply.ids.data) if reply.ids is not None else 0
-    return ids + len(reply.text) + len(reply.reasoning) + _OVERHEAD_BYTES
+    calls = sum(len(call.name) + len(call.arguments) for call in reply.calls)
+    return ids + len(reply.text) + len(reply.reasoning) + calls + _OVERHEAD_BYTES

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
@@ -85,8 +87,17 @@ def bound(port: int, lan: bool) -> socket.socket:
         raise InvalidRequestError(f"Port {port} can't be used: the highest is 65535.") from None
 
 
-async def serve(app: ASGIApp, listening: socket.socket) -> None:
-    """Serve until a signal comes or the task is cancelled; open requests get a moment to end."""
+class _ChildServer(uvicorn.Server):
+    """Leaves signals alone: Ctrl-C reaches a window's children, too, and the window handles it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(app: ASGIApp, listening: socket.socket, child: bool = False) -> None:
+    """Serve until a signal comes, unless it is a `child`, or the task is cancelled; open requests
+    get a moment to end."""
     # uvicorn's messages may quote requests; errors are reported by `endpoint`.
     logging.getLogger("uvicorn").disabled = True
     for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
@@ -103,7 +114,7 @@ async def serve(app: ASGIApp, listening: socket.socket) -> None:
         "limit_concurrency": MOST_CONNECTIONS,
         "timeout_graceful_shutdown": _CLOSING_S,
     }
-    server = uvicorn.Server(uvicorn.Config(app, **options))
+    server = (_ChildServer if child else uvicorn.Server)(uvicorn.Config(app, **options))
     serving = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
         await asyncio.shield(serving)

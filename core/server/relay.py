@@ -79,7 +79,10 @@ class LocalServer:
         """Raises EngineDiedError. Answered by Listening or NotListening."""
         self._closing = False
         self._pictures = Path(serve.pictures)
-        await self._child.start(serve)
+        try:
+            await self._child.start(serve)
+        except EngineDiedError as error:
+            raise EngineDiedError(error.message, "The local server could not start") from error
         if self._model != serve.model:
             await self._child.send(ModelIs(model=self._model))
 

@@ -100,7 +100,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
         Activity(emit),
     )
     with contextlib.closing(listening):
-        serving = asyncio.ensure_future(serve(app, listening))
+        serving = asyncio.ensure_future(serve(app, listening, child=True))
         emit(Listening(port=listening.getsockname()[1]))
         await _listen(messages, engine)
         engine.close(EngineDiedError("Waymark's window was closed.").info())

@@ -168,8 +168,8 @@ def template_message(
         return {
             "role": "tool",
             "content": content,
-            "name": message.name,
-            "tool_call_id": message.call,
+            "name": write(index, message.name, "tool"),
+            "tool_call_id": write(index, message.call, "tool"),
         }
     if isinstance(message, SystemMessage):
         text = write(index, message.text, "text")
@@ -205,7 +205,7 @@ def _call(call: ToolCall, index: int, write: TextWriter) -> TemplateMessage:
     arguments = _rewritten(json.loads(call.arguments), index, write)
     return {
         "type": "function",
-        "id": call.id,
+        "id": write(index, call.id, "tool"),
         "function": {"name": write(index, call.name, "tool"), "arguments": arguments},
     }
 

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTree
 from core.server.messages import RequestSeen
 from desktop import theme
 from desktop.i18n import tr
+from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.server.server import ServerController
 from desktop.widgets.plain_text import shortened
@@ -49,16 +50,16 @@ class RequestList(QTreeWidget):
 
     def _show(self) -> None:
         shown = self._server.requests
-        for number in [number for number in self._items if number not in shown]:
-            self.takeTopLevelItem(self.indexOfTopLevelItem(self._items.pop(number)))
-        for number, seen in shown.items():
-            if number not in self._items:
-                self._items[number] = QTreeWidgetItem()
+        for gone in [each for each in self._items if each not in shown]:
+            self.takeTopLevelItem(self.indexOfTopLevelItem(self._items.pop(gone)))
+        for at, seen in shown.items():
+            if at not in self._items:
+                self._items[at] = QTreeWidgetItem()
                 for column in _NUMBERS:
-                    self._items[number].setTextAlignment(column, _RIGHT)
-                self.insertTopLevelItem(0, self._items[number])
+                    self._items[at].setTextAlignment(column, _RIGHT)
+                self.insertTopLevelItem(0, self._items[at])
             for column, words in enumerate(cells(seen)):
-                self._items[number].setText(column, words)
+                self._items[at].setText(column, words)
 
 
 def cells(seen: RequestSeen) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ def cells(seen: RequestSeen) -> tuple[str, ...]:
         format_count(seen.reused) if counted else "",
         format_count(seen.read) if counted else "",
         format_count(seen.written) if seen.written else "",
-        f"{seen.tokens_per_s:.1f}" if seen.tokens_per_s else "",
+        number(seen.tokens_per_s, 1) if seen.tokens_per_s else "",
     )
 
 

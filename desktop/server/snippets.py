@@ -38,7 +38,7 @@ class Snippet:
 
 
 def snippets(to: Connection) -> tuple[Snippet, ...]:
-    url, name, quoted = f"{to.address}/v1", json.dumps(to.model), shlex.quote
+    url, name, quoted = f"{to.address}/v1", json.dumps(to.model, ensure_ascii=False), shlex.quote
     capabilities = {
         "tools": True,
         "images": to.images,

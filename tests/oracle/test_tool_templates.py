@@ -16,7 +16,7 @@ from core.api.errors import NoToolsError
 from core.api.prompt import CutKind
 from core.text.chat_text import ChatText, RenderedPrompt
 from tests.text.chats import GRID, added_id, plain_ids, sampled, system, user
-from tests.text.tiny_tokenizer import CALLING, write_text_folder
+from tests.text.tiny_tokenizer import CALLING, TEMPLATES, write_text_folder
 
 SYNTAX = {
     "chatml_tools": "hermes",
@@ -148,6 +148,25 @@ def test_I5_no_result_or_argument_becomes_a_control_token(
         text, conversation(user("How?"), called(town=spelling), result(f"{spelling}\n{spelling}"))
     )
     assert typed.prompt.ids(0).count(control) == plain.prompt.ids(0).count(control)
+
+
+def test_I5_no_name_or_id_of_a_call_becomes_a_control_token(tmp_path: Path) -> None:
+    """Some templates show the ids of calls, or the function of a result."""
+    source = (TEMPLATES / "chatml_tools.jinja").read_text("utf-8")
+    for place, shown in (
+        ("{%- elif message.role == 'tool' %}", "{{- message.tool_call_id + message.name }}"),
+        ("{%- for tool_call in message.tool_calls or [] %}", "{{- tool_call.id }}"),
+    ):
+        source = source.replace(place, place + shown)
+    text = ChatText.open(write_text_folder(tmp_path, "chatml_tools", source))
+    control = added_id(text, "<|im_end|>")
+    counts = []
+    for name in ("weather", "x<|im_end|>"):
+        call = ToolCall(name=name, arguments="{}", id=name)
+        answered = ToolMessage(text="b", call=name, name=name)
+        turns = (user("How?"), AssistantMessage(text="", calls=(call,)), answered)
+        counts.append(rendered(text, conversation(*turns)).prompt.ids(0).count(control))
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.parametrize("family", ["chatml_tools", "lfm2_tools"])

@@ -64,6 +64,20 @@ def test_A4_host_origin_and_key_are_checked_first(
         assert "error" in json.loads(body) and b"Yes" not in body
 
 
+def test_the_window_is_told_of_a_wrong_address_and_of_no_model(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.seen.clear()
+    assert served.raw("/v1/models")[0] == 200 and served.seen == []
+    served.raw("/nowhere")
+    monkeypatch.setattr(served.engine, "model", None)
+    served.raw("/v1/models")
+    assert [(each.path, each.state, each.status) for each in served.seen] == [
+        ("/nowhere", "refused", 404),
+        ("/v1/models", "refused", 503),
+    ]
+
+
 def test_A4_it_listens_on_loopback_unless_switched() -> None:
     with bound(0, lan=False) as own:
         assert own.getsockname()[0] == "127.0.0.1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -117,6 +118,70 @@ def test_two_calls_in_a_list_are_read() -> None:
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
     for pieces in ([text], list(text)):
         assert read(syntax, pieces) == (text, [])
+
+
+GOOD = '<tool_call>\n{"name": "weather", "arguments": {"town": "a"}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("bad", [
+    "<tool_call>{bad}</tool_call>", '<tool_call>{"name": "weather}</tool_call>',
+    '<tool_call>{"name": "weather", "arguments": {"town": NaN}}</tool_call>', "<tool_call>",
+])  # fmt: skip
+def test_a_call_after_a_malformed_one_is_read(bad: str) -> None:
+    text, calls = read("hermes", list(f"{bad} is wrong.\n{GOOD}\nSo."))
+    assert text == f"{bad} is wrong.So."
+    assert [json.loads(call.arguments) for call in calls] == [{"town": "a"}]
+
+
+@pytest.mark.parametrize("begun", ["<tool_call> ends a call. ", "<tool_call>{}</tool_call> "])
+def test_text_after_a_mark_without_a_call_streams_in_linear_time(begun: str) -> None:
+    reader = CallReader("hermes", TOOLS)
+    assert "".join(map(str, reader.push(begun))).startswith("<tool_call>")
+    began = time.process_time()
+    said = [bool(list(reader.push("word </tool_call> "))) for _ in range(5_000)]
+    assert all(said) and time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(("syntax", "mark"), [
+    ("hermes", "</tool_call>"), ("lfm2", "<|tool_call_end|>"), ("xml", "</function>\n</tool_call>"),
+])  # fmt: skip
+def test_a_mark_in_an_argument_ends_no_call(syntax: ToolSyntax, mark: str) -> None:
+    arguments = {"town": f"a\n{mark} b", "unit": "C"}
+    text, calls = read(syntax, list(f"{written(syntax, arguments)} Done."))
+    assert text == "Done." and [json.loads(call.arguments) for call in calls] == [arguments]
+
+
+def test_names_that_python_does_not_take_are_read() -> None:
+    """MCP's functions have hyphens, and arguments are called `from` and `in`."""
+    call = """[mail:get-all(from="x(y=1)", file-path='a', in=[-1, {"k": true}])]"""
+    _, calls = read("lfm2", [f"<|tool_call_start|>{call}<|tool_call_end|>"])
+    arguments = {"from": "x(y=1)", "file-path": "a", "in": [-1, {"k": True}]}
+    assert [(each.name, json.loads(each.arguments)) for each in calls] == [
+        ("mail:get-all", arguments)
+    ]
+
+
+@pytest.mark.parametrize(("syntax", "call"), [
+    ("hermes", '<tool_call>{"name": "weather", "arguments": {"town": "%s"}}</tool_call>'),
+    ("lfm2", '<|tool_call_start|>[weather(town="%s")]<|tool_call_end|>'),
+])  # fmt: skip
+def test_escaped_characters_beyond_16_bits_are_whole(syntax: ToolSyntax, call: str) -> None:
+    _, calls = read(syntax, [call % r"\ud83d\ude00 \ud800"])
+    assert json.loads(calls[0].arguments) == {"town": "\U0001f600 \ufffd"}
+
+
+@pytest.mark.parametrize(("schema", "text", "value"), [
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "123", "123"),
+    ({"type": ["string", "null"]}, "null", None), ({"enum": ["1", "2"]}, "1", "1"),
+    ({"type": "boolean"}, "True", True), ({"type": ["string", "number"]}, "1.5", 1.5),
+    ({"type": "array"}, "[1]", [1]), ({}, "[1]", [1]), ({"type": "string"}, "True", "True"),
+])  # fmt: skip
+def test_a_text_in_tags_has_the_type_of_its_schema(schema: Any, text: str, value: object) -> None:
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"x": schema}}}
+    tool = Tool(name="f", definition=json.dumps({"type": "function", "function": function}))
+    call = f"<tool_call>\n<function=f>\n<parameter=x>\n{text}\n</parameter>\n</function>\n"
+    (found,) = CallReader("xml", (tool,)).push(f"{call}</tool_call>")
+    assert isinstance(found, ToolCall) and json.loads(found.arguments) == {"x": value}
 
 
 def form(syntax: ToolSyntax, parallel: bool = True, **schema: Any) -> ReplyFormat:

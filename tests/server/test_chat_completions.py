@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from core.api.chat import AssistantMessage, ImagePart, SystemMessage, TextPart, 
 from core.api.errors import InternalError, PromptTooLongError, ReplyFormatError, WaymarkError
 from core.api.events import Failed
 from core.api.reply_format import ReplyFormat
+from core.client.blobs import BlobStore
 from tests.server.serving import ScriptedEngine, Served, refused, serving
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -168,6 +170,16 @@ def parts(*content: object) -> dict[str, object]:
 
 def image(url: object) -> dict[str, object]:
     return {"type": "image_url", "image_url": {"url": url}}
+
+
+def test_A3_a_full_disk_is_said(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(BlobStore, "put", full)
+    body = json.dumps(parts(image(DATA_URL))).encode()
+    status, answer = served.raw("/v1/chat/completions", body)
+    assert status == 503 and json.loads(answer)["error"]["param"] == "messages.0.content.0"
 
 
 TOOL = {"type": "function", "function": {"name": "f"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -15,6 +16,7 @@ from core.api.chat import (
     ReplyIds,
     SystemMessage,
     TextPart,
+    ToolCall,
     UserMessage,
 )
 from core.server.held import HeldReplies, Placed
@@ -121,6 +123,14 @@ def test_a_continued_reply_is_found_as_a_whole() -> None:
     begun = placed(held, FIRST, AssistantMessage(text="It is"))
     held.keep(begun, reply("It is tall.", 3))
     assert numbers(placed(held, FIRST, AssistantMessage(text="It is tall."), NEXT)) == [3]
+
+
+def test_the_arguments_of_calls_count_towards_the_limit() -> None:
+    held = HeldReplies(most_bytes=10_000)
+    call = ToolCall(name="f", arguments=json.dumps({"text": "a" * 20_000}))
+    held.keep(placed(held, FIRST), reply("I write.", 1).model_copy(update={"calls": (call,)}))
+    sent = AssistantMessage(text="I write.", calls=(call,))
+    assert numbers(placed(held, FIRST, sent, NEXT)) == [None]
 
 
 TITLE = "Give a title to this chat:\nUser: How tall is it, please?\nReply: It is 300 metres tall."

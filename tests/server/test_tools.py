@@ -165,6 +165,9 @@ def test_responses_call_and_go_on(served: Served, engine: ScriptedEngine, stream
         ({"messages": [{"role": "assistant", "tool_calls": [
             {"function": {"name": "a", "arguments": "[]"}}]}]},
          "messages.0.tool_calls.0.function.arguments"),
+        ({"messages": [{"role": "assistant", "tool_calls": [
+            {"function": {"name": "a", "arguments": '{"a": ' + "[" * 900 + "]" * 900 + "}"}}]}]},
+         "messages.0.tool_calls.0.function.arguments"),
         ({"messages": [{"role": "tool", "content": 4}]}, "messages.0.content"),
     ],
 )  # fmt: skip

@@ -58,7 +58,11 @@ class Pictures:
             names = ", ".join(form.name for form in PICTURE_FORMATS)
             raise Refusal(f"This is no picture that can be read ({names}).", field)
         with self._lock:
-            digest, path = self._blobs.put(data)
+            try:
+                digest, path = self._blobs.put(data)
+            except OSError as error:
+                words = f"This picture can't be stored: {error.strerror}."
+                raise Refusal(words, field, status=503) from None
             self._sizes[digest] = len(data)
             self._sizes.move_to_end(digest)
             self._used[digest] += 1

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.api.chat import Tool
+from core.api.json_text import parse_json
 from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
 from core.api.tools import ToolSyntax
 from core.server.requests.refusals import Refusal
@@ -115,8 +116,8 @@ def arguments_of(given: object, field: str) -> str:
     value = given
     if isinstance(given, str):
         try:
-            value = json.loads(given or "{}")
-        except (ValueError, RecursionError):
+            value = parse_json(given or "{}")
+        except ValueError:
             value = None
     if not isinstance(value, dict):
         raise Refusal("Arguments must be a JSON object.", field)

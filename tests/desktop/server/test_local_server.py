@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
+import signal
 import socket
+import tomllib
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -14,13 +19,15 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QPlainTextEdit, QSpinBox
 
+from core.client.child import Child
 from core.client.client import EngineClient
 from core.server.access import digest_of
-from core.server.messages import RequestSeen
+from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.server.request_list import RequestList, cells
 from desktop.server.server import Stage
+from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from tests.desktop.conftest import OpenApp, until
@@ -103,9 +110,16 @@ async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
     assert second.timings["cache_n"] >= first.usage.prompt_tokens
     await until(lambda: [seen.state for seen in app.parts.server.requests.values()] == ["done"] * 2)
     listed = find(app, RequestList, "serverRequests")
-    await until(lambda: listed.topLevelItemCount() == 2)
+    # The list follows at most every SHOW_EVERY_MS.
+    await until(
+        lambda: (
+            (at := listed.topLevelItem(0)) is not None
+            and at.text(4) == str(second.timings["prompt_n"])
+            and at.text(2) == "Done"
+        )
+    )
     item = listed.topLevelItem(0)
-    assert item is not None
+    assert item is not None and listed.topLevelItemCount() == 2
     newest = [item.text(column) for column in range(7)]
     assert newest[0].startswith("OpenAI") and newest[1:3] == ["/v1/chat/completions", "Done"]
     assert int(newest[3]) == second.timings["cache_n"]
@@ -238,6 +252,32 @@ async def test_it_is_on_again_after_a_restart_and_a_killed_process_is_said(
     assert words(app, "serverState").startswith("The local server stopped")
 
 
+async def test_a_server_that_can_not_start_is_not_called_the_engine(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    app = await open_app()
+    nowhere = Child([str(tmp_path / "nowhere")], FROM_SERVER, lambda _: None, lambda: None)
+    app.parts.server._server._child = nowhere
+    app.window.actions_by_name["actionServer"].trigger()
+    find(app, QAbstractButton, "serverOn").setChecked(True)
+    await until(lambda: app.parts.server.status.stage is Stage.FAILED)
+    assert words(app, "serverState").startswith("The local server could not start. ")
+    assert "engine" not in words(app, "serverState").lower()
+
+
+async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: OpenApp) -> None:
+    """Ctrl-C reaches the whole group of processes."""
+    app = await open_app()
+    key = await switched_on(app)
+    pid = app.parts.server._server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGINT)
+    for _ in range(3):
+        assert await in_thread(lambda: client(app, key).models.list().data)
+        await asyncio.sleep(0.2)
+    assert app.parts.server._server.pid == pid
+
+
 async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> None:
     app = await open_app()
     key = await switched_on(app)
@@ -260,6 +300,20 @@ async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> N
     app.window.actions_by_name["actionServer"].trigger()
     program.setCurrentIndex(list(found).index("Claude Code"))
     assert key not in text.toPlainText() and "YOUR-KEY" in text.toPlainText()
+
+
+def test_a_models_name_is_written_in_the_programs_own_syntax() -> None:
+    name = 'Qwen "3" \U0001f600\u00e9\'s'
+    texts = {
+        each.program: each.text for each in snippets(Connection("http://a", "key", name, 9, False))
+    }
+    assert tomllib.loads(texts["Codex"])["model"] == name
+    # YAML's strings in quotes are JSON's.
+    (line,) = (line for line in texts["Continue"].split("\n") if "model: " in line)
+    assert json.loads(line.partition(": ")[2]) == name and "\U0001f600" in line
+    assert json.loads(texts["Zed"])["language_models"]
+    (line,) = (line for line in texts["Claude Code"].split("\n") if "MODEL" in line)
+    assert shlex.split(line)[1] == f"ANTHROPIC_MODEL={name}"
 
 
 def test_a_request_is_described_without_what_was_said() -> None:
