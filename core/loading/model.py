@@ -129,6 +129,8 @@ class _Loading:
                 raise BrokenWeightsError(f"The tiles in {store.blobs.folder} were changed.")
         self._plan = plan.placed_in(arena)
         read = self.as_published(store)
+        if read.weights_digest != digest:
+            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
         return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
@@ -137,7 +139,9 @@ class _Loading:
         try:
             self._plan = plan.placed_in(arena)
             digest = self.as_published(store).weights_digest
-            arena.sync()
+            arena.sync(lambda: self._advance(0))
+            # Windows can't replace a file that is mapped.
+            self._plan = plan
             del arena
             tiles.finish(digest)
             return digest
