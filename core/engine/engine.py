@@ -93,7 +93,9 @@ class Engine:
     def _load(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel:
-        return load(settings, progress, flag.check, partial(self._store_of, settings))
+        # A model that is too large beside another may fit in its place without being mapped.
+        open_store, may_map = partial(self._store_of, settings), self.loaded is None
+        return load(settings, progress, flag.check, open_store, may_map)
 
     def unload(self) -> None:
         self._write_out(WRITE_OUT_S, CancelFlag())

@@ -97,8 +97,10 @@ def load(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
     open_store: Callable[[], DiskStore | None] = lambda: None,
+    may_map: bool = True,
 ) -> LoadedModel:
-    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
+    """Open a model's files, then the store in the settings' folder; `may_map` as in `read_model`.
+    Raises a WaymarkError."""
     began = time.monotonic()
     device, looking = resolve_device(settings), LookingTime(check)
     with looking:
@@ -122,6 +124,7 @@ def load(
             glance,
             store=kept,
             most_on_disk=settings.weights_bytes,
+            may_map=may_map,
         )
         text = ahead.result(check)
     model = read.model

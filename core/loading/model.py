@@ -54,20 +54,24 @@ def read_model(
     available: Callable[[torch.device], int] = available_bytes,
     store: QuantisedStore | None = None,
     most_on_disk: int | None = None,
+    may_map: bool = True,
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
     With a `store`, the next load finds quantised matrices there, or the digest of the files if
     nothing is quantised. A model of blocks that doesn't fit in memory is mapped from there, in a
-    file of at most `most_on_disk` bytes. Calls `progress(done, total)`, in bytes read and then
-    packed, and `check`, which may raise RequestCancelled, at least every 4 MiB read and for each
-    matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that
-    fails or is cancelled leaves nothing behind.
+    file of at most `most_on_disk` bytes, if it `may_map`.
+
+    Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may raise
+    RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
+    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails or is cancelled
+    leaves nothing behind.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)
     if not fits(needed, free):
-        if store is not None and plan.mapped_bytes and fits(needed - plan.mapped_bytes, free):
+        rest = needed - plan.mapped_bytes
+        if may_map and store is not None and plan.mapped_bytes and fits(rest, free):
             return loading.mapped(store, TileFile(store.blobs, plan, most_on_disk))
         place = "on the graphics card" if device.type == "cuda" else "of memory"
         raise NotEnoughMemoryError(

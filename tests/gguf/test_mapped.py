@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,14 +44,17 @@ def plan_of(file: Path) -> HeldPlan:
     return ModelPlan(open_files(file).container).held(torch.bfloat16, kernels())
 
 
-def load(file: Path, store: QuantisedStore | None, free: int | None = None) -> ReadModel:
+def load(
+    file: Path, store: QuantisedStore | None, free: int | None = None, **options: Any
+) -> ReadModel:
     """With room for all but the blocks."""
     plan = plan_of(file)
     room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES if free is None else free
     container = open_files(file).container
     return load_model(
-        container, CPU, torch.bfloat16, kernels=kernels(), store=store, available=lambda _: room
-    )
+        container, CPU, torch.bfloat16, kernels=kernels(), store=store, available=lambda _: room,
+        **options,
+    )  # fmt: skip
 
 
 def logits(read: ReadModel) -> Tensor:
@@ -120,6 +124,13 @@ def test_G3_without_room_on_the_disk_a_large_model_is_refused(file: Path, tmp_pa
     for given, free in ((store, room - 1), (None, room)):
         with pytest.raises(NotEnoughMemoryError, match="is free"):
             load(file, given, free)
+
+
+def test_beside_another_model_none_is_mapped(file: Path, tmp_path: Path) -> None:
+    store = store_in(tmp_path / "store")
+    with pytest.raises(NotEnoughMemoryError, match="is free"):
+        load(file, store, may_map=False)
+    assert not tiles_in(store) and load(file, store).mapped_bytes
 
 
 def test_a_load_that_is_stopped_leaves_no_tiles(file: Path, tmp_path: Path) -> None:
