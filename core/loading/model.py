@@ -139,8 +139,9 @@ class _Loading:
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
         """The digest of the weights files."""
-        arena, plan = tiles.begin(), self._plan
+        plan = self._plan
         try:
+            arena = tiles.begin()
             self._plan = plan.placed_in(arena)
             digest = self.as_published(store).weights_digest
             arena.sync(lambda: self._advance(0))
@@ -152,7 +153,7 @@ class _Loading:
         except OSError as error:
             raise NotEnoughMemoryError(
                 f"The model is larger than free memory, and {store.blobs.folder} can't be "
-                f"written: {error.strerror}."
+                f"written: {error.strerror or error}."
             ) from error
         finally:
             self._plan = plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -124,6 +125,20 @@ def test_G3_without_room_on_the_disk_a_large_model_is_refused(file: Path, tmp_pa
     for given, free in ((store, room - 1), (None, room)):
         with pytest.raises(NotEnoughMemoryError, match="is free"):
             load(file, given, free)
+
+
+def test_a_quota_that_is_used_up_leaves_no_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used_up(handle: int, start: int, size: int) -> None:
+        os.truncate(handle, size // 2)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "posix_fallocate", used_up)
+    store = store_in(tmp_path / "store")
+    with pytest.raises(NotEnoughMemoryError, match="[Qq]uota"):
+        load(file, store)
+    assert not tiles_in(store)
 
 
 def test_beside_another_model_none_is_mapped(file: Path, tmp_path: Path) -> None:
