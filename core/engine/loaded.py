@@ -99,8 +99,8 @@ def load(
     open_store: Callable[[], DiskStore | None] = lambda: None,
     may_map: bool = True,
 ) -> LoadedModel:
-    """Open a model's files, then the store in the settings' folder; `may_map` as in `read_model`.
-    Raises a WaymarkError."""
+    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError, also for
+    a model that is larger than free memory if it may not be mapped."""
     began = time.monotonic()
     device, looking = resolve_device(settings), LookingTime(check)
     with looking:
@@ -117,15 +117,8 @@ def load(
         store = QuantisedStore.open(settings, blobs)
         # Floats would be a plain copy of the weights; of blocks only the digest is kept.
         kept = store if precision.integers is not None or precision.published else None
-        read = read_model(
-            plan.held(dtype, kernels),
-            device,
-            progress,
-            glance,
-            store=kept,
-            most_on_disk=settings.weights_bytes,
-            may_map=may_map,
-        )
+        held, most = plan.held(dtype, kernels), settings.weights_bytes if may_map else 0
+        read = read_model(held, device, progress, glance, store=kept, most_on_disk=most)
         text = ahead.result(check)
     model = read.model
     processor = open_processor(files, settings, device, model, text)

@@ -54,13 +54,12 @@ def read_model(
     available: Callable[[torch.device], int] = available_bytes,
     store: QuantisedStore | None = None,
     most_on_disk: int | None = None,
-    may_map: bool = True,
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
     With a `store`, the next load finds quantised matrices there, or the digest of the files if
     nothing is quantised. A model of blocks that doesn't fit in memory is mapped from there, in a
-    file of at most `most_on_disk` bytes, if it `may_map`.
+    file of at most `most_on_disk` bytes, unless that is 0.
 
     Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may raise
     RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
@@ -70,8 +69,8 @@ def read_model(
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)
     if not fits(needed, free):
-        rest = needed - plan.mapped_bytes
-        if may_map and store is not None and plan.mapped_bytes and fits(rest, free):
+        may_map = plan.mapped_bytes and most_on_disk != 0
+        if may_map and store is not None and fits(needed - plan.mapped_bytes, free):
             return loading.mapped(store, TileFile(store.blobs, plan, most_on_disk))
         place = "on the graphics card" if device.type == "cuda" else "of memory"
         raise NotEnoughMemoryError(

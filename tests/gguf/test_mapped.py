@@ -136,7 +136,7 @@ def test_a_quota_that_is_used_up_leaves_no_file(
 
     monkeypatch.setattr(os, "posix_fallocate", used_up)
     store = store_in(tmp_path / "store")
-    with pytest.raises(NotEnoughMemoryError, match="[Qq]uota"):
+    with pytest.raises(NotEnoughMemoryError, match="quota"):
         load(file, store)
     assert not tiles_in(store)
 
@@ -144,7 +144,7 @@ def test_a_quota_that_is_used_up_leaves_no_file(
 def test_beside_another_model_none_is_mapped(file: Path, tmp_path: Path) -> None:
     store = store_in(tmp_path / "store")
     with pytest.raises(NotEnoughMemoryError, match="is free"):
-        load(file, store, may_map=False)
+        load(file, store, most_on_disk=0)
     assert not tiles_in(store) and load(file, store).mapped_bytes
 
 
