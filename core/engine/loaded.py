@@ -215,7 +215,9 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
     chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
-    return fits(chosen.num_bytes - (chosen.mapped_bytes if notes is not None else 0), free)
+    most, mapped = settings.weights_bytes, chosen.mapped_bytes
+    may_map = notes is not None and (most is None or mapped <= most)
+    return fits(chosen.num_bytes - (mapped if may_map else 0), free)
 
 
 def mapped_words(mapped_bytes: int, free: int) -> str:
