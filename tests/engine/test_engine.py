@@ -34,7 +34,7 @@ from core.engine import loaded as loaded_module
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
-from core.loading.precision import Chosen
+from core.loading.precision import Chosen, choose_precision
 from core.storage.store import DiskStore
 from core.weights.memory import HEADROOM_BYTES
 from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
@@ -180,7 +180,7 @@ def test_the_present_model_goes_for_a_mapped_one_within_the_limit(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, fits: bool
 ) -> None:
     settings = ModelSettings(path=str(copy), device="cpu", cache_folder=str(tmp_path / "store"))
-    made, real = Engine(), loaded_module.choose_precision
+    made, real = Engine(), choose_precision
     made.load(LoadModel(request=1, settings=settings), CancelFlag(), lambda event: None)
     assert made.loaded is not None
 
