@@ -37,7 +37,7 @@ from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
 from core.loading.model import ReadModel, fits, read_model
 from core.loading.plan import ModelPlan
-from core.loading.precision import Precision, choose_precision
+from core.loading.precision import Chosen, Precision, choose_precision
 from core.loading.quantised_store import QuantisedStore
 from core.model_files import LookingTime
 from core.models.decoder import Decoder
@@ -101,28 +101,25 @@ def load(
 ) -> LoadedModel:
     """Open a model's files, then the store in the settings' folder. Raises a WaymarkError, also for
     a model that is larger than free memory if it may not be mapped."""
-    began = time.monotonic()
-    device, looking = resolve_device(settings), LookingTime(check)
+    began, device, looking = time.monotonic(), resolve_device(settings), LookingTime(check)
     with looking:
         files = open_files(Path(settings.path), looking)
     with Background(_text_of(files)) as ahead:
-        glance = partial(_check_both, check, ahead)
+
+        def glance() -> None:
+            """A broken template should fail before the weights are read."""
+            check()
+            ahead.check()
+
         free = available_bytes(device) - (TEXT_BYTES if device.type == "cpu" else 0)
         plan, blobs = ModelPlan(files.container, looking), open_store()
         chosen = choose_precision(settings, plan, device, free, check=glance, notes=blobs)
-        precision, dtype = chosen.precision, chosen.precision.dtype
-        # Before the weights are read: a faulty kernel should fail first.
-        recall, shapes = partial(recalled, blobs), plan.shapes(dtype)
-        kernels = validated(chosen.kernels, shapes, device, dtype, recall, glance)
         store = QuantisedStore.open(settings, blobs)
-        # Floats would be a plain copy of the weights; of blocks only the digest is kept.
-        kept = store if precision.integers is not None or precision.published else None
-        held, most = plan.held(dtype, kernels), settings.weights_bytes if may_map else 0
-        read = read_model(held, device, progress, glance, store=kept, most_on_disk=most)
+        limit = settings.weights_bytes if may_map else 0
+        kernels, read = _read(plan, chosen, device, store, limit, progress, glance)
         text = ahead.result(check)
-    model = read.model
+    model, precision = read.model, chosen.precision
     processor = open_processor(files, settings, device, model, text)
-    context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
         read.weights_digest,
         read.config,
@@ -133,10 +130,20 @@ def load(
         repr(processor.config) if processor is not None else "",
         kernels.name,
     )
+    context = context_length(settings, model, available_bytes(device))
     cache = open_cache(blobs, model, context, root)
-    facts = _load_facts(time.monotonic() - began, read, store, device, precision, kernels)
+    facts = LoadFacts(
+        seconds=time.monotonic() - began,
+        packing_s=read.packing_s,
+        from_disk=read.from_disk,
+        kept_bytes=store.num_bytes if store is not None else 0,
+        kept_budget=store.cap if store is not None else 0,
+        slowed_by=slowed_by(read.mapped_bytes, kernels, device, precision),
+        kernels=kernels.name,
+        processor=processor_level(),
+    )
     info = describe(settings, files.container, model, precision, text, processor, cache, root)
-    extra = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
+    more = {"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
     return LoadedModel(
         settings=settings,
         model=model,
@@ -146,36 +153,28 @@ def load(
         cache=cache,
         steps=StepCapture(kernels.capture),
         weight_bytes=chosen.num_bytes - read.mapped_bytes,
-        info=info.model_copy(update=extra),
+        info=info.model_copy(update=more),
     )
 
 
-def _check_both(check: Callable[[], None], ahead: Background[ChatText]) -> None:
-    """Raises what `check` raises, or the background's error: a broken template should fail before
-    the weights are read."""
-    check()
-    ahead.check()
-
-
-def _load_facts(
-    seconds: float,
-    read: ReadModel,
-    store: QuantisedStore | None,
+def _read(
+    plan: ModelPlan,
+    chosen: Chosen,
     device: torch.device,
-    precision: Precision,
-    kernels: Backend,
-) -> LoadFacts:
-    return LoadFacts(
-        seconds=seconds,
-        packing_s=read.packing_s,
-        from_disk=read.from_disk,
-        kept_bytes=store.num_bytes if store is not None else 0,
-        kept_budget=store.cap if store is not None else 0,
-        slowed_by=mapped_words(read.mapped_bytes, available_bytes(device))
-        or what_slows(kernels, device, precision.dtype, precision.integers),
-        kernels=kernels.name,
-        processor=processor_level(),
-    )
+    store: QuantisedStore | None,
+    most_on_disk: int | None,
+    progress: Callable[[int, int], None],
+    check: Callable[[], None],
+) -> tuple[Backend, ReadModel]:
+    """The model, and its kernels, which are validated first: a faulty one should fail early."""
+    precision, dtype = chosen.precision, chosen.precision.dtype
+    recall = partial(recalled, store.blobs if store is not None else None)
+    kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
+    # Floats would be a plain copy of the weights; of blocks that fit only the digest is kept.
+    kept = store if precision.integers is not None or precision.published else None
+    held = plan.held(dtype, kernels)
+    read = read_model(held, device, progress, check, store=kept, most_on_disk=most_on_disk)
+    return kernels, read
 
 
 def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
@@ -220,10 +219,13 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     return fits(chosen.num_bytes - (mapped if may_map else 0), free)
 
 
-def mapped_words(mapped_bytes: int, free: int) -> str:
-    """A warning of a model that doesn't fit in memory; empty for one that does."""
+def slowed_by(
+    mapped_bytes: int, kernels: Backend, device: torch.device, precision: Precision
+) -> str:
+    """Why replies are slow, for a person; empty if they aren't."""
     if not mapped_bytes:
-        return ""
+        return what_slows(kernels, device, precision.dtype, precision.integers)
+    free = available_bytes(device)
     return (
         f"{mapped_bytes / 1e9:.1f} GB of the model are mapped from disk, and {free / 1e9:.1f} GB "
         "of memory are free for them: what doesn't fit is read again for each token."

@@ -13,6 +13,7 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,21 @@ def enlarge(tensor: Tensor) -> None:
     size = (tensor.data_ptr() + tensor.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
     for advice in (mmap.MADV_HUGEPAGE, _COLLAPSE) if size > 0 else ():
         # It is advice: whatever comes of it, the numbers stay.
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), advice)
+        _libc().madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), advice)
+
+
+def prefetch(address: int, num_bytes: int) -> None:
+    """Let the system read the pages of a mapped file at once; by itself it reads one after the
+    other, and as much again around each."""
+    if sys.platform == "linux":
+        first = address // mmap.PAGESIZE * mmap.PAGESIZE
+        size = ctypes.c_size_t(address + num_bytes - first)
+        _libc().madvise(ctypes.c_void_p(first), size, mmap.MADV_WILLNEED)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 _CHUNK = 64 * 2**20

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, get_num_threads
 
+from kernels.common.memory import prefetch
 from kernels.common.shapes import Routing
 from kernels.common.trace import NotCapturableError
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
@@ -47,6 +48,12 @@ class NativeExperts(ExpertBank):
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
         share, num_rows = ids.shape[1], ids.numel()
+        if self._up.mapped and self._library.token is not None:
+            raise NotCapturableError("experts that are read when they are needed")
+        if self._up.mapped:
+            chosen = ids.unique().tolist()
+            self._up.prefetch(chosen)
+            self._down.prefetch(chosen)
         widest = max(self._up.num_inputs, self._down.num_inputs)
         few = num_rows * widest <= MOST_NUMBERS and num_rows <= MOST_CHOSEN
         fits = hidden.shape[0] > 0 and self._up.takes(hidden.dtype)
@@ -69,6 +76,7 @@ class _Bank:
     def __init__(self, library: Library, matrices: Sequence[NativeMatrix]) -> None:
         first = matrices[0]
         self._library, self._matrices = library, matrices
+        self.mapped = any(each.mapped for each in matrices)
         self._outputs, self.num_inputs = first.shape
         self.compiled, self._widened = first.compiled, first.widened
         self._kernel, self._format, self._places = first.kernel, first.format, first.places
@@ -85,6 +93,12 @@ class _Bank:
     def takes(self, dtype: torch.dtype) -> bool:
         """True if rows of this type go through the kernels."""
         return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "linear_bfloat")
+
+    def prefetch(self, ids: Sequence[int]) -> None:
+        """Read those of these experts that aren't in memory, all at once."""
+        for expert in ids:
+            weight = self._matrices[expert].weight
+            prefetch(weight.data_ptr(), weight.nbytes)
 
     def of_steps(self, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
         """Row r of the result is row r // share of `inputs` through expert `ids`[r]."""

@@ -39,6 +39,8 @@ class NativeMatrix(Matrix):
     # Outputs of each row of `weight`.
     _outputs_of_row = 1
     compiled, widened = True, False
+    # True if the weight is in a mapped file, from which its pages are read when they are needed.
+    mapped = False
     # Those of GGUF blocks: the id of their type, and the order of inputs if it isn't that of rows.
     format = 0
     places: Tensor | None = None

@@ -82,7 +82,9 @@ class NativeBlockFormat(BlockFormat):
         for part in () if self._arena.filled else parts:
             self._tile(part, tiles[column:])
             column += part.shape[0] // _COLUMN
-        return NativeBlockMatrix(self._library, self, num_outputs, tiles, bias)
+        matrix = NativeBlockMatrix(self._library, self, num_outputs, tiles, bias)
+        matrix.mapped = self._arena.filled
+        return matrix
 
     def _tile(self, rows: StoredRows, tiles: Tensor) -> None:
         grid, row_bytes = grid_codes(self.type.name), rows.shape[1]

@@ -25,6 +25,7 @@ from core.weights.gguf_container import GGUFContainer
 from core.weights.memory import HEADROOM_BYTES
 from kernels.common.memory import FileArena
 from kernels.dispatch import Backend, backend
+from kernels.experts import native
 from kernels.linear.blocks import StoredRows
 from tests.gguf.conftest import ConvertedOf
 from tests.gguf.rewriting import rewrite
@@ -89,6 +90,19 @@ def test_G2_mapped_blocks_give_the_same_bits_in_the_first_and_the_second_load(
     assert second.from_disk and second.weights_digest == first.weights_digest
     expected = logits(in_memory)
     assert torch.equal(logits(first), expected) and torch.equal(logits(second), expected)
+
+
+def test_chosen_experts_are_read_at_once(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = load(file, store_in(tmp_path / "store"))
+    expected, ahead = logits(read), list[int]()
+    monkeypatch.setattr(native, "prefetch", lambda address, num_bytes: ahead.append(num_bytes))
+    assert torch.equal(logits(read), expected)
+    assert ahead and sum(ahead) > 0
+    ahead.clear()
+    logits(load(file, None, 2**40))
+    assert not ahead
 
 
 def test_a_file_of_tiles_that_was_changed_is_made_again(file: Path, tmp_path: Path) -> None:

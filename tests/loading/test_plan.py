@@ -7,19 +7,24 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.api.errors import UnsupportedDeviceError, WrongShapeError
+from core.api.errors import BrokenWeightsError, UnsupportedDeviceError, WrongShapeError
 from core.api.params import ModelSettings
 from core.engine import loaded
 from core.loading import plan as planning
 from core.loading.plan import ModelPlan
 from core.weights.folder import ModelFolder
 from core.weights.plan import plan_weights
+from core.weights.table import FileTable, HeldTable
 from kernels.dispatch import backend
 from tests.bench.folders import DEMO
+from tests.loads import load_model
 from tests.oracle.checkpoints import Tiny
+from tests.oracle.runs import CPU
 from tests.oracle.tiny_experts import TinyExperts, edit_config, write_experts
+from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
 from tests.oracle.tiny_text import write_falcon_h1, write_jamba
 
 NEXT = TinyExperts("qwen3_next", Tiny(layers="LF", tied=False))
@@ -103,3 +108,22 @@ def test_planning_stops_at_what_no_file_has(tmp_path: Path) -> None:
     edit_config(tmp_path, num_experts=2**12, num_hidden_layers=1024)
     with pytest.raises(WrongShapeError, match="router"):
         ModelPlan(ModelFolder.open(tmp_path)).held(torch.float32)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_per_layer_embeddings_stay_in_their_file(tmp_path: Path, precision: torch.dtype) -> None:
+    """They are more than all else of a small release, and are never in memory as a whole."""
+    write_gemma4(tmp_path, TinyGemma4("SF", per_layer=64, text_only=True))
+    plan = ModelPlan(ModelFolder.open(tmp_path)).held(precision)
+    name, spec = next(item for item in plan.tensors.items() if "per_layer" in item[0])
+    assert spec.in_file and spec.num_bytes > plan.num_bytes / 2
+    model = load_model(ModelFolder.open(tmp_path), CPU, precision).model
+    assert model.per_layer is not None
+    table, held = model.per_layer._table, model.embedding
+    assert isinstance(table, FileTable) and isinstance(held, HeldTable)
+    file = tmp_path / "model.safetensors"
+    ids = torch.tensor([0, 7, 679, 7])
+    assert torch.equal(table(ids), load_file(file)[name][ids].to(precision))
+    file.write_bytes(file.read_bytes())
+    with pytest.raises(BrokenWeightsError, match="changed"):
+        model.embed(ids)
