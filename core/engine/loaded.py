@@ -97,10 +97,9 @@ def load(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
     open_store: Callable[[], DiskStore | None] = lambda: None,
-    may_map: bool = True,
+    most_on_disk: int | None = None,
 ) -> LoadedModel:
-    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError, also for
-    a model that is larger than free memory if it may not be mapped."""
+    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
     began, device, looking = time.monotonic(), resolve_device(settings), LookingTime(check)
     with looking:
         files = open_files(Path(settings.path), looking)
@@ -115,8 +114,7 @@ def load(
         plan, blobs = ModelPlan(files.container, looking), open_store()
         chosen = choose_precision(settings, plan, device, free, check=glance, notes=blobs)
         store = QuantisedStore.open(settings, blobs)
-        limit = settings.weights_bytes if may_map else 0
-        kernels, read = _read(plan, chosen, device, store, limit, progress, glance)
+        kernels, read = _read(plan, chosen, device, store, most_on_disk, progress, glance)
         text = ahead.result(check)
     model, precision = read.model, chosen.precision
     processor = open_processor(files, settings, device, model, text)
@@ -130,8 +128,7 @@ def load(
         repr(processor.config) if processor is not None else "",
         kernels.name,
     )
-    context = context_length(settings, model, available_bytes(device))
-    cache = open_cache(blobs, model, context, root)
+    cache = open_cache(blobs, model, context_length(settings, model, available_bytes(device)), root)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,

@@ -139,11 +139,11 @@ def test_loading_says_how_far_it_is(copy: Path) -> None:
 def test_only_memory_makes_the_model_before_go(
     engine: Engine, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen, mapped = loaded_module.load, [], []
+    real, seen, on_disk = loaded_module.load, [], []
 
     def first_too_large(*arguments: object) -> object:
         seen.append(engine.loaded)
-        mapped.append(arguments[-1])
+        on_disk.append(arguments[-1])
         if len(seen) == 1:
             raise NotEnoughMemoryError("both together are too much")
         return real(*arguments)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_only_memory_makes_the_model_before_go(
     load(engine, copy)
     assert seen[0] is not None and seen[1] is None
     # Beside a model that will go none is mapped: it may fit in its place.
-    assert mapped == [False, True]
+    assert on_disk == [0, None]
     assert engine.loaded is not None and engine.loaded.info.name == "copy"
 
 
