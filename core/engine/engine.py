@@ -93,7 +93,10 @@ class Engine:
     def _load(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel:
-        return load(settings, progress, flag.check, partial(self._store_of, settings))
+        # A model that is too large beside another may fit in its place without being mapped.
+        most_on_disk = settings.weights_bytes if self.loaded is None else 0
+        open_store = partial(self._store_of, settings)
+        return load(settings, progress, flag.check, open_store, most_on_disk)
 
     def unload(self) -> None:
         self._write_out(WRITE_OUT_S, CancelFlag())

@@ -97,6 +97,7 @@ def load(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
     open_store: Callable[[], DiskStore | None] = lambda: None,
+    most_on_disk: int | None = None,
 ) -> LoadedModel:
     """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
     began, device, looking = time.monotonic(), resolve_device(settings), LookingTime(check)
@@ -113,7 +114,7 @@ def load(
         plan, blobs = ModelPlan(files.container, looking), open_store()
         chosen = choose_precision(settings, plan, device, free, check=glance, notes=blobs)
         store = QuantisedStore.open(settings, blobs)
-        kernels, read = _read(settings, plan, chosen, device, store, progress, glance)
+        kernels, read = _read(plan, chosen, device, store, most_on_disk, progress, glance)
         text = ahead.result(check)
     model, precision = read.model, chosen.precision
     processor = open_processor(files, settings, device, model, text)
@@ -127,8 +128,7 @@ def load(
         repr(processor.config) if processor is not None else "",
         kernels.name,
     )
-    context = context_length(settings, model, available_bytes(device))
-    cache = open_cache(blobs, model, context, root)
+    cache = open_cache(blobs, model, context_length(settings, model, available_bytes(device)), root)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
@@ -155,11 +155,11 @@ def load(
 
 
 def _read(
-    settings: ModelSettings,
     plan: ModelPlan,
     chosen: Chosen,
     device: torch.device,
     store: QuantisedStore | None,
+    most_on_disk: int | None,
     progress: Callable[[int, int], None],
     check: Callable[[], None],
 ) -> tuple[Backend, ReadModel]:
@@ -169,8 +169,8 @@ def _read(
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
     # Floats would be a plain copy of the weights; of blocks that fit only the digest is kept.
     kept = store if precision.integers is not None or precision.published else None
-    held, limit = plan.held(dtype, kernels), settings.weights_bytes
-    read = read_model(held, device, progress, check, store=kept, most_on_disk=limit)
+    held = plan.held(dtype, kernels)
+    read = read_model(held, device, progress, check, store=kept, most_on_disk=most_on_disk)
     return kernels, read
 
 
@@ -211,7 +211,9 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
     chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
-    return fits(chosen.num_bytes - (chosen.mapped_bytes if notes is not None else 0), free)
+    most, mapped = settings.weights_bytes, chosen.mapped_bytes
+    may_map = notes is not None and (most is None or mapped <= most)
+    return fits(chosen.num_bytes - (mapped if may_map else 0), free)
 
 
 def slowed_by(

@@ -70,7 +70,7 @@ def interpolated_frequencies(
     first, last = pair(turns[0]), pair(turns[1])
     if whole:
         first, last = math.floor(first), math.ceil(last)
-    first, last = max(first, 0), min(last, dim - 1)
+    first, last = max(float(first), 0.0), min(last, dim - 1)
     pairs = torch.arange(dim // 2, dtype=torch.float32, device=frequencies.device)
     kept = 1 - ((pairs - first) / (last - first or 0.001)).clamp(0, 1)
     return frequencies / factor * (1 - kept) + frequencies * kept

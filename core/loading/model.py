@@ -59,15 +59,18 @@ def read_model(
 
     With a `store`, the next load finds quantised matrices there, or the digest of the files if
     nothing is quantised. A model of blocks that doesn't fit in memory is mapped from there, in a
-    file of at most `most_on_disk` bytes. Calls `progress(done, total)`, in bytes read and then
-    packed, and `check`, which may raise RequestCancelled, at least every 4 MiB read and for each
-    matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that
-    fails or is cancelled leaves nothing behind.
+    file of at most `most_on_disk` bytes, unless that is 0.
+
+    Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may raise
+    RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
+    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails or is cancelled
+    leaves nothing behind.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)
     if not fits(needed, free):
-        if store is not None and plan.mapped_bytes and fits(needed - plan.mapped_bytes, free):
+        may_map = plan.mapped_bytes and most_on_disk != 0
+        if may_map and store is not None and fits(needed - plan.mapped_bytes, free):
             return loading.mapped(store, TileFile(store.blobs, plan, most_on_disk))
         place = "on the graphics card" if device.type == "cuda" else "of memory"
         raise NotEnoughMemoryError(
@@ -129,22 +132,27 @@ class _Loading:
                 raise BrokenWeightsError(f"The tiles in {store.blobs.folder} were changed.")
         self._plan = plan.placed_in(arena)
         read = self.as_published(store)
+        if read.weights_digest != digest:
+            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
         return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
         """The digest of the weights files."""
-        arena, plan = tiles.begin(), self._plan
+        plan = self._plan
         try:
+            arena = tiles.begin()
             self._plan = plan.placed_in(arena)
             digest = self.as_published(store).weights_digest
-            arena.sync()
+            arena.sync(lambda: self._advance(0))
+            # Windows can't replace a file that is mapped.
+            self._plan = plan
             del arena
             tiles.finish(digest)
             return digest
         except OSError as error:
             raise NotEnoughMemoryError(
                 f"The model is larger than free memory, and {store.blobs.folder} can't be "
-                f"written: {error.strerror}."
+                f"written: {error.strerror or error}."
             ) from error
         finally:
             self._plan = plan

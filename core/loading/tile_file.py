@@ -51,7 +51,7 @@ class TileFile:
                 return FileArena(path, size, filled=True)
             log.warning("%s is made again: it was changed.", name[:12])
         except OSError as error:
-            log.warning("%s is made again: %s.", name[:12], error.strerror)
+            log.warning("%s is made again: %s.", name[:12], error.strerror or error)
         self.blobs.lose(TILES, name)
         return None
 

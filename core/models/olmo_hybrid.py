@@ -68,7 +68,7 @@ class OlmoHybridConfig(TextSettings):
         )
         key_heads = given.get("linear_num_key_heads", heads)
         if isinstance(hidden, int) and isinstance(key_heads, int) and key_heads > 0:
-            defaults["linear_key_head_dim"] = int(0.75 * hidden / key_heads)
+            defaults["linear_key_head_dim"] = 3 * hidden // (4 * key_heads)
         key_dim = (defaults | given).get("linear_key_head_dim")
         if isinstance(key_dim, int):
             defaults["linear_value_head_dim"] = 2 * key_dim

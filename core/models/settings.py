@@ -35,11 +35,11 @@ Experts = Annotated[int, Field(ge=0, le=2**12)]
 # Of a causal convolution: with one it would do nothing.
 Taps = Annotated[int, Field(ge=2, le=64)]
 # Well within float32, which such numbers are converted to.
-_LARGEST = 1e30
+_SMALLEST, _LARGEST = 1e-30, 1e30
 # Every item is validated, and an error is made for every fault: four for each possible layer.
 _MOST_ITEMS = 4096
 _MOST_FAULTS = 5
-Positive = Annotated[float, Field(gt=0, le=_LARGEST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=_SMALLEST, le=_LARGEST, allow_inf_nan=False)]
 Multiplier = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
 # Beyond what float32 holds there is no limit.
 Limit = Annotated[

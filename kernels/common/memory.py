@@ -12,7 +12,7 @@ import math
 import mmap
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ def _libc() -> ctypes.CDLL:
 
 _CHUNK = 64 * 2**20
 _ALIGNED_TO = 64  # a cache line
+_PIECE = 16 * 2**20  # that is written to the disk at a time
 
 
 class Arena:
@@ -135,9 +136,14 @@ class FileArena:
         self._used += -(-num_bytes // _ALIGNED_TO) * _ALIGNED_TO
         return octets
 
-    def sync(self) -> None:
-        """Write what was placed to the disk. Raises OSError."""
-        self._memory.flush()
+    def sync(self, check: Callable[[], None] = lambda: None) -> None:
+        """Write what was placed to the disk, a piece at a time: no other thread runs meanwhile.
+
+        `check` is called before each piece and may raise. Raises OSError.
+        """
+        for start in range(0, len(self._memory), _PIECE):
+            check()
+            self._memory.flush(start, min(_PIECE, len(self._memory) - start))
 
 
 def _chunk(num_bytes: int) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import copy as copy_of
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,6 +34,7 @@ from core.engine import loaded as loaded_module
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
+from core.loading.precision import Chosen, choose_precision
 from core.storage.store import DiskStore
 from core.weights.memory import HEADROOM_BYTES
 from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
@@ -137,10 +139,11 @@ def test_loading_says_how_far_it_is(copy: Path) -> None:
 def test_only_memory_makes_the_model_before_go(
     engine: Engine, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen = loaded_module.load, []
+    real, seen, on_disk = loaded_module.load, [], []
 
     def first_too_large(*arguments: object) -> object:
         seen.append(engine.loaded)
+        on_disk.append(arguments[-1])
         if len(seen) == 1:
             raise NotEnoughMemoryError("both together are too much")
         return real(*arguments)  # type: ignore[arg-type]
@@ -148,6 +151,8 @@ def test_only_memory_makes_the_model_before_go(
     monkeypatch.setattr(engine_module, "load", first_too_large)
     load(engine, copy)
     assert seen[0] is not None and seen[1] is None
+    # Beside a model that will go none is mapped: it may fit in its place.
+    assert on_disk == [0, None]
     assert engine.loaded is not None and engine.loaded.info.name == "copy"
 
 
@@ -168,6 +173,24 @@ def test_the_present_model_goes_only_where_the_new_one_fits_alone(
     with pytest.raises(NotEnoughMemoryError):
         load(engine, copy)
     assert (engine.loaded is not None) is kept
+
+
+@pytest.mark.parametrize(("most", "fits"), [(None, True), (2**40, True), (2**40 - 1, False)])
+def test_the_present_model_goes_for_a_mapped_one_within_the_limit(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, fits: bool
+) -> None:
+    settings = ModelSettings(path=str(copy), device="cpu", cache_folder=str(tmp_path / "store"))
+    made, real = Engine(), choose_precision
+    made.load(LoadModel(request=1, settings=settings), CancelFlag(), lambda event: None)
+    assert made.loaded is not None
+
+    def mapped(*given: Any, **named: Any) -> Chosen:
+        return replace(real(*given, **named), num_bytes=2**40, mapped_bytes=2**40)
+
+    monkeypatch.setattr(loaded_module, "choose_precision", mapped)
+    limited = settings.model_copy(update={"weights_bytes": most})
+    assert loaded_module.fits_without(made.loaded, limited, lambda: None) is fits
+    made.unload()
 
 
 def test_models_of_one_folder_share_its_store(copy: Path, tmp_path: Path) -> None:

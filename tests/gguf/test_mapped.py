@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from core.api.errors import NotEnoughMemoryError, RequestCancelled
+from core.api.errors import BrokenWeightsError, NotEnoughMemoryError, RequestCancelled
 from core.api.params import ModelSettings
 from core.loading.files import open_files
 from core.loading.model import ReadModel
 from core.loading.plan import HeldPlan, ModelPlan
 from core.loading.precision import PUBLISHED, choose_precision
 from core.loading.quantised_store import QuantisedStore
+from core.loading.tile_file import TileFile
 from core.storage.rows import TILES
+from core.weights.gguf_container import GGUFContainer
 from core.weights.memory import HEADROOM_BYTES
+from kernels.common.memory import FileArena
 from kernels.dispatch import Backend, backend
 from kernels.experts import native
 from kernels.linear.blocks import StoredRows
@@ -40,14 +46,17 @@ def plan_of(file: Path) -> HeldPlan:
     return ModelPlan(open_files(file).container).held(torch.bfloat16, kernels())
 
 
-def load(file: Path, store: QuantisedStore | None, free: int | None = None) -> ReadModel:
+def load(
+    file: Path, store: QuantisedStore | None, free: int | None = None, **options: Any
+) -> ReadModel:
     """With room for all but the blocks."""
     plan = plan_of(file)
     room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES if free is None else free
     container = open_files(file).container
     return load_model(
-        container, CPU, torch.bfloat16, kernels=kernels(), store=store, available=lambda _: room
-    )
+        container, CPU, torch.bfloat16, kernels=kernels(), store=store, available=lambda _: room,
+        **options,
+    )  # fmt: skip
 
 
 def logits(read: ReadModel) -> Tensor:
@@ -132,6 +141,27 @@ def test_G3_without_room_on_the_disk_a_large_model_is_refused(file: Path, tmp_pa
             load(file, given, free)
 
 
+def test_a_quota_that_is_used_up_leaves_no_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used_up(handle: int, start: int, size: int) -> None:
+        os.truncate(handle, size // 2)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "posix_fallocate", used_up)
+    store = store_in(tmp_path / "store")
+    with pytest.raises(NotEnoughMemoryError, match="quota"):
+        load(file, store)
+    assert not tiles_in(store)
+
+
+def test_beside_another_model_none_is_mapped(file: Path, tmp_path: Path) -> None:
+    store = store_in(tmp_path / "store")
+    with pytest.raises(NotEnoughMemoryError, match="is free"):
+        load(file, store, most_on_disk=0)
+    assert not tiles_in(store) and load(file, store).mapped_bytes
+
+
 def test_a_load_that_is_stopped_leaves_no_tiles(file: Path, tmp_path: Path) -> None:
     plan, store = plan_of(file), store_in(tmp_path / "store")
     room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES
@@ -146,6 +176,55 @@ def test_a_load_that_is_stopped_leaves_no_tiles(file: Path, tmp_path: Path) -> N
             available=lambda _: room,
         )  # fmt: skip
     assert not tiles_in(store) and not store.blobs.num_bytes(TILES)
+
+
+def test_a_load_can_be_stopped_while_tiles_go_to_the_disk(tmp_path: Path) -> None:
+    arena, calls = FileArena(tmp_path / "tiles", 2**25 + 1, filled=False), 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise RequestCancelled("Stopped.")
+
+    arena.room(2**25 + 1).fill_(7)
+    with pytest.raises(RequestCancelled):
+        arena.sync(check)
+    arena.sync()
+    assert (tmp_path / "tiles").read_bytes() == bytes([7]) * (2**25 + 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_tiles_are_moved_to_their_place_when_nothing_maps_them(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, finish, maps = store_in(tmp_path / "store"), TileFile.finish, []
+
+    def watched(tiles: TileFile, digest: str) -> None:
+        maps.append(Path("/proc/self/maps").read_text())
+        finish(tiles, digest)
+
+    monkeypatch.setattr(TileFile, "finish", watched)
+    load(file, store)
+    assert len(maps) == 1 and str(store.blobs.folder / TILES) not in maps[0]
+
+
+def test_a_file_that_changes_between_its_two_readings_is_refused(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, finish = store_in(tmp_path / "store"), TileFile.finish
+
+    def changed(tiles: TileFile, digest: str) -> None:
+        finish(tiles, digest)
+        with file.open("r+b") as data:
+            data.seek(-1, os.SEEK_END)
+            data.write(b"x")
+
+    monkeypatch.setattr(TileFile, "finish", changed)
+    # As on a file system whose times are too coarse to tell.
+    monkeypatch.setattr(GGUFContainer, "facts", lambda container: [])
+    with pytest.raises(BrokenWeightsError, match="changed while"):
+        load(file, store)
 
 
 def test_blocks_are_mapped_if_no_precision_fits(converted: ConvertedOf, tmp_path: Path) -> None:

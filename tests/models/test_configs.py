@@ -596,6 +596,7 @@ Ministral-3-8B:
     rope_parameters.rope_type='longrope' -> longrope | rope_parameters=3 |
     rope_parameters.factor=0.5 | rope_parameters.rope_theta=1.0 |
     rope_parameters.original_max_position_embeddings=0 | rope_parameters.beta_fast=0 |
+    rope_parameters.beta_fast=1e-40 | rope_parameters.beta_slow=1e-40 |
     rope_parameters.llama_4_scaling_beta=-1.0 | rope_parameters.partial_rotary_factor=0.5 |
     text_config={'model_type': 'mistral'} -> text_config
 LFM2-VL-1.6B:
@@ -611,6 +612,10 @@ REFUSED_TOO: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "qwen3_5": [
         *(({f"{TEXT}{key}": value}, key) for key, values in BAD_TEXT.items() for value in values),
+    ],
+    "Olmo-Hybrid-7B": [
+        ({"hidden_size": 10**400}, "hidden_size"),
+        ({"linear_num_key_heads": 10**400}, "linear_num_key_heads"),
     ],
     "Gemma-3-4B": [
         ({f"{TEXT}layer_types": ["mamba"] * 34}, "layer_types"),
@@ -668,6 +673,12 @@ def test_rope_of_older_files_and_of_long_contexts() -> None:
     # LFM3's keep their place in the head, and the last half of them stands still.
     lfm3 = parse(RELEASED["LFM3-1.7B"]).full_rope.frequencies(128, CPU)
     assert torch.equal(lfm3[:32], inverse_frequencies(1e6, 128, CPU)[:32]) and not lfm3[32:].any()
+    # The strangest numbers that are read make numbers.
+    strange = {"rope_theta": 1 + 2**-52, "beta_fast": 1e-30, "beta_slow": 1e30, "factor": 1.0}
+    yarn = parse(
+        RELEASED["Ministral-3-8B"], rope_parameters=LLAMA3 | strange | {"rope_type": "yarn"}
+    ).yarn
+    assert yarn.frequencies(128, CPU).isfinite().all()
     # In float32 the slowest pair of Falcon-H1 still turns.
     falcon = parse(RELEASED["Falcon-H1-0.5B-Instruct"]).rope_parameters.frequencies(64, CPU)
     assert falcon.dtype == torch.float32 and 0 < float(falcon[-1]) < 1e-10
