@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QListView, QStyleOptionViewItem
 from desktop import theme
 from desktop.i18n import tr
 from desktop.store.tables.chats import TRASH_S
+from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat
 from desktop.widgets.plain_text import shortened, tip
 from desktop.widgets.two_lines import (
@@ -30,8 +31,6 @@ from desktop.widgets.two_lines import (
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
 DAYS_OF_WEEK = 7
-# In the year 9999, the last of the calendar, whatever the clock says.
-LAST_MOMENT = 253_370_764_800.0
 _NOWHERE = QModelIndex()
 FORK_PX = 14
 

@@ -25,7 +25,7 @@ LONGEST_REPORT = 100_000
 
 
 async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
-    """The file to export to, with the suffix of its format; the dialog confirms replacing."""
+    """The file to export to, with the suffix of its format; none is replaced unasked."""
     kinds = {
         tr("Everything: ZIP ({patterns})"): ".zip",
         tr("Everything: JSON ({patterns})"): ".json",
@@ -44,8 +44,20 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
         return None
     path = Path(dialog.selectedFiles()[0])
     suffix = filters[dialog.selectedNameFilter()]
-    # The dialog replaces no suffix when another format is picked.
-    return path if path.suffix.lower() == suffix else path.with_suffix(suffix)
+    if path.suffix.lower() == suffix:
+        return path
+    # The dialog replaces no suffix when another format is picked, and asked about this name only.
+    stem = path.stem if path.suffix.lower() in filters.values() else path.name
+    return unused(path.with_name(stem + suffix))
+
+
+def unused(path: Path) -> Path:
+    """The path, with a number if a file has it already."""
+    number, found = 1, path
+    while found.exists() or found.is_symlink():
+        number += 1
+        found = path.with_stem(f"{path.stem} {number}")
+    return found
 
 
 async def choose_imports(parent: QWidget) -> list[Path]:

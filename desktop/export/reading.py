@@ -6,12 +6,15 @@ read, each up to its limit; nothing is unpacked to the disk.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import lzma
 import re
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
@@ -29,7 +32,9 @@ from desktop.numbers import format_bytes
 # JSON takes up to ten times its size while it is interpreted.
 MEMORY_BYTES = 4 * 2**30
 OPEN_S, CHAT_S = 60.0, 20.0
-MOST_ENTRIES = 200_000
+MOST_ENTRIES, MOST_CHATS = 200_000, 200_000
+# What a damaged ZIP raises, also in each of its compressions.
+DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
 _CHATS = re.compile(r"chats/\d{1,9}\.json|(?:[^/]+/)?conversations(?:-\d+)?\.json")
 _DIGEST = re.compile(r"pictures/([0-9a-f]{64})\.\w+")
 
@@ -71,17 +76,29 @@ class ChatsFile:
         names = [name for name in self._names() if _CHATS.fullmatch(name)]
         if self._zip is not None and not names:
             raise NotAnExportError(tr("It contains no chats."))
+        left = MOST_CHATS
         for name in names or [""]:
             data = self._read(name, LARGEST_JSON)
             fields, _ = self._ask("open", OPEN_S, data)
             self.program = fields["program"]
             del data
+            left -= int(fields["count"])
+            if left < 0:
+                raise NotAnExportError(tr("It contains too many chats."))
             for number in range(int(fields["count"])):
+                if self._helper.pid is None:
+                    # A chat that ended the helper costs itself only.
+                    self._ask("open", OPEN_S, self._read(name, LARGEST_JSON))
                 yield self._chat(number)
 
     def picture(self, picture: ArchivedPicture) -> bytes:
         """The bytes of a picture, which have its digest if one is given; nothing if they are not
-        in the file."""
+        in the file, or damaged."""
+        with suppress(NotAnExportError):
+            return self._picture(picture)
+        return b""
+
+    def _picture(self, picture: ArchivedPicture) -> bytes:
         wanted = picture.digest
         if wanted:
             fields, data = self._ask("picture", CHAT_S, digest=wanted)
@@ -125,7 +142,10 @@ class ChatsFile:
                 with self._zip.open(name) as entry:
                     # A bomb announces less than it holds.
                     data = entry.read(most + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+        except (*DAMAGE, OSError) as error:
+            # Of damaged data in bzip2, and of places that no file has.
+            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+                raise
             raise NotAnExportError(tr("It is a damaged or encrypted ZIP file.")) from error
         if len(data) > most:
             words = tr("{name} is larger than {size}.")

@@ -11,7 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from PySide6.QtCore import QByteArray, QObject, QRectF, Qt, QTimer, Signal
@@ -30,6 +30,10 @@ LONGEST = 2_000
 # Drawings kept, and formulas that may wait: about a thousand screens of them.
 MOST_KEPT = 4_000
 MOST_WAITING = 4_000
+# At least those of one block: it asks again for what is missing.
+MOST_KEPT_BYTES = 2**27
+# More, some 400 letters, would take longer than a moment to show.
+LARGEST_BYTES = 600_000
 # The helper ends when nothing was asked of it for this long.
 IDLE_MS = 30_000
 _CLOSERS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$", "$": "$"}
@@ -56,20 +60,26 @@ class Drawing:
 
     def image(self, colour: str, width: int, height: int, top: float, density: float) -> QImage:
         """The drawing on an image of this size, its upper edge at `top`, everything in pixels."""
-        image = QImage(
-            round(width * density),
-            round(height * density),
-            QImage.Format.Format_ARGB32_Premultiplied,
-        )
-        image.setDevicePixelRatio(density)
-        image.fill(Qt.GlobalColor.transparent)
-        coloured = self.svg.replace('"black"', f'"{colour}"')
-        painter = QPainter(image)
-        scale = width / self.width
-        place = QRectF(0, top, width, (self.ascent + self.descent) * scale)
-        QSvgRenderer(QByteArray(coloured.encode())).render(painter, place)
-        painter.end()
-        return image
+        return _image(self, colour, width, height, top, density)
+
+
+# Qt asks for an image each time it paints it.
+@lru_cache(maxsize=256)
+def _image(
+    drawing: Drawing, colour: str, width: int, height: int, top: float, density: float
+) -> QImage:
+    image = QImage(
+        round(width * density), round(height * density), QImage.Format.Format_ARGB32_Premultiplied
+    )
+    image.setDevicePixelRatio(density)
+    image.fill(Qt.GlobalColor.transparent)
+    coloured = drawing.svg.replace('"black"', f'"{colour}"')
+    painter = QPainter(image)
+    scale = width / drawing.width
+    place = QRectF(0, top, width, (drawing.ascent + drawing.descent) * scale)
+    QSvgRenderer(QByteArray(coloured.encode())).render(painter, place)
+    painter.end()
+    return image
 
 
 def source_of(written: str) -> Source | None:
@@ -89,6 +99,7 @@ class Formulas(QObject):
     def __init__(self) -> None:
         super().__init__()
         self._drawings: OrderedDict[Source, Drawing | None] = OrderedDict()
+        self._num_bytes = 0
         self._waiting: OrderedDict[Source, None] = OrderedDict()
         self._helper: Helper | None = None
         self._executor: DaemonExecutor | None = None
@@ -105,6 +116,8 @@ class Formulas(QObject):
         self._idle.stop()
         self._waiting.clear()
         self._drawings.clear()
+        self._num_bytes = 0
+        _image.cache_clear()
         if self._executor is not None and self._helper is not None:
             self._executor.submit(self._helper.close)
             self._executor.shutdown()
@@ -151,14 +164,19 @@ class Formulas(QObject):
             return
         for source, drawing in zip(batch, drawings, strict=True):
             self._waiting.pop(source, None)
+            self._num_bytes += _size(drawing) - _size(self._drawings.get(source))
             self._drawings[source] = drawing
-        while len(self._drawings) > MOST_KEPT:
-            self._drawings.popitem(last=False)
+        while len(self._drawings) > MOST_KEPT or self._num_bytes > MOST_KEPT_BYTES:
+            self._num_bytes -= _size(self._drawings.popitem(last=False)[1])
         self.ready.emit(frozenset(batch))
 
     def _rest(self) -> None:
         if self._executor is not None and self._helper is not None:
             self._executor.submit(self._helper.close)
+
+
+def _size(drawing: Drawing | None) -> int:
+    return len(drawing.svg) if drawing is not None else 0
 
 
 def _draw(helper: Helper, batch: Sequence[Source]) -> list[Drawing | None]:
@@ -184,7 +202,12 @@ def _ask(helper: Helper, batch: Sequence[Source], seconds: float) -> list[Drawin
 
 def _checked(source: Source, size: Sequence[float], svg: str) -> Drawing | None:
     width, ascent, descent = size
-    if not _SAFE.fullmatch(svg) or not width > 0 or not ascent + descent > 0:
+    if (
+        len(svg) > LARGEST_BYTES
+        or not _SAFE.fullmatch(svg)
+        or not width > 0
+        or not ascent + descent > 0
+    ):
         return None
     return Drawing(source.latex, width, ascent, descent, svg)
 

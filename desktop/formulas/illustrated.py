@@ -19,6 +19,7 @@ WIDEST_IN_LINE = 560
 LARGER = 1.12
 SCHEME = "formula:"
 _SPAN = re.compile(r'<span class="math">(.*?)</span>', re.DOTALL)
+_ONE = re.compile(r'<p><span class="math">(?:(?!</span>).)*</span></p>', re.DOTALL)
 _ALONE = re.compile(r'<p>(<img src="formula:[^>]*>)</p>')
 
 
@@ -48,9 +49,7 @@ class Illustrated:
         # Qt puts a picture's middle this far above the baseline.
         self._middle = metrics.xHeight() / 2
         # Alone, the formula may be as wide as it is.
-        self._alone = html.count("<p") == 1 and html.endswith("</span></p>")
-        if self._alone:
-            self._alone = html.startswith('<p><span class="math">')
+        self._alone = _ONE.fullmatch(html.strip()) is not None
         self.html = _SPAN.sub(self._drawn, html)
         if self._alone and _ALONE.fullmatch(self.html):
             self.least_width = max(each.width for each in self.pictures.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
@@ -68,10 +68,15 @@ class LibraryController(QObject):
         self.device = Device(name="cpu")
         self._again = self._stale = False
         self._watched = False
-        self._watcher = QFileSystemWatcher(self)
-        self._watcher.directoryChanged.connect(self._on_change)
         self._settled = QTimer(self, singleShot=True, interval=SETTLED_MS)
         self._settled.timeout.connect(self.survey)
+
+    @cached_property
+    def _watcher(self) -> QFileSystemWatcher:
+        # Each takes one of the few inotify instances that a user has: only if it is needed.
+        watcher = QFileSystemWatcher(self)
+        watcher.directoryChanged.connect(self._on_change)
+        return watcher
 
     def survey(self) -> None:
         """Look for models and read the facts of new ones."""

@@ -49,6 +49,7 @@ class SearchController(QObject):
         self._executor = DaemonExecutor("search", 1)
         self._connection: sqlite3.Connection | None = None
         self._updating = asyncio.Lock()
+        self._is_made_again = False
         # Answers to older queries are dropped.
         self._queries = 0
         self._query: Query | None = None
@@ -69,18 +70,17 @@ class SearchController(QObject):
             self._tasks.spawn(self._search(query, self._queries), tr("Searching the chats"))
 
     async def forget(self) -> None:
-        """Forget messages that are gone from the chats. Raises StoreError."""
-        async with self._updating:
-            await self._run(index.drop_stale)
+        """Forget messages that are gone from the chats; doesn't wait for indexing to end. Raises
+        StoreError."""
+        await self._run(index.drop_stale)
         if self.hits:
             self.look_for(self._query)
 
     async def clear(self) -> None:
         """Delete the index; a new one is made. Raises StoreError."""
         self.look_for(None)
-        async with self._updating:
-            with in_words():
-                await self._in_thread(self._remove)
+        with in_words():
+            await self._in_thread(self._remove)
 
     async def close(self) -> None:
         closed = self._executor.submit(self._disconnect)
@@ -135,7 +135,9 @@ class SearchController(QObject):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run `work(connection, ...)`. A damaged index is made again. Raises StoreError."""
+        """Run `work(connection, ...)`. A damaged index is made again, and filled once a session:
+        the chats may be damaged instead. Raises StoreError."""
+        loop = asyncio.get_running_loop()
 
         def attempt() -> T:
             return work(self._connected(), *args, **kwargs)
@@ -148,7 +150,11 @@ class SearchController(QObject):
                     raise
                 log.warning("The search index is made again: %s", trace_of(error))
                 self._remove()
-                return attempt()
+                result = attempt()
+                if not self._is_made_again:
+                    self._is_made_again = True
+                    loop.call_soon_threadsafe(self.begin)
+                return result
 
         with in_words():
             return await self._in_thread(persistent)

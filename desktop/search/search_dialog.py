@@ -16,6 +16,7 @@ from desktop.search.hit_list import HIT_ROLE, HitDelegate, HitList
 from desktop.search.index import Query
 from desktop.search.search import MOST_HITS, SearchController
 from desktop.store.tables.messages import storable
+from desktop.widgets.dialogs import come_up
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.search_field import SearchField
@@ -25,6 +26,7 @@ WIDTH, HEIGHT = 720, 560
 TYPED_MS = 120
 DAY_S = 86_400.0
 BOX_LETTERS = 12
+NO_CHAT = -1
 
 
 class SearchDialog(QDialog):
@@ -66,10 +68,7 @@ class SearchDialog(QDialog):
         """Show the window, and search for what is typed or given."""
         if words:
             self.field.setText(words)
-        self.show()
-        self.raise_()
-        self.activateWindow()
-        self.field.setFocus()
+        come_up(self, self.field)
         self.field.selectAll()
         self._search.begin()
         self._ask()
@@ -112,7 +111,8 @@ class SearchDialog(QDialog):
         days = int(self._when.currentData() or 0)
         query = Query(
             terms_of(storable(self.field.text())),
-            chat=self._shown_chat() if self._chat.currentData() else None,
+            # A new chat has no messages to find.
+            chat=(self._shown_chat() or NO_CHAT) if self._chat.currentData() else None,
             model=str(self._model.currentData() or ""),
             since=time.time() - days * DAY_S if days else 0.0,
             pictures=self._pictures.isChecked(),

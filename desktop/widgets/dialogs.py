@@ -47,6 +47,15 @@ async def outcome(dialog: QDialog) -> int:
         dialog.deleteLater()
 
 
+def come_up(window: QWidget, focus: QWidget | None = None) -> None:
+    """Show a window in front of the others, with the focus in one of its controls."""
+    window.show()
+    window.raise_()
+    window.activateWindow()
+    if focus is not None:
+        focus.setFocus()
+
+
 async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     dialog = QFileDialog(parent, title, start)
     dialog.setObjectName("folderDialog")

@@ -6,6 +6,7 @@ Closing it emits `close_asked`; `desktop.app` then stores everything and ends th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -53,11 +54,6 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
         self._leaving = False
-        # Made when they are asked for first.
-        self._get_model: GetModelDialog | None = None
-        self._library: LibraryDialog | None = None
-        self._server: LocalServerDialog | None = None
-        self._search: SearchDialog | None = None
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
@@ -117,7 +113,7 @@ class MainWindow(QMainWindow):
             "actionModels": self._show_library,
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
-            "actionServer": self._show_server,
+            "actionServer": lambda: dialogs.come_up(self._server),
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -260,39 +256,37 @@ class MainWindow(QMainWindow):
             self._parts.settings.set_model_path(path)
         return bool(path)
 
-    def _show_get_model(self) -> None:
+    @cached_property
+    def _get_model(self) -> GetModelDialog:
+        dialog = GetModelDialog(self._parts.downloads, self._parts.library, self._parts.tasks, self)
+        dialog.load_asked.connect(self._load_path)
+        return dialog
+
+    @cached_property
+    def _library(self) -> LibraryDialog:
         parts = self._parts
-        if self._get_model is None:
-            self._get_model = GetModelDialog(parts.downloads, parts.library, parts.tasks, self)
-            self._get_model.load_asked.connect(self._load_path)
-        self._get_model.show()
-        self._get_model.raise_()
-        self._get_model.activateWindow()
-        self._get_model.search.setFocus()
+        dialog = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
+        dialog.load_asked.connect(self._load_path)
+        dialog.get_asked.connect(self._show_get_model)
+        return dialog
+
+    @cached_property
+    def _server(self) -> LocalServerDialog:
+        return LocalServerDialog(self._parts.server, self)
+
+    @cached_property
+    def _search(self) -> SearchDialog:
+        dialog = SearchDialog(self._parts.search, lambda: self._parts.chats.shown, self)
+        dialog.open_asked.connect(self.page.show_hit)
+        return dialog
+
+    def _show_get_model(self) -> None:
+        dialogs.come_up(self._get_model, self._get_model.search)
 
     def _show_library(self) -> None:
-        parts = self._parts
-        if self._library is None:
-            self._library = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
-            self._library.load_asked.connect(self._load_path)
-            self._library.get_asked.connect(self._show_get_model)
-        self._library.show()
-        self._library.raise_()
-        self._library.activateWindow()
-        self._library.view.setFocus()
-
-    def _show_server(self) -> None:
-        if self._server is None:
-            self._server = LocalServerDialog(self._parts.server, self)
-        self._server.show()
-        self._server.raise_()
-        self._server.activateWindow()
+        dialogs.come_up(self._library, self._library.view)
 
     def _show_search(self, words: str = "") -> None:
-        if self._search is None:
-            parts = self._parts
-            self._search = SearchDialog(parts.search, lambda: parts.chats.shown, self)
-            self._search.open_asked.connect(self.page.show_hit)
         self._search.begin(words)
 
     def _load_path(self, path: str) -> None:
@@ -318,9 +312,7 @@ class MainWindow(QMainWindow):
 
     def come_to_front(self) -> None:
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
-        self.show()
-        self.raise_()
-        self.activateWindow()
+        dialogs.come_up(self)
 
     def _show_shortcuts(self) -> None:
         ShortcutsDialog(list(self.actions_by_name.values()), self).show()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, zip_longest
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl
 from PySide6.QtGui import (
@@ -123,13 +124,18 @@ class BlockText(QTextBrowser):
             self._recolour_later()
 
     def _show(self, fill: Callable[[], None]) -> None:
-        """Keep the selection of a text that has only grown."""
-        anchor, position = self.textCursor().anchor(), self.textCursor().position()
+        """Keep the selection of a text that has only grown, or whose formulas were drawn."""
+        old = self.textCursor()
+        selected = (old.anchor(), old.position()) if old.hasSelection() else ()
+        drawn = self._drawn_formulas() if selected else []
+        written = [at + sum(more for place, more in drawn if place < at) for at in selected]
         fill()
-        if anchor != position:
+        if written:
             cursor, last = self.textCursor(), self.document().characterCount() - 1
-            cursor.setPosition(min(anchor, last))
-            cursor.setPosition(min(position, last), QTextCursor.MoveMode.KeepAnchor)
+            drawn = self._drawn_formulas()
+            anchor, position = (min(_shown(at, drawn), last) for at in written)
+            cursor.setPosition(anchor)
+            cursor.setPosition(position, QTextCursor.MoveMode.KeepAnchor)
             self.setTextCursor(cursor)
         self._measure()
 
@@ -159,17 +165,23 @@ class BlockText(QTextBrowser):
         """The selected text, with formulas as they were written."""
         cursor = self.textCursor()
         text = cursor.selectedText()
-        if PICTURE not in text:
-            return text
-        first, pieces = cursor.selectionStart(), text.split(PICTURE)
-        at, written = QTextCursor(self.document()), [pieces[0]]
-        place = first + _units(pieces[0])
-        for piece in pieces[1:]:
+        drawn = (written for _, written in self._formulas_in(text, cursor.selectionStart()))
+        return "".join(chain(*zip_longest(text.split(PICTURE), drawn, fillvalue="")))
+
+    def _drawn_formulas(self) -> list[tuple[int, int]]:
+        """The place of each formula, and how much longer it is as it was written."""
+        found = self._formulas_in(self.document().toRawText(), 0)
+        return [(place, _units(written) - 1) for place, written in found]
+
+    def _formulas_in(self, text: str, place: int) -> Iterator[tuple[int, str]]:
+        """The drawn formulas of a text at this place: their places, and how they were written."""
+        at = QTextCursor(self.document())
+        for piece in text.split(PICTURE)[:-1]:
+            place += _units(piece)
             at.setPosition(place + 1)
             picture = self._document.pictures.get(at.charFormat().toImageFormat().name())
-            written += [picture.written if picture else "", piece]
-            place += 1 + _units(piece)
-        return "".join(written)
+            yield place, picture.written if picture else PICTURE
+            place += 1
 
     def _recolour_later(self) -> None:
         pace().go_on(self._recolour)
@@ -237,6 +249,15 @@ class BlockText(QTextBrowser):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._measure()
+
+
+def _shown(place: int, drawn: Sequence[tuple[int, int]]) -> int:
+    """The place in the document of a place in the text as it was written."""
+    for formula, more in drawn:
+        if place <= formula:
+            break
+        place = max(formula + 1, place - more)
+    return place
 
 
 def _units(text: str) -> int:

@@ -25,6 +25,8 @@ _BLOCK_OPENERS = ("\\[", "$$")
 _BEFORE_DOLLAR = re.compile(r"[\w\\$]")
 _OPERATOR = re.compile(r"[\\^_{}=]")
 _BETWEEN_OPERANDS = re.compile(r"[\w)][*+/<>|-]+[\w(]")
+# n, n!, f', f(x) or P(A, B).
+_SYMBOL = re.compile(r"[A-Za-z](?:[!']|\([A-Za-z0-9, ]{1,20}\))?")
 _COMMAND = re.compile(r"\\[A-Za-z]+(?:\{[^{}]*\})?")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
@@ -121,7 +123,8 @@ def _dollar_end(text: str, start: int, limit: int) -> int | None:
         return limit if is_end and not is_name and _is_formula(rest) else None
     inside, after = rest[:end], rest[end + 1 : end + 2]
     closes = not inside[-1:].isspace() and not re.match(r"\w", after)
-    return start + end + 2 if closes and _is_formula(inside) else None
+    is_formula = _is_formula(inside) or _SYMBOL.fullmatch(inside)
+    return start + end + 2 if closes and is_formula else None
 
 
 def _is_formula(text: str) -> bool:

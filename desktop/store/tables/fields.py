@@ -17,8 +17,8 @@ DAMAGED = "This text was damaged and could not be read."
 DAMAGED_PICTURE = "[A picture of this message was damaged and could not be read.]"
 DIGEST = re.compile("[0-9a-f]{64}")
 ZEROS = re.compile("\0+")
-# The end of the year 9999, beyond which no calendar goes.
-LAST_MOMENT = 253_402_300_799.0
+# In the year 9999, the last of the calendar, in every time zone.
+LAST_MOMENT = 253_370_764_800.0
 
 
 def decode(data: bytes) -> str:

@@ -157,15 +157,18 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 
 def choose_path(connection: sqlite3.Connection, message: int) -> None:
     """Show this message and all above it in place of their siblings."""
-    above: list[int] = []
+    # The highest of all is looked for once: no index has it.
+    (highest,) = connection.execute("SELECT ifnull(max(chosen), 0) FROM messages").fetchone()
+    above: dict[int, None] = {}
     node: object = message
     # A damaged file may hold a circle.
     while isinstance(node, int) and node not in above:
-        above.append(node)
+        above[node] = None
         row = connection.execute("SELECT parent FROM messages WHERE id = ?", (node,)).fetchone()
         node = row[0] if row else None
-    for each in above:
-        choose(connection, each)
+    connection.executemany(
+        "UPDATE messages SET chosen = ? WHERE id = ?", [(highest + 1, each) for each in above]
+    )
 
 
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit
 
 from desktop.app import App
 from desktop.export import export_dialogs
@@ -81,6 +82,31 @@ async def test_U2_a_deleted_chat_comes_back(
     [picture] = app.parts.transcript.rows[0].message.pictures
     assert picture.thumbnail and picture.size == (60, 40)
     assert app.parts.transcript.rows[1].text == "A stork."
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "written"),
+    [
+        ("notes", 0, "notes.zip"),
+        ("notes v1.5", 0, "notes v1.5 2.zip"),
+        ("notes.zip", 2, "notes 2.html"),
+        ("new.zip", 3, "new.md"),
+    ],
+)
+async def test_U2_no_file_is_replaced_that_the_dialog_did_not_ask_about(
+    open_app: OpenApp, tmp_path: Path, typed: str, kind: int, written: str
+) -> None:
+    app = await open_app()
+    for name in ("notes v1.5.zip", "notes v1.zip", "notes.html"):
+        (tmp_path / name).touch()
+    choosing = asyncio.ensure_future(export_dialogs.choose_export(app.window, "Export", "x"))
+    await until(lambda: app.window.findChildren(QFileDialog))
+    [dialog] = app.window.findChildren(QFileDialog)
+    dialog.setDirectory(str(tmp_path))
+    dialog.selectNameFilter(dialog.nameFilters()[kind])
+    dialog.findChildren(QLineEdit, "fileNameEdit")[0].setText(str(tmp_path / typed))
+    dialog.accept()
+    assert await choosing == tmp_path / written
 
 
 async def test_pictures_that_can_not_be_read_are_reported(

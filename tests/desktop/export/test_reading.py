@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import zipfile
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.api.archive import ArchivedChat
+from core.api.archive import ArchivedChat, ArchivedPicture
 from core.api.errors import NotAnExportError
 from desktop.export import reading
 from desktop.export.reading import ChatsFile, FoundChat
@@ -361,3 +362,57 @@ def test_a_picture_with_other_bytes_is_none(tmp_path: Path) -> None:
         assert file.picture(found.chat.messages[0].pictures[0]) == b""
     finally:
         file.close()
+
+
+@pytest.mark.parametrize(
+    "kind", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_a_damaged_picture_costs_itself(tmp_path: Path, kind: int) -> None:
+    digest = hashlib.sha256(PICTURE).hexdigest()
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("chats/000001.json", b'{"waymark": 1, "chats": []}')
+        archive.writestr(f"pictures/{digest}.png", PICTURE)
+        place = archive.infolist()[1].header_offset + 30 + len(f"pictures/{digest}.png")
+    data = bytearray(path.read_bytes())
+    data[place + 9 : place + 20] = b"\xff" * 11
+    path.write_bytes(data)
+    file = ChatsFile(path)
+    assert list(file.chats()) == []
+    assert file.picture(ArchivedPicture(digest=digest)) == b""
+    file.close()
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_chat_of_another_compression_is_refused(tmp_path: Path, kind: int) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("chats/000001.json", b'{"waymark": 1, "chats": []}' * 50)
+    data = bytearray(path.read_bytes())
+    data[56:80] = b"\xff" * 24
+    path.write_bytes(data)
+    with pytest.raises(NotAnExportError, match="damaged"):
+        read(path)
+
+
+def test_a_chat_that_ends_the_helper_costs_itself(tmp_path: Path) -> None:
+    chats = [ArchivedChat(title=title, created=1, used=1) for title in ("One", "Two")]
+    path = tmp_path / "a.json"
+    given = ",".join(chat.model_dump_json() for chat in chats)
+    path.write_text(f'{{"waymark": 1, "chats": [{given}]}}')
+    file = ChatsFile(path)
+    found = file.chats()
+    assert next(found).title == "One"
+    file._helper.close()
+    assert [each.title for each in found] == ["Two"]
+    file.close()
+
+
+def test_more_chats_than_anybody_has_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_CHATS", 3)
+    data = b'{"waymark": 1, "chats": [{}, {}]}'
+    path = zipped(tmp_path / "a.zip", ("chats/000001.json", data), ("chats/000002.json", data))
+    with pytest.raises(NotAnExportError, match="too many"):
+        read(path)

@@ -15,7 +15,8 @@ from desktop import theme
 from desktop.app import App
 from desktop.chat.markdown.block_text import BlockText
 from desktop.formulas import formulas as module
-from desktop.formulas.formulas import Formulas, Source, formulas, source_of
+from desktop.formulas.formulas import Drawing, Formulas, Source, formulas, source_of
+from desktop.formulas.illustrated import MOST_IN_BLOCK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, send
@@ -97,6 +98,46 @@ async def test_a_formula_of_its_own_is_centred_and_scrolls(
     assert copied(scrolling) == f"\\[\n{wide}\n\\]"
     # All of it is in view vertically.
     assert scrolling.viewport().height() >= scrolling.document().size().height()
+
+
+async def test_what_is_selected_stays_so_when_formulas_are_drawn(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.say("A \U0001f600 $x^7$ and $y_1$, then important words\n\n")
+    await until(lambda: "important" in shown(app))
+    [block] = blocks(app)
+    assert PICTURE not in block.toPlainText()
+    found = block.document().find("important")
+    block.setTextCursor(found)
+    await until(lambda: shown(app).count(PICTURE) == 2)
+    assert block.textCursor().selectedText() == "important"
+    asked.finish("A \U0001f600 $x^7$ and $y_1$, then important words\n\n")
+    await ended(app)
+
+
+async def test_formulas_at_both_ends_of_a_line_are_no_wider_than_it(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    wide = " + ".join(f"x_{{{number}}}^2" for number in range(40))
+    await said(app, engine, f"\\({wide}\\) and \\({wide} + 1\\)")
+    await until(lambda: shown(app) == f"{PICTURE} and {PICTURE}")
+    [block] = blocks(app)
+    assert block.document().idealWidth() <= block.viewport().width()
+
+
+async def test_a_formula_is_painted_from_one_image(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    await said(app, engine, "$x_1$ and $y_2$")
+    await until(lambda: shown(app).count(PICTURE) == 2)
+    [block] = blocks(app)
+    block.grab()
+    made = module._image.cache_info().misses
+    for _ in range(5):
+        block.grab()
+    assert module._image.cache_info().misses == made
 
 
 async def test_a_formula_has_the_colour_of_the_text(
@@ -201,6 +242,24 @@ def test_a_formula_between_its_delimiters(written: str, source: Source | None) -
 )
 def test_a_drawing_with_anything_but_shapes_is_none(svg: str) -> None:
     assert module._checked(Source("x", True), (1, 1, 0), svg) is None
+
+
+def test_a_drawing_that_would_take_long_to_show_is_none() -> None:
+    svg = f"<svg>{'<g></g>' * 100_000}</svg>"
+    assert module._checked(Source("x", True), (1, 1, 0), svg) is None
+
+
+def test_drawings_kept_are_bounded(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_IN_BLOCK * module.LARGEST_BYTES <= module.MOST_KEPT_BYTES
+    monkeypatch.setattr(module, "MOST_KEPT_BYTES", 10_000)
+    made = Formulas()
+    made.begin()
+    sources = [Source(str(number), False) for number in range(20)]
+    drawings = [Drawing(source.latex, 1, 1, 0, "x" * 900) for source in sources]
+    for _ in range(2):
+        made.take(sources, drawings)
+        assert (len(made._drawings), made._num_bytes) == (11, 9_900)
+    made.close()
 
 
 def test_without_a_window_nothing_is_drawn(qapp: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QFileSystemWatcher, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QLineEdit, QMenu
 
@@ -337,3 +337,8 @@ def test_L3_a_repository_of_the_cache_goes_whole_or_only_the_file(tmp_path: Path
     assert {each.name for each in one.paths} == {"N-Q8_0.gguf", "N-Q8_0"}
     (snapshot / "N-Q4_K_M.gguf").unlink()
     assert plan_removal(found).paths == (repository,)
+
+
+async def test_no_folder_is_watched_before_the_list_is_opened(open_app: OpenApp) -> None:
+    app = await open_app()
+    assert app.parts.library.findChildren(QFileSystemWatcher) == []

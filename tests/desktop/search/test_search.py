@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QComboBox, QLineEdit, QListView
 
 from desktop.app import App
 from desktop.chat.markdown.text_selection import fields_in
+from desktop.search import index
 from desktop.search.search_dialog import SearchDialog
 from desktop.store.tables import chats, messages
 from tests.desktop.conftest import OpenApp, until
@@ -90,6 +91,47 @@ async def test_U1_what_comes_and_goes_while_the_window_is_open(
     await app.parts.tasks.close()
     for path in app.parts.folders.data.glob("search.db*"):
         assert b"owl" not in path.read_bytes()
+
+
+async def test_an_index_damaged_in_use_is_filled_again(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    (await send(app, engine, "One owl")).finish("Hoo.")
+    await ended(app)
+    dialog = await look_for(app, "hoo")
+    await until(lambda: len(dialog.hits.hits) == 1)
+    search, path = app.parts.search, app.parts.folders.search_index
+    await search._in_thread(search._disconnect)
+    path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 64)
+    dialog.field.setText("owl")
+    await until(lambda: len(dialog.hits.hits) == 2)
+
+
+async def test_deleting_does_not_wait_for_indexing(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "One owl")).finish("Hoo.")
+    await ended(app)
+    await look_for(app, "owl")
+    search, chat = app.parts.search, app.parts.transcript.chat
+    assert chat is not None
+    async with search._updating:
+        app.parts.chats.delete(chat)
+        await until(lambda: app.parts.chats.trash.chats)
+        await app.parts.deletion.purge(chat)
+        assert await search._run(index.newest) == 0
+
+
+async def test_a_new_chat_has_no_matches(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "One owl")).finish("Hoo.")
+    await ended(app)
+    app.parts.chat.open(None)
+    await until(lambda: app.parts.chats.shown is None)
+    dialog = await look_for(app, "hoo")
+    await until(lambda: dialog.hits.hits)
+    find(app, QComboBox, "searchChat").setCurrentIndex(1)
+    await until(lambda: words(app, "searchWords") == "Nothing was found.")
 
 
 async def test_titles_lead_to_messages(open_app: OpenApp, engine: FakeEngine) -> None:

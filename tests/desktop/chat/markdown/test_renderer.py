@@ -67,6 +67,10 @@ def test_a_block_becomes_html(source: str, html: str) -> None:
         "$$a_1*b*c_2$$",
         "$a_1*b*c_2$",
         "$a*b*c$",
+        "$n$",
+        "$n!$",
+        "$f'$",
+        "$P(A, B)$",
         r"$2\text{ and }x_1*b*c_2$",
         r"\(`a` <b> [x](http://a.b) $5\)",
     ],
@@ -111,6 +115,11 @@ def test_no_line_of_a_displayed_formula_is_a_list_or_a_heading(opener: str) -> N
 def test_a_currency_sign_begins_no_formula(source: str, html: str) -> None:
     shown = re.sub(r"</?span[^>]*>", "", to_html(source) or "").replace(CODE_EDGE, "|")
     assert shown == f"<p>{html}</p>"
+
+
+@pytest.mark.parametrize("source", ["$A$1", "a$b$", "$no$", "$ n $", "$n and $m", "$5$", "$n$m"])
+def test_a_symbol_between_dollars_is_alone(source: str) -> None:
+    assert to_html(source) == f"<p>{source}</p>"
 
 
 def test_a_table_keeps_its_alignment() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -230,3 +232,16 @@ async def test_forking_a_chat_with_damaged_texts_works(path: Path, qloop: Loop) 
     assert made is not None
     assert "b'" not in (await database.run(chats.listed))[0].title
     database.close()
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone can't be set")
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+def test_every_moment_is_in_the_calendar(monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for value in (0, 1.5e9, fields.LAST_MOMENT, 253_402_300_799.0, 1e300, -1, "now"):
+            assert datetime.fromtimestamp(fields.moment(value)).year <= 9999
+    finally:
+        monkeypatch.undo()
+        time.tzset()

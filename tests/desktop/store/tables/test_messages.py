@@ -271,3 +271,28 @@ def test_a_damaged_part_costs_its_field(
     message = messages.read_path(connection, growing.chat)[-1]
     assert message.text == "one two three"
     assert message.reply is None or damage.endswith("broken'") or message.reply.ids is None
+
+
+def test_a_long_path_is_chosen_in_one_look_at_all_messages(
+    connection: sqlite3.Connection,
+) -> None:
+    chat = chats.create(connection, "Long")
+    ids: list[int | None] = [None]
+    for number in range(1_000):
+        ids.append(messages.add_message(connection, chat, ids[-1], str(number)))
+    messages.add_message(connection, chat, ids[500], "another branch")
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.set_progress_handler(count, 1_000)
+    last = ids[-1]
+    assert last is not None
+    messages.choose_path(connection, last)
+    connection.set_progress_handler(None, 0)
+    assert texts(connection, chat) == [str(number) for number in range(1_000)]
+    # Thousands of instructions of SQLite; a look for each message would take millions.
+    assert steps < 200
