@@ -12,7 +12,7 @@ from PySide6.QtGui import QFontMetrics, QImage
 from desktop.formulas.formulas import EM, Drawing, Source, formulas, source_of
 
 # More in one block stay as they were written: Qt lays out each picture on its own.
-MOST_IN_BLOCK = 200
+MOST_IN_BLOCK = 100
 # A wider formula in a line of text is drawn smaller.
 WIDEST_IN_LINE = 560
 # Letters of formulas have lower small letters than those of interfaces.

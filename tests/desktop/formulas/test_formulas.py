@@ -199,7 +199,7 @@ async def test_H8_formulas_that_are_all_drawn(
     with LoopWatch() as watch:
         watch.doing = "showing formulas"
         await said(app, engine, text)
-        await until(lambda: shown(app).count(PICTURE) > 150)
+        await until(lambda: shown(app).count(PICTURE) > 75)
         if kind == "in one paragraph":
             # Of many paragraphs, Qt's own style sheet takes longer, also without formulas.
             watch.doing = "another theme"
