@@ -337,3 +337,27 @@ def test_L3_a_repository_of_the_cache_goes_whole_or_only_the_file(tmp_path: Path
     assert {each.name for each in one.paths} == {"N-Q8_0.gguf", "N-Q8_0"}
     (snapshot / "N-Q4_K_M.gguf").unlink()
     assert plan_removal(found).paths == (repository,)
+
+
+def test_L3_other_models_of_a_repository_and_files_outside_it_stay(tmp_path: Path) -> None:
+    repository = tmp_path / "models--Org--N"
+    (repository / "blobs").mkdir(parents=True)
+    snapshot = model(repository / "snapshots" / "aa")
+    (snapshot / "N.gguf").symlink_to(write(repository / "blobs" / "n"))
+    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face", None))
+    assert set(file.paths) == {snapshot / "N.gguf", repository / "blobs" / "n"}
+    folder = plan_removal(FoundModel(snapshot, "n", "Hugging Face", None))
+    assert folder.paths == () and "other files" in folder.refused
+    (snapshot / "N.gguf").unlink()
+    (snapshot / "N.gguf").symlink_to(write(tmp_path / "mine.gguf"))
+    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face", None))
+    assert file.paths == (snapshot / "N.gguf",)
+
+
+def test_L3_a_cache_folder_of_the_user_is_no_part_of_a_model(tmp_path: Path) -> None:
+    path = model(tmp_path / "m")
+    (path / ".cache" / "huggingface").mkdir(parents=True)
+    found = FoundModel(path, "m", "", None)
+    assert plan_removal(found).paths == (path,)
+    (path / ".cache" / "browser").mkdir()
+    assert plan_removal(found).paths == ()
