@@ -52,10 +52,14 @@ class ModelFacts(Frozen):
 
 
 class Describe(Frozen):
-    """Read the headers of the models at `paths`; facts read before come from the file `cache`."""
+    """Read the headers of the models at `paths`; facts read before come from the file `cache`.
+
+    With `again` nothing comes from there, and this machine's speed is measured once more.
+    """
 
     paths: tuple[str, ...]
     cache: str
+    again: bool = False
 
 
 class Reading(Frozen):

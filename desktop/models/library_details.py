@@ -66,9 +66,10 @@ class LibraryDetails(QFrame):
         available: Memory,
         *,
         loaded: bool,
+        coming: bool,
         busy: bool,
     ) -> None:
-        """`busy`: the engine loads a model, or is not ready to."""
+        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         trouble = facts.trouble if facts is not None else None
@@ -87,17 +88,17 @@ class LibraryDetails(QFrame):
             self._memory.show_facts(facts, available)
         self._places.setText("\n".join(_place(each.program, each.path) for each in model.places))
         self._places.show()
-        self._show_buttons(name, loaded, busy, readable=trouble is None)
+        self._show_buttons(name, loaded, busy)
+        self.load.setEnabled(trouble is None and not loaded and not coming)
+        self.delete.setEnabled(not loaded and not coming)
 
-    def _show_buttons(self, name: str, loaded: bool, busy: bool, readable: bool) -> None:
+    def _show_buttons(self, name: str, loaded: bool, busy: bool) -> None:
         for button in self._buttons:
             button.setAccessibleName(f"{button.text()}: {name}")
             button.show()
         self.load.setVisible(not loaded)
-        self.load.setEnabled(readable)
         self._eject.setVisible(loaded)
         self._eject.setEnabled(not busy)
-        self.delete.setEnabled(not loaded)
 
     def _say(self, label: Label, words: str, style: str) -> None:
         label.setText(words)

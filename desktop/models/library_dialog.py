@@ -14,13 +14,12 @@ from desktop import theme
 from desktop.engine.engine_status import COMING
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
-from desktop.models.library import LibraryController, LibraryModel
+from desktop.models.library import LibraryController, LibraryModel, is_file
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
 from desktop.models.removal import Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
-from desktop.store.settings import kept_path
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
@@ -172,12 +171,18 @@ class LibraryDialog(QDialog):
         if model.path != self._path:
             self._path = model.path
             self.question.withdraw()
-        status = self._settings.engine.status
-        loaded = status.model is not None and kept_path(status.model.path) == model.path
         available = self.list.available
         verdict = self._library.verdict(model, available)
-        busy = status.phase in COMING
-        self.details.show_model(model, verdict, available, loaded=loaded, busy=busy)
+        loaded, busy = self._is_loaded(model), self._settings.engine.status.phase in COMING
+        coming = busy and model.has(self._settings.loaded.path)
+        state = {"loaded": loaded, "coming": coming, "busy": busy}
+        self.details.show_model(model, verdict, available, **state)
+        if loaded or coming:
+            self.question.withdraw()
+
+    def _is_loaded(self, model: LibraryModel) -> bool:
+        loaded = self._settings.engine.status.model
+        return loaded is not None and model.has(loaded.path)
 
     def _nothing(self) -> str:
         if self._library.models:
@@ -223,7 +228,7 @@ class LibraryDialog(QDialog):
         model = self.current()
         if model is not None:
             path = model.places[0].path
-            dialogs.open_folder(path.parent if path.suffix else path)
+            dialogs.open_folder(path.parent if is_file(path) else path)
 
     def _open_folders(self) -> None:
         self._menu.clear()
@@ -237,7 +242,7 @@ class LibraryDialog(QDialog):
 
     def _look_again(self) -> None:
         self._trouble = ""
-        self._library.survey()
+        self._library.survey(again=True)
 
     def _choose_folder(self) -> None:
         self._tasks.spawn(self._add_folder(), tr("Choosing a folder"))

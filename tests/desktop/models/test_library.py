@@ -40,7 +40,7 @@ class FakeLibrary:
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    async def describe(self, paths: Sequence[str]) -> None:
+    async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
         self.asked.append(paths)
         for start in range(0, len(paths), 100):
             await self.go_on.wait()
@@ -230,7 +230,7 @@ async def test_a_failing_process_and_a_vanished_model_are_said(
     app = await open_app()
     fake = await library(app)
 
-    async def fail(paths: Sequence[str]) -> None:
+    async def fail(paths: Sequence[str], *, again: bool = False) -> None:
         raise EngineDiedError("The process that reads models ended.")
 
     fake.describe = fail  # type: ignore[method-assign]
