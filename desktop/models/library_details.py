@@ -134,7 +134,8 @@ class MemoryTable(QWidget):
             contexts.append(facts.context)
         heads = [tr("Precision"), *map(_tokens, contexts), tr("Speed"), tr("1,000 tokens read")]
         for place, words in enumerate(heads):
-            self._put(0, place, words, "muted small")
+            # In two lines, so that the table is narrow.
+            self._put(0, place, "\n".join(words.rsplit(" ", 1)), "muted small")
         ways = sorted(facts.ways, key=lambda each: -each.num_bytes)
         for line, way in enumerate(ways, 1):
             self._put(line, 0, precision_name(way.precision), "small")
@@ -161,8 +162,10 @@ class MemoryTable(QWidget):
         cell = self._cells.get((line, place))
         if cell is None:
             cell = self._cells[line, place] = Label(parent=self)
-            right = Qt.AlignmentFlag.AlignRight if place else Qt.AlignmentFlag.AlignLeft
-            self._grid.addWidget(cell, line, place, right)
+            side = Qt.AlignmentFlag.AlignRight if place else Qt.AlignmentFlag.AlignLeft
+            side |= Qt.AlignmentFlag.AlignBottom
+            cell.setAlignment(side)
+            self._grid.addWidget(cell, line, place, side)
         cell.setText(words)
         if cell.property("class") != style:
             cell.setProperty("class", style)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWid
 
 from core.api.errors import ErrorInfo, WaymarkError
 from desktop import theme
-from desktop.engine.engine_status import COMING
+from desktop.engine.engine_status import COMING, Phase
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
@@ -136,6 +136,7 @@ class LibraryDialog(QDialog):
         self.question.confirmed.connect(self._delete)
         self._library.changed.connect(self._refresh)
         self._library.failed.connect(self._say_error)
+        self._settings.engine.load_failed.connect(self._say_error)
         self._settings.changed.connect(self.list.refresh)
         self._settings.engine.changed.connect(self.list.refresh)
 
@@ -192,11 +193,12 @@ class LibraryDialog(QDialog):
         return tr("No models yet. Get one, or add a folder that has some")
 
     def _say_state(self) -> None:
-        models = self._library.models
+        models, status = self._library.models, self._settings.engine.status
         size = sum(each.facts.size for each in models if each.facts is not None)
-        parts = []
+        # The header that says so too may be behind this window.
+        parts = [f"{status.words()}."] if status.phase is Phase.LOADING else []
         if models:
-            words = tr("{models}, {size} on disk.")
+            words = tr("{models}.") if self._library.left else tr("{models}, {size} on disk.")
             count = count_of(len(models), "model")
             parts.append(words.format(models=count, size=format_bytes(size)))
         if self._library.scanning and self._library.left:
@@ -222,6 +224,7 @@ class LibraryDialog(QDialog):
     def _load(self) -> None:
         model = self.current()
         if model is not None and self.details.load.isEnabled():
+            self._trouble = ""
             self.load_asked.emit(model.path)
 
     def _reveal(self) -> None:
