@@ -87,6 +87,7 @@ class Machine:
             precision=cast(Precision, precision.name),
             num_bytes=held.num_bytes,
             kv_bytes=kv_bytes_per_token(held.outline.layers),
+            mapped_bytes=held.mapped_bytes,
             step_s=step_s,
             prompt_s=prompt_s,
         )
