@@ -6,6 +6,7 @@ window imports this module, so it needs neither numpy nor torch.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -131,17 +132,18 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
     """Files that end with .gguf, the nearest first, at most `depth` folders down, through links."""
     folders, left = [(folder, 1)], MOST_ENTRIES
     for where, level in folders:
-        try:
-            entries = sorted(os.scandir(where), key=lambda entry: entry.name)
-            left -= len(entries)
-            for entry in entries:
+        entries: list[os.DirEntry[str]] = []
+        with contextlib.suppress(OSError), os.scandir(where) as found:
+            entries = sorted(islice(found, left), key=lambda entry: entry.name)
+        left -= len(entries) + 1
+        for entry in entries:
+            # A link to itself raises.
+            with contextlib.suppress(OSError):
                 if entry.is_dir() and level < depth:
                     folders.append((where / entry.name, level + 1))
                 elif entry.name.lower().endswith(SUFFIX) and entry.is_file():
                     yield where / entry.name
-        except OSError:
-            continue
-        if left < 0:
+        if left <= 0:
             return
 
 

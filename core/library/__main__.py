@@ -33,9 +33,11 @@ from core.system.private_files import write_whole
 # Events are sent and facts stored this often.
 EVERY_S, STORE_EVERY_S = 0.25, 10.0
 MOST_AT_ONCE = 100
+# Models whose facts are kept, those asked for last.
+MOST_REMEMBERED = 4_000
 MOST_FILES = 1_000
 # Raised when facts, or how they are found, change.
-VERSION = 1
+VERSION = 2
 NICE = 10
 # Errors that another try may not meet.
 PASSING = ("SlowFolderError", "MissingFileError")
@@ -56,29 +58,30 @@ class Survey:
     def __init__(self, events: BinaryIO, cache: Path) -> None:
         self._events, self._cache = events, cache
         self._old = recalled(cache)
-        self._models: dict[str, ModelFacts] = {}
+        # Facts of models that aren't asked for stay: another process may have told them.
+        self._models = dict(self._old.models)
         self._rates, self._device = dict(self._old.rates), self._old.device
         self._waiting: list[ModelFacts] = []
         self._sent = self._stored = time.monotonic()
 
-    def run(self, paths: tuple[str, ...]) -> None:
+    def run(self, paths: tuple[str, ...], again: bool = False) -> None:
         states = {path: state_of(Path(path)) for path in paths}
         missing = []
         for path, state in states.items():
             facts = self._old.models.get(state)
-            if facts is None:
+            if facts is None or again:
                 missing.append(path)
             else:
                 self._tell(state, facts)
         self._send()
         # A graphics card's free memory is out of date.
-        if missing or self._device is None or self._device.total:
-            self._read(missing, states)
+        if missing or again or self._device is None or self._device.total:
+            self._read(missing, states, again)
         else:
             self._emit(self._device)
         self._store()
 
-    def _read(self, paths: list[str], states: dict[str, str]) -> None:
+    def _read(self, paths: list[str], states: dict[str, str], again: bool) -> None:
         # Imported late: torch takes over a second, and mostly nothing has changed.
         import torch
 
@@ -89,7 +92,7 @@ class Survey:
         fix_threads()
         device = resolve_device(ModelSettings(path=""))
         memory = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
-        machine = Machine(device, self._rates)
+        machine = Machine(device, self._rates, again=again)
         self._device = Device(
             name=device.type, free=memory[0], total=memory[1], speeds=machine.speeds()
         )
@@ -103,7 +106,10 @@ class Survey:
 
     def _tell(self, state: str, facts: ModelFacts) -> None:
         if facts.trouble is None or facts.trouble.name not in PASSING:
+            self._models.pop(state, None)
             self._models[state] = facts
+            while len(self._models) > MOST_REMEMBERED:
+                del self._models[next(iter(self._models))]
         self._waiting.append(facts)
         due = time.monotonic() - self._sent > EVERY_S
         if due or len(self._waiting) >= MOST_AT_ONCE:
@@ -192,7 +198,7 @@ def main() -> None:
     asked = decode(COMMAND, body)
     _end_with(commands)
     with contextlib.suppress(BrokenPipeError):
-        Survey(events, Path(asked.cache)).run(asked.paths)
+        Survey(events, Path(asked.cache)).run(asked.paths, asked.again)
     sys.stderr.flush()
     # The thread waits for the window.
     os._exit(0)

@@ -45,8 +45,9 @@ class LibraryClient:
         self._heard, self._cache = heard, cache
         self._command = command or program("core.library")
 
-    async def describe(self, paths: Sequence[str]) -> None:
-        """Read the facts of these models; cancelling ends the process.
+    async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
+        """Read the facts of these models; cancelling ends the process. With `again` nothing that
+        is remembered is used, and this machine's speed is measured once more.
 
         Raises EngineDiedError if the process can't be started or ends again and again.
         """
@@ -55,20 +56,21 @@ class LibraryClient:
         for path in set(paths).difference(left):
             self._heard(Described(models=(_unreadable(path),)))
         for _ in range(MOST_ENDINGS):
-            blamed = await self._survey(left)
+            blamed = await self._survey(left, again)
             if blamed is None:
                 return
             self._heard(Described(models=(_unreadable(blamed),)))
             left.remove(blamed)
         raise EngineDiedError("The process that reads models ended several times.")
 
-    async def _survey(self, left: list[str]) -> str | None:
+    async def _survey(self, left: list[str], again: bool) -> str | None:
         """Run one process; models that it described leave `left`. Returns the model at which it
         ended, None if it is done."""
         process = await self._start()
         reading = ""
         try:
-            await process.send(Describe(paths=tuple(left), cache=str(self._cache)))
+            asked = Describe(paths=tuple(left), cache=str(self._cache), again=again)
+            await process.send(asked)
             while (event := await process.receive()) is not None:
                 if isinstance(event, Reading):
                     reading = event.path

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from core.api.errors import BrokenConfigError, WaymarkError
+from core.api.errors import BrokenConfigError, InternalError, WaymarkError
 from core.client.blobs import open_regular
+from core.client.traces import print_trace
 from core.layers.memory import checkpoint_bytes
 from core.library.machine import Machine
 from core.library.messages import ModelFacts
@@ -40,10 +41,16 @@ _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
 
 def read_facts(path: Path, machine: Machine) -> ModelFacts:
     """Facts of the model at `path`; an error that loading would raise is its `trouble`."""
+    found: WaymarkError
     try:
         return _read(path, machine)
     except WaymarkError as error:
-        return ModelFacts(path=str(path), size=_size_of(path), trouble=error.info())
+        found = error
+    except Exception as error:
+        # The process goes on: only so many of its ends are forgiven.
+        print_trace(error)
+        found = InternalError(f"{type(error).__name__} while its headers were read.")
+    return ModelFacts(path=str(path), size=_size_of(path), trouble=found.info())
 
 
 def _read(path: Path, machine: Machine) -> ModelFacts:

@@ -16,13 +16,15 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class Way(Frozen):
     """A precision in which this computer can run a model.
 
-    `num_bytes` is what the weights take, and each token of context `kv_bytes` more. `step_s` is the
-    expected time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if not measured.
+    `num_bytes` is what the weights take, and each token of context `kv_bytes` more. If none fits,
+    an automatic choice reads `mapped_bytes` of them from disk as needed. `step_s` is the expected
+    time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if not measured.
     """
 
     precision: Precision
     num_bytes: Count
     kv_bytes: Count
+    mapped_bytes: Count = 0
     step_s: Seconds = 0.0
     prompt_s: Seconds = 0.0
 
@@ -52,10 +54,14 @@ class ModelFacts(Frozen):
 
 
 class Describe(Frozen):
-    """Read the headers of the models at `paths`; facts read before come from the file `cache`."""
+    """Read the headers of the models at `paths`; facts read before come from the file `cache`.
+
+    With `again` nothing comes from there, and this machine's speed is measured once more.
+    """
 
     paths: tuple[str, ...]
     cache: str
+    again: bool = False
 
 
 class Reading(Frozen):

@@ -50,13 +50,17 @@ def find_models(
     home = home or Path.home()
     found = list(_below(ours, OURS))
     for folder in added:
-        found += _below(folder, "")
-        found += models_below(folder)
+        found += models_of(folder)
     for folder in lm_studio_folders(home):
         found += _below(folder, LM_STUDIO)
     for folder in hub_folders(home, environment):
         found += _below(folder, HUB_PROGRAM)
     return _once_a_program([*found, *found_models(home, environment)])
+
+
+def models_of(folder: Path) -> list[FoundModel]:
+    """The models in a folder that the user added."""
+    return _once_a_program([*_below(folder, ""), *models_below(folder)])
 
 
 def watched_folders(
@@ -68,8 +72,14 @@ def watched_folders(
     """The folders in which a model may appear or vanish, at most 1,000, the nearest first."""
     home = home or Path.home()
     places = [ours, *added, *lm_studio_folders(home), *hub_folders(home, environment)]
-    ollama = [each / "manifests" for each in ollama_folders(home, environment)]
-    level = [each for each in dict.fromkeys([*places, *ollama]) if each.is_dir()]
+    return folders_below(
+        [*places, *(each / "manifests" for each in ollama_folders(home, environment))]
+    )
+
+
+def folders_below(places: Sequence[Path]) -> list[Path]:
+    """Existing folders and those in them down to where models are, at most 1,000."""
+    level = [each for each in dict.fromkeys(places) if each.is_dir()]
     found: list[Path] = []
     for _ in range(_WATCHED_DEPTH):
         found += level

@@ -30,6 +30,12 @@ class Rate(Frozen):
     byte_s: Seconds
     product_s: Seconds
 
+    def faster(self, other: Rate) -> Rate:
+        return Rate(
+            byte_s=min(self.byte_s, other.byte_s),
+            product_s=min(self.product_s, other.product_s),
+        )
+
 
 def measure(
     make: Callable[[], Matrix], num_bytes: int, dtype: torch.dtype, device: torch.device

@@ -148,13 +148,16 @@ def judge(
     held = _held(way, available)
     if held >= min(SHORTEST_CONTEXT, wanted):
         return _shorter(way, held)
+    for way in () if chosen else ways:
+        if way.mapped_bytes and _held(way, available, way.mapped_bytes) >= wanted:
+            return _mapped(way, wanted)
     smallest = min(ways, key=lambda each: memory_of(each, wanted))
     return _too_large(smallest, min(SHORTEST_CONTEXT, wanted), available)
 
 
-def _held(way: Way, available: Memory) -> int:
+def _held(way: Way, available: Memory, on_disk: int = 0) -> int:
     """The tokens of context for which memory is free; -1 if not even the weights fit."""
-    left = available.free - HEADROOM - way.num_bytes
+    left = available.free - HEADROOM - way.num_bytes + on_disk
     return -1 if left < 0 else left // max(1, way.kv_bytes)
 
 
@@ -188,6 +191,17 @@ def _shorter(way: Way, held: int) -> Verdict:
     tokens = held - held % SHORTEST_CONTEXT or held
     said = words.format(precision=precision_name(way.precision), tokens=format_count(tokens))
     return Verdict(Fit.TIGHT, way, tokens, said)
+
+
+def _mapped(way: Way, context: int) -> Verdict:
+    words = tr(
+        "Tight: it is larger than the free memory. {size} of it are read from disk for each token, "
+        "which is slow."
+    )
+    said = words.format(size=format_bytes(way.mapped_bytes))
+    # The measured speed is that of memory.
+    way = way.model_copy(update={"step_s": 0.0, "prompt_s": 0.0})
+    return Verdict(Fit.TIGHT, way, context, said)
 
 
 def _too_large(way: Way, context: int, available: Memory) -> Verdict:

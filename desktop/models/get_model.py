@@ -85,7 +85,7 @@ class GetModelDialog(QDialog):
         """Name the models again once this machine's speed is known."""
         speeds = self._library.device.speeds
         if self._shows_catalogue and speeds != self._speeds:
-            self._show_catalogue()
+            self._list_catalogue()
 
     def _build(self, find: Button) -> None:
         close = Button(tr("Close"), name="getModelClose")
@@ -165,14 +165,8 @@ class GetModelDialog(QDialog):
 
     def _show_catalogue(self) -> None:
         self._questions += 1
-        available, self._speeds = self._library.available(), self._library.device.speeds
-        best = suited_models(catalogue(), available, self._speeds)
-        self._show_found([*best, *(each for each in catalogue() if each not in best)])
-        self._shows_catalogue = True
-        for at, each in enumerate(best):
-            title = tr("{model}, for this computer").format(model=each.name)
-            facts = estimate(each, available, self._speeds).words(each)
-            self._found.item(at).setText(f"{title}\n{facts}")
+        self._details.hide_model()
+        self._list_catalogue()
         self._say(
             tr(
                 "Some models to begin with, the ones for this computer first, by what their makers "
@@ -181,10 +175,26 @@ class GetModelDialog(QDialog):
             )
         )
 
+    def _list_catalogue(self) -> None:
+        """Fill the list; what is being asked and shown stays."""
+        available, self._speeds = self._library.available(), self._library.device.speeds
+        best = suited_models(catalogue(), available, self._speeds)
+        self._fill([*best, *(each for each in catalogue() if each not in best)])
+        self._shows_catalogue = True
+        for at, each in enumerate(best):
+            title = tr("{model}, for this computer").format(model=each.name)
+            facts = estimate(each, available, self._speeds).words(each)
+            self._found.item(at).setText(f"{title}\n{facts}")
+
     def _show_found(self, found: Sequence[Repository]) -> None:
-        available, speeds = self._library.available(), self._library.device.speeds
         self._shows_catalogue = False
         self._details.hide_model()
+        self._fill(found)
+
+    def _fill(self, found: Sequence[Repository]) -> None:
+        available, speeds = self._library.available(), self._library.device.speeds
+        at = self._found.currentItem()
+        chosen = at.data(Qt.ItemDataRole.UserRole) if at is not None else None
         self._found.clear()
         for each in found:
             more = estimate(each, available, speeds).words(each)
@@ -192,6 +202,8 @@ class GetModelDialog(QDialog):
             item.setData(Qt.ItemDataRole.UserRole, each.name)
             item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
             self._found.addItem(item)
+            if each.name == chosen:
+                self._found.setCurrentItem(item)
 
     def _say(self, words: str, wrong: bool = False) -> None:
         self._said.setText(words)

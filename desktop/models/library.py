@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
-from core.api.errors import WaymarkError
-from core.gguf.library import FoundModel
+from core.api.errors import SlowFileError, WaymarkError
+from core.gguf.library import SUFFIX, FoundModel
 from core.library.client import LibraryClient
 from core.library.messages import Described, Device, ModelFacts
-from core.library.places import find_models, watched_folders
+from core.library.places import find_models, folders_below, models_of, watched_folders
 from desktop.engine.engine_status import remember_names, shown_name
-from desktop.engine.tasks import Tasks, answered
+from desktop.engine.tasks import FILE_LIMIT_S, Tasks
 from desktop.i18n import tr
 from desktop.models.fits import Memory, Verdict, judge, memory
 from desktop.settings.settings import SettingsController
@@ -24,11 +25,14 @@ from desktop.store.folders import Folders
 
 # A copy or a download makes many changes.
 SETTLED_MS = 1_500
+MOST_WATCHED = 1_000
+# A folder that did not answer before.
+STILL_SILENT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
-    """A model with all its copies, the one that is loaded first; `facts` are None until read."""
+    """A model with all its copies, of which Load takes the first; `facts` are None until read."""
 
     places: tuple[FoundModel, ...]
     facts: ModelFacts | None = None
@@ -40,6 +44,19 @@ class LibraryModel:
     @property
     def name(self) -> str:
         return shown_name(self.path)
+
+    def has(self, path: str) -> bool:
+        """True if `path` is one of its copies."""
+        return any(str(each.path) == path for each in self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The models of a place with their real paths, and the folders to watch."""
+
+    models: tuple[FoundModel, ...] = ()
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 class LibraryController(QObject):
@@ -66,8 +83,10 @@ class LibraryController(QObject):
         self._groups: list[tuple[FoundModel, ...]] = []
         self._facts: dict[str, ModelFacts] = {}
         self.device = Device(name="cpu")
-        self._again = self._stale = False
+        self._again = self._stale = self._wholly = False
         self._watched = False
+        # Folders that are being read: '' for the usual places.
+        self._looking: dict[str, asyncio.Future[Place]] = {}
         self._settled = QTimer(self, singleShot=True, interval=SETTLED_MS)
         self._settled.timeout.connect(self.survey)
 
@@ -78,9 +97,11 @@ class LibraryController(QObject):
         watcher.directoryChanged.connect(self._on_change)
         return watcher
 
-    def survey(self) -> None:
-        """Look for models and read the facts of new ones."""
+    def survey(self, *, again: bool = False) -> None:
+        """Look for models and read the facts of new ones. With `again` those of all are read, and
+        this machine's speed is measured once more."""
         self._stale = False
+        self._wholly = self._wholly or again
         if self.scanning:
             self._again = True
         else:
@@ -128,17 +149,45 @@ class LibraryController(QObject):
         self._settings.set_library(library.model_copy(update={"folders": left}))
         self.survey()
 
+    async def find(self) -> list[FoundModel]:
+        """The models on this computer, by names alone."""
+        return [each for place in await self._find() for each in place.models]
+
+    async def _find(self) -> list[Place]:
+        added = self._settings.settings.library.folders
+        reads: dict[str, Callable[[], Place]] = {"": partial(_usual_places, self.ours)}
+        reads |= {each: partial(_added_folder, Path(each)) for each in added}
+        found = await asyncio.gather(*(self._look(*each) for each in reads.items()))
+        remember_names({str(each.path): each.name for place in found for each in place.models})
+        return found
+
+    async def _look(self, folder: str, read: Callable[[], Place]) -> Place:
+        """Read a place in a thread; one that doesn't answer is named, keeps its thread, and holds
+        up later calls only shortly."""
+        looking = self._looking.get(folder)
+        limit_s = FILE_LIMIT_S if looking is None else STILL_SILENT_S
+        if looking is None:
+            looking = asyncio.get_running_loop().run_in_executor(None, read)
+            self._looking[folder] = looking
+        await asyncio.wait({looking}, timeout=limit_s)
+        if looking.done():
+            self._looking.pop(folder, None)
+            return looking.result()
+        words = tr("{folder} does not answer. The models in it are not in the list.")
+        named = folder or tr("A folder of models")
+        self.failed.emit(SlowFileError(words.format(folder=named)).info())
+        return Place()
+
     async def _survey(self) -> None:
+        wholly, self._wholly = self._wholly, False
         try:
-            added = [Path(each) for each in self._settings.settings.library.folders]
-            self._groups, folders = await answered(partial(_found, self.ours, added))
-            names = {str(each.path): each.name for group in self._groups for each in group}
-            remember_names(names)
-            self._follow(folders)
+            found = await self._find()
+            self._groups = _same_files(found)
+            self._follow([each for place in found for each in place.folders][:MOST_WATCHED])
             paths = [str(group[0].path) for group in self._groups]
             self._facts = {path: self._facts[path] for path in paths if path in self._facts}
             self._arrange()
-            await self._client.describe(paths)
+            await self._client.describe(paths, again=wholly)
         except WaymarkError as error:
             self.failed.emit(error.info())
         finally:
@@ -184,12 +233,28 @@ class LibraryController(QObject):
         self.changed.emit()
 
 
-def _found(
-    ours: Path, added: Sequence[Path]
-) -> tuple[list[tuple[FoundModel, ...]], tuple[str, ...]]:
-    """The models, several paths of the same file together, and the folders to watch."""
+def is_file(path: Path) -> bool:
+    """By its name, as a disk may block."""
+    return path.suffix.lower() == SUFFIX or path.parent.name == "blobs"
+
+
+def _usual_places(ours: Path) -> Place:
+    return _place(find_models(ours), watched_folders(ours))
+
+
+def _added_folder(folder: Path) -> Place:
+    return _place(models_of(folder), folders_below([folder]))
+
+
+def _place(models: Sequence[FoundModel], folders: Sequence[Path]) -> Place:
+    files = tuple(os.path.realpath(each.path) for each in models)
+    return Place(tuple(models), files, tuple(str(each) for each in folders))
+
+
+def _same_files(found: Sequence[Place]) -> list[tuple[FoundModel, ...]]:
+    """Several paths of the same file together."""
     same: dict[str, list[FoundModel]] = {}
-    for each in find_models(ours, added):
-        same.setdefault(os.path.realpath(each.path), []).append(each)
-    groups = [tuple(group) for group in same.values()]
-    return groups, tuple(str(each) for each in watched_folders(ours, added))
+    for place in found:
+        for each, file in zip(place.models, place.files, strict=True):
+            same.setdefault(file, []).append(each)
+    return [tuple(group) for group in same.values()]

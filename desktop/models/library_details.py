@@ -66,9 +66,10 @@ class LibraryDetails(QFrame):
         available: Memory,
         *,
         loaded: bool,
+        coming: bool,
         busy: bool,
     ) -> None:
-        """`busy`: the engine loads a model, or is not ready to."""
+        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         trouble = facts.trouble if facts is not None else None
@@ -87,17 +88,17 @@ class LibraryDetails(QFrame):
             self._memory.show_facts(facts, available)
         self._places.setText("\n".join(_place(each.program, each.path) for each in model.places))
         self._places.show()
-        self._show_buttons(name, loaded, busy, readable=trouble is None)
+        self._show_buttons(name, loaded, busy)
+        self.load.setEnabled(trouble is None and not loaded and not coming)
+        self.delete.setEnabled(not loaded and not coming)
 
-    def _show_buttons(self, name: str, loaded: bool, busy: bool, readable: bool) -> None:
+    def _show_buttons(self, name: str, loaded: bool, busy: bool) -> None:
         for button in self._buttons:
             button.setAccessibleName(f"{button.text()}: {name}")
             button.show()
         self.load.setVisible(not loaded)
-        self.load.setEnabled(readable)
         self._eject.setVisible(loaded)
         self._eject.setEnabled(not busy)
-        self.delete.setEnabled(not loaded)
 
     def _say(self, label: Label, words: str, style: str) -> None:
         label.setText(words)
@@ -133,7 +134,8 @@ class MemoryTable(QWidget):
             contexts.append(facts.context)
         heads = [tr("Precision"), *map(_tokens, contexts), tr("Speed"), tr("1,000 tokens read")]
         for place, words in enumerate(heads):
-            self._put(0, place, words, "muted small")
+            # In two lines, so that the table is narrow.
+            self._put(0, place, "\n".join(words.rsplit(" ", 1)), "muted small")
         ways = sorted(facts.ways, key=lambda each: -each.num_bytes)
         for line, way in enumerate(ways, 1):
             self._put(line, 0, precision_name(way.precision), "small")
@@ -160,8 +162,10 @@ class MemoryTable(QWidget):
         cell = self._cells.get((line, place))
         if cell is None:
             cell = self._cells[line, place] = Label(parent=self)
-            right = Qt.AlignmentFlag.AlignRight if place else Qt.AlignmentFlag.AlignLeft
-            self._grid.addWidget(cell, line, place, right)
+            side = Qt.AlignmentFlag.AlignRight if place else Qt.AlignmentFlag.AlignLeft
+            side |= Qt.AlignmentFlag.AlignBottom
+            cell.setAlignment(side)
+            self._grid.addWidget(cell, line, place, side)
         cell.setText(words)
         if cell.property("class") != style:
             cell.setProperty("class", style)

@@ -11,16 +11,15 @@ from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWid
 
 from core.api.errors import ErrorInfo, WaymarkError
 from desktop import theme
-from desktop.engine.engine_status import COMING
+from desktop.engine.engine_status import COMING, Phase
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
-from desktop.models.library import LibraryController, LibraryModel
+from desktop.models.library import LibraryController, LibraryModel, is_file
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
 from desktop.models.removal import Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
-from desktop.store.settings import kept_path
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
@@ -137,6 +136,7 @@ class LibraryDialog(QDialog):
         self.question.confirmed.connect(self._delete)
         self._library.changed.connect(self._refresh)
         self._library.failed.connect(self._say_error)
+        self._settings.engine.load_failed.connect(self._say_error)
         self._settings.changed.connect(self.list.refresh)
         self._settings.engine.changed.connect(self.list.refresh)
 
@@ -172,12 +172,18 @@ class LibraryDialog(QDialog):
         if model.path != self._path:
             self._path = model.path
             self.question.withdraw()
-        status = self._settings.engine.status
-        loaded = status.model is not None and kept_path(status.model.path) == model.path
         available = self.list.available
         verdict = self._library.verdict(model, available)
-        busy = status.phase in COMING
-        self.details.show_model(model, verdict, available, loaded=loaded, busy=busy)
+        loaded, busy = self._is_loaded(model), self._settings.engine.status.phase in COMING
+        coming = busy and model.has(self._settings.loaded.path)
+        state = {"loaded": loaded, "coming": coming, "busy": busy}
+        self.details.show_model(model, verdict, available, **state)
+        if loaded or coming:
+            self.question.withdraw()
+
+    def _is_loaded(self, model: LibraryModel) -> bool:
+        loaded = self._settings.engine.status.model
+        return loaded is not None and model.has(loaded.path)
 
     def _nothing(self) -> str:
         if self._library.models:
@@ -187,11 +193,12 @@ class LibraryDialog(QDialog):
         return tr("No models yet. Get one, or add a folder that has some")
 
     def _say_state(self) -> None:
-        models = self._library.models
+        models, status = self._library.models, self._settings.engine.status
         size = sum(each.facts.size for each in models if each.facts is not None)
-        parts = []
+        # The header that says so too may be behind this window.
+        parts = [f"{status.words()}."] if status.phase is Phase.LOADING else []
         if models:
-            words = tr("{models}, {size} on disk.")
+            words = tr("{models}.") if self._library.left else tr("{models}, {size} on disk.")
             count = count_of(len(models), "model")
             parts.append(words.format(models=count, size=format_bytes(size)))
         if self._library.scanning and self._library.left:
@@ -217,13 +224,14 @@ class LibraryDialog(QDialog):
     def _load(self) -> None:
         model = self.current()
         if model is not None and self.details.load.isEnabled():
+            self._trouble = ""
             self.load_asked.emit(model.path)
 
     def _reveal(self) -> None:
         model = self.current()
         if model is not None:
             path = model.places[0].path
-            dialogs.open_folder(path.parent if path.suffix else path)
+            dialogs.open_folder(path.parent if is_file(path) else path)
 
     def _open_folders(self) -> None:
         self._menu.clear()
@@ -237,7 +245,7 @@ class LibraryDialog(QDialog):
 
     def _look_again(self) -> None:
         self._trouble = ""
-        self._library.survey()
+        self._library.survey(again=True)
 
     def _choose_folder(self) -> None:
         self._tasks.spawn(self._add_folder(), tr("Choosing a folder"))

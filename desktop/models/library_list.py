@@ -110,7 +110,10 @@ def family_name(facts: ModelFacts) -> str:
         "qwen3": "Qwen3", "qwen3_moe": "Qwen3 MoE", "gemma3": "Gemma 3", "gemma3_text": "Gemma 3",
         "falcon_h1": "Falcon-H1", "granitemoehybrid": "Granite 4", "jamba": "Jamba",
         "nemotron_h": "Nemotron-H", "qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL MoE",
-        "lfm2": "LFM2", "lfm2_vl": "LFM2-VL",
+        "lfm2": "LFM2", "lfm2_moe": "LFM2 MoE", "lfm2_vl": "LFM2-VL", "lfm3": "LFM3",
+        "lfm3_vl": "LFM3-VL", "gemma4": "Gemma 4", "gemma4_text": "Gemma 4",
+        "gemma4_unified": "Gemma 4", "gemma4_unified_text": "Gemma 4", "olmo_hybrid": "OLMo Hybrid",
+        "ministral3": "Ministral 3", "mistral3": "Mistral 3",
     }  # fmt: skip
     return names.get(facts.family, facts.family)
 

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QDialog, QListWidget, QListWidgetItem, QWidget
 from core.api.errors import SlowFileError
 from core.api.limits import PICTURE_FORMATS
 from core.api.model_info import SNAPSHOTS, hub_name
-from core.gguf.library import SUFFIX, FoundModel, hub_folders, is_model, models_below
-from core.library.places import find_models, models_in
+from core.gguf.library import SUFFIX, hub_folders, is_model, models_below
+from core.library.places import models_in
 from desktop import theme
 from desktop.engine.engine_status import remember_names, shown_name
 from desktop.engine.tasks import answered
@@ -108,16 +108,6 @@ class ModelsDialog(QDialog):
         """The path of the selected model, or ''."""
         item = self._list.currentItem()
         return "" if item is None else str(item.data(Qt.ItemDataRole.UserRole))
-
-
-async def models_here(ours: Path, added: Sequence[Path] = ()) -> list[FoundModel]:
-    """The models of `find_models`; none if a disk doesn't answer."""
-    try:
-        models = await answered(partial(find_models, ours, added))
-    except SlowFileError:
-        return []
-    remember_names({str(each.path): each.name for each in models})
-    return models
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:

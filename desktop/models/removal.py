@@ -17,7 +17,7 @@ from PySide6.QtCore import QFile
 from core.api.errors import WaymarkError
 from core.api.model_info import HUB_PREFIX, SNAPSHOTS
 from core.gguf.library import PART_NAME, SUFFIX, FoundModel, find_towers, is_model, models_below
-from core.library.places import OLLAMA, OURS
+from core.library.places import OLLAMA, OURS, WEIGHTS
 from desktop.i18n import tr
 from desktop.numbers import format_bytes
 
@@ -27,8 +27,6 @@ _OF_A_MODEL = re.compile(
     r".*\.(safetensors|json|jinja)|(merges|vocab)\.txt|tokenizer\.model|README\.md|LICEN[CS]E.*"
     r"|NOTICE.*|\.gitattributes"
 )
-# The metadata of downloads.
-_HIDDEN = (".cache", ".huggingface")
 
 
 class TrashError(WaymarkError, title="The model was not deleted"): ...
@@ -92,10 +90,16 @@ def _repository(path: Path) -> tuple[Path, ...]:
     for folder in path.parents:
         if folder.name == SNAPSHOTS and folder.parent.name.startswith(HUB_PREFIX):
             others = {os.path.realpath(each.path) for each in models_below(folder)}
-            if path.is_dir() or not others - {os.path.realpath(path)}:
+            others -= {os.path.realpath(path)}
+            if path.is_dir():
+                return () if others else (folder.parent,)
+            if not others and not any(folder.glob(f"*/*{WEIGHTS}")):
                 return (folder.parent,)
             links = _files(path)
-            return (*links, *(each.resolve() for each in links if each.is_symlink()))
+            blobs = (each.resolve() for each in links if each.is_symlink())
+            # A link may lead out of the cache.
+            own = (folder.parent / "blobs").resolve()
+            return (*links, *(each for each in blobs if each.parent == own))
     return ()
 
 
@@ -123,11 +127,17 @@ def _is_part(name: str, start: str, ends: str) -> bool:
 
 def _folder(path: Path) -> tuple[Path, ...]:
     """A model's folder if it holds nothing else."""
-    for each in islice(path.iterdir(), MOST_ENTRIES):
-        known = each.name in _HIDDEN if each.is_dir() else _OF_A_MODEL.fullmatch(each.name)
-        if not known:
-            return ()
-    return (path,)
+    entries = list(islice(path.iterdir(), MOST_ENTRIES))
+    known = all(
+        _is_download_state(each) if each.is_dir() else _OF_A_MODEL.fullmatch(each.name)
+        for each in entries
+    )
+    return (path,) if known and len(entries) < MOST_ENTRIES else ()
+
+
+def _is_download_state(folder: Path) -> bool:
+    inside = {each.name for each in islice(folder.iterdir(), MOST_ENTRIES)}
+    return folder.name == ".huggingface" or (folder.name == ".cache" and inside <= {"huggingface"})
 
 
 def _size(path: Path) -> int:

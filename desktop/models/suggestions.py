@@ -68,7 +68,12 @@ def estimate(found: Repository, available: Memory, speeds: Sequence[Speed]) -> E
 def suited_models(
     found: Sequence[Repository], available: Memory, speeds: Sequence[Speed]
 ) -> list[Repository]:
-    """The largest that fit and reply fast enough, at most three; else the smallest that fits."""
+    """The largest that fit and reply fast enough, at most three; else the smallest that fits.
+
+    None while this machine's speed isn't known: the largest may be too slow to use.
+    """
+    if not speeds:
+        return []
     estimates = [(each, estimate(each, available, speeds)) for each in found]
     fitting = [(each, how) for each, how in estimates if how.fit is Fit.FITS]
     fast = [each for each, how in fitting if not 0 < how.tokens_s < SLOWEST_TOKENS_S]

@@ -5,6 +5,7 @@ Bounds are in `core.api.params`, texts in `desktop.settings.setting_rows`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -82,6 +83,16 @@ class LibrarySettings(Settings):
 
     folders: tuple[str, ...] = ()
     models: tuple[ModelChoices, ...] = ()
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _valid_ones(cls, models: object) -> object:
+        # One that another version wrote doesn't cost the names of the others.
+        found = []
+        for each in models if isinstance(models, tuple) else ():
+            with contextlib.suppress(ValidationError):
+                found.append(ModelChoices.model_validate(each))
+        return tuple(found)
 
 
 class ServerSettings(Settings):

@@ -23,7 +23,7 @@ from desktop.export.export_dialogs import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
-from desktop.models.model_choice import chosen_model, dropped_model, models_here
+from desktop.models.model_choice import chosen_model, dropped_model
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
@@ -246,9 +246,7 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
-        added = [Path(each) for each in self._parts.settings.settings.library.folders]
-        found = await models_here(self._parts.downloads.folder, added)
-        self.page.header.model.show_offered(found)
+        self.page.header.model.show_offered(await self._parts.library.find())
 
     async def _set_chosen_model(self, file: bool = False) -> bool:
         path = await chosen_model(self, self._parts.settings.settings, file=file)

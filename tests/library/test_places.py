@@ -59,7 +59,12 @@ def test_hostile_folders_count_as_empty(tmp_path: Path) -> None:
     (ours / "loop").symlink_to(ours)
     (ours / "file").write_text("x")
     (ours / "gone").symlink_to(tmp_path / "gone")
-    assert listed(tmp_path, tmp_path / "nowhere", ours / "file") == [("Waymark", "a")]
+    # A link to itself can't be looked at.
+    (ours / "itself").symlink_to(ours / "itself")
+    file(ours / "z" / "Z.gguf")
+    (ours / "z" / "A.gguf").symlink_to(ours / "z" / "A.gguf")
+    names = [("Waymark", "a"), ("Waymark", "Z")]
+    assert listed(tmp_path, tmp_path / "nowhere", ours / "file") == names
 
 
 def test_folders_are_watched_down_to_the_models(tmp_path: Path) -> None:

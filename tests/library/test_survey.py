@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from core.api.errors import EngineDiedError
+from core.library.__main__ import recalled
 from core.library.client import LibraryClient
 from core.library.facts import read_facts
-from core.library.machine import Machine
+from core.library.machine import Machine, expert_share
 from core.library.messages import Described, Device, ModelFacts, Way
 from core.library.speed import Rate
 from core.loading.precision import PRECISIONS
@@ -43,9 +44,9 @@ class Survey:
         else:
             self.found |= {each.path: each for each in event.models}
 
-    def run(self, *paths: Path) -> None:
+    def run(self, *paths: Path, again: bool = False) -> None:
         self.devices, self.found = [], {}
-        asyncio.run(self.client.describe([str(path) for path in paths]))
+        asyncio.run(self.client.describe([str(path) for path in paths], again=again))
 
 
 def released(folder: Path, size: str) -> Path:
@@ -122,6 +123,57 @@ def test_a_process_that_tells_nothing_is_an_error(tmp_path: Path, code: str) -> 
         Survey(tmp_path, [sys.executable, "-c", code]).run(Path("/a"))
     with pytest.raises(EngineDiedError):
         Survey(tmp_path, [str(tmp_path / "no-program")]).run(Path("/a"))
+
+
+def test_facts_told_before_an_end_are_remembered(tmp_path: Path) -> None:
+    survey = Survey(tmp_path)
+    model = tmp_path / "demo"
+    shutil.copytree(DEMO_MODEL, model)
+    survey.run(model)
+    known = recalled(survey.cache).models
+    assert len(known) == 1
+    # As by a second process, which is asked for the others only.
+    survey.run(write(tmp_path / "other.gguf"))
+    assert known.items() < recalled(survey.cache).models.items()
+
+
+def test_looking_again_measures_again_and_keeps_the_faster(tmp_path: Path) -> None:
+    survey = Survey(tmp_path)
+    model = tmp_path / "demo"
+    shutil.copytree(DEMO_MODEL, model)
+    survey.run(model)
+    way = survey.found[str(model)].ways[0]
+    stored = json.loads(survey.cache.read_text())
+    # As if the machine had been busy.
+    stored["rates"] = {name: {"byte_s": 1.0, "product_s": 0.0} for name in stored["rates"]}
+    stored["models"] = {
+        state: {**facts, "ways": [{**way, "step_s": 1e6} for way in facts["ways"]]}
+        for state, facts in stored["models"].items()
+    }
+    survey.cache.write_text(json.dumps(stored))
+    survey.run(model)
+    assert survey.found[str(model)].ways[0].step_s == 1e6
+    survey.run(model, again=True)
+    found = survey.found[str(model)].ways[0]
+    assert 0 < found.step_s < 20 * way.step_s and survey.devices[0].speeds[0].step_s < 100
+    assert all(rate.product_s == 0 for rate in recalled(survey.cache).rates.values())
+
+
+def test_an_unexpected_error_costs_one_model(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, looking: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("core.library.facts.open_files", fail)
+    trouble = read_facts(tmp_path, machine).trouble
+    assert trouble is not None and "RecursionError" in trouble.message
+
+
+@pytest.mark.parametrize("used", ["num_experts_per_tok", "top_k_experts"])
+def test_a_token_goes_through_some_experts(used: str) -> None:
+    assert expert_share({"text_config": {"num_experts": 128, used: 8}}) == 1 / 16
+    assert expert_share({"num_experts": 128}) == expert_share({}) == 1
 
 
 def wait_for(file: Path) -> None:

@@ -30,8 +30,8 @@ def test_every_operation_has_its_line(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_operation_that_lies_is_named_and_fails_the_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lies(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
-        return 1.1 * (first + multiplier * second)
+    def lies(first: Tensor, second: Tensor, multiplier: float = 1.0, scale: float = 1.0) -> Tensor:
+        return 1.1 * scale * (first + multiplier * second)
 
     choose = choose_precision
 

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QLineEdit, QL
 from core.client.client import EngineClient
 from core.downloads import jobs
 from core.downloads.messages import Plan, RemoteFile
+from core.library.messages import Device, Speed
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.models.downloads import ShownDownload, Stage, catalogue
@@ -95,6 +96,31 @@ async def test_the_file_that_fits_is_preselected(open_app: OpenApp, hub: FakeHub
     assert words(app, "modelDetailsFiles") == "T-Q4_K_M.gguf"
     choice.setCurrentIndex(1)
     assert words(app, "modelDetailsFiles") == "T-BF16.gguf"
+
+
+async def test_a_model_stays_shown_when_this_machines_speed_becomes_known(
+    open_app: OpenApp, hub: FakeHub
+) -> None:
+    app = await open_app()
+    ask(app, "")
+    results = find(app, QListWidget, "modelResults")
+    assert not any("for this computer" in text for text in texts(results))
+    app.parts.library._hear(Device(name="cpu"))
+    results.setCurrentRow(1)
+    name = str(results.item(1).data(Qt.ItemDataRole.UserRole))
+    ask(app, "Org/Tiny-Vision")
+    speed = Speed(precision="bfloat16", step_s=0.01, prompt_s=1.0)
+    # Before and after the answer.
+    app.parts.library._hear(Device(name="cpu", speeds=(speed,)))
+    await until(lambda: words(app, "modelDetailsName") == "Org/Tiny-Vision")
+    assert any("for this computer" in text for text in texts(results))
+    app.parts.library._hear(Device(name="cpu", speeds=(speed, speed)))
+    assert words(app, "modelDetailsName") == "Org/Tiny-Vision"
+    assert results.currentItem().data(Qt.ItemDataRole.UserRole) == name
+
+
+def texts(results: QListWidget) -> list[str]:
+    return [results.item(row).text() for row in range(results.count())]
 
 
 @pytest.mark.parametrize(("text", "said"), [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,13 +17,18 @@ from core.api.errors import EngineDiedError, MissingFileError
 from core.client.client import EngineClient
 from core.gguf.library import FoundModel
 from core.library.messages import Described, Device, ModelFacts, Way
+from core.loading.registry import FAMILIES
 from desktop.app import App
 from desktop.engine.engine_status import Phase
+from desktop.models import library as library_module
+from desktop.models.library import Place
 from desktop.models.library_dialog import LibraryDialog
+from desktop.models.library_list import family_name
 from desktop.models.removal import Removal, TrashError, plan_removal, trash
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
 from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import find, press, words
 from tests.desktop.loop_watch import LoopWatch
 from tests.gguf.files import write
@@ -40,7 +46,7 @@ class FakeLibrary:
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    async def describe(self, paths: Sequence[str]) -> None:
+    async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
         self.asked.append(paths)
         for start in range(0, len(paths), 100):
             await self.go_on.wait()
@@ -230,7 +236,7 @@ async def test_a_failing_process_and_a_vanished_model_are_said(
     app = await open_app()
     fake = await library(app)
 
-    async def fail(paths: Sequence[str]) -> None:
+    async def fail(paths: Sequence[str], *, again: bool = False) -> None:
         raise EngineDiedError("The process that reads models ended.")
 
     fake.describe = fail  # type: ignore[method-assign]
@@ -298,6 +304,94 @@ async def test_H8_two_thousand_models_never_block_the_window(
         await asyncio.sleep(0.1)
 
 
+async def test_a_folder_that_does_not_answer_costs_itself_alone(
+    open_app: OpenApp, folders: Folders, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model(folders.data / "models" / "Org" / "Mine")
+    share = tmp_path / "share"
+    model(share / "Theirs")
+    answers, calls = threading.Event(), list[Path]()
+
+    def hang(folder: Path) -> Place:
+        calls.append(folder)
+        answers.wait()
+        return added_folder(folder)
+
+    added_folder = library_module._added_folder
+    monkeypatch.setattr(library_module, "_added_folder", hang)
+    monkeypatch.setattr(library_module, "FILE_LIMIT_S", 0.05)
+    monkeypatch.setattr(library_module, "STILL_SILENT_S", 0.05)
+    app = await open_app()
+    await library(app)
+    dialog = opened(app)
+    controller = app.parts.library
+    controller.add_folder(str(share))
+    await until(lambda: "share does not answer" in words(app, "libraryWords"))
+    await until(lambda: names(dialog) == ["Mine"] and not controller.scanning)
+    for _ in range(3):
+        assert [each.name for each in await controller.find()] == ["Mine"]
+    # It holds one thread, however often it is looked into.
+    assert calls == [share]
+    answers.set()
+    controller.survey()
+    await until(lambda: names(dialog) == ["Mine", "Theirs"])
+
+
+async def test_L3_a_model_that_loads_or_is_loaded_can_not_be_deleted(
+    open_app: OpenApp, folders: Folders, home: Path
+) -> None:
+    path = model(folders.data / "models" / "Org" / "Name-2.5")
+    copy = model(home / ".lmstudio" / "models" / "Org" / "Name-2.5")
+    engine = FakeEngine()
+    app = await open_app(engine)
+    await library(app, lambda each: facts(each, digest="same"))
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    dialog = opened(app)
+    await until(lambda: names(dialog) == ["Name-2.5"] and not app.parts.library.scanning)
+    assert dialog.list.shown[0].path == str(path) and dialog.list.shown[0].has(str(copy))
+    press(app, "libraryDelete")
+    await until(lambda: words(app, "deleteModelWords"))
+    engine.may_load.clear()
+    engine.model_to_load = model_info(path=str(copy))
+    app.window._load_path(str(copy))
+    await until(lambda: app.parts.engine.status.phase is Phase.LOADING)
+    assert words(app, "deleteModelWords") == ""
+    assert words(app, "libraryWords").startswith("Loading the model")
+    assert not dialog.details.delete.isEnabled() and not dialog.details.load.isEnabled()
+    engine.may_load.set()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    assert words(app, "libraryEject") and not dialog.details.delete.isEnabled()
+    # Enter doesn't load it once more.
+    choices = app.parts.settings.choices
+    QTest.keyClick(dialog.view, Qt.Key.Key_Return)
+    assert app.parts.settings.choices == choices
+    engine.model_to_load, engine.keeps_model = None, False
+    app.window._load_path("")
+    await until(lambda: words(app, "libraryWords").startswith(engine.load_error.title))
+
+
+async def test_a_folder_with_dots_in_its_name_is_shown(
+    open_app: OpenApp, folders: Folders, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = model(folders.data / "models" / "Org" / "Name-2.5")
+    file = write(folders.data / "models" / "Other.gguf")
+    revealed: list[Path] = []
+    monkeypatch.setattr("desktop.widgets.dialogs.open_folder", revealed.append)
+    app = await open_app()
+    await library(app)
+    dialog = opened(app)
+    await until(lambda: len(names(dialog)) == 2)
+    for row in range(2):
+        dialog.view.setCurrentIndex(dialog.list.index(row))
+        press(app, "libraryReveal")
+    assert revealed == [path, file.parent]
+
+
+def test_every_family_has_the_name_that_its_makers_write() -> None:
+    for family in FAMILIES:
+        assert family_name(ModelFacts(path="", family=family)) != family
+
+
 def test_L3_only_files_of_the_model_are_planned_for_deletion(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     for name in ("One-00001-of-00002", "One-00002-of-00002", "One-Q8_0", "mmproj-One"):
@@ -342,3 +436,27 @@ def test_L3_a_repository_of_the_cache_goes_whole_or_only_the_file(tmp_path: Path
 async def test_no_folder_is_watched_before_the_list_is_opened(open_app: OpenApp) -> None:
     app = await open_app()
     assert app.parts.library.findChildren(QFileSystemWatcher) == []
+
+
+def test_L3_other_models_of_a_repository_and_files_outside_it_stay(tmp_path: Path) -> None:
+    repository = tmp_path / "models--Org--N"
+    (repository / "blobs").mkdir(parents=True)
+    snapshot = model(repository / "snapshots" / "aa")
+    (snapshot / "N.gguf").symlink_to(write(repository / "blobs" / "n"))
+    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face", None))
+    assert set(file.paths) == {snapshot / "N.gguf", repository / "blobs" / "n"}
+    folder = plan_removal(FoundModel(snapshot, "n", "Hugging Face", None))
+    assert folder.paths == () and "other files" in folder.refused
+    (snapshot / "N.gguf").unlink()
+    (snapshot / "N.gguf").symlink_to(write(tmp_path / "mine.gguf"))
+    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face", None))
+    assert file.paths == (snapshot / "N.gguf",)
+
+
+def test_L3_a_cache_folder_of_the_user_is_no_part_of_a_model(tmp_path: Path) -> None:
+    path = model(tmp_path / "m")
+    (path / ".cache" / "huggingface").mkdir(parents=True)
+    found = FoundModel(path, "m", "", None)
+    assert plan_removal(found).paths == (path,)
+    (path / ".cache" / "browser").mkdir()
+    assert plan_removal(found).paths == ()

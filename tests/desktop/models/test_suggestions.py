@@ -1,11 +1,11 @@
-"""Two or three models are suggested that fit this computer and reply fast enough."""
+"""A model on this computer is judged; of others, those are suggested that fit and are fast."""
 
 from __future__ import annotations
 
 from core.downloads.messages import Repository
-from core.library.messages import Speed
+from core.library.messages import ModelFacts, Speed, Way
 from desktop.models.downloads import catalogue
-from desktop.models.fits import Fit, Memory
+from desktop.models.fits import Fit, Memory, judge
 from desktop.models.suggestions import active_parameters, estimate, suited_models
 
 GB = 10**9
@@ -29,7 +29,7 @@ def test_the_largest_that_fit_and_are_fast_are_suggested() -> None:
     assert names(10**6, GB) == []
     slow = tuple(each.model_copy(update={"step_s": 100.0}) for each in SPEEDS)
     assert names(60 * GB, 64 * GB, slow) == [catalogue()[0].name]
-    assert len(names(60 * GB, 64 * GB, ())) == 3
+    assert names(60 * GB, 64 * GB, ()) == []
 
 
 def test_an_estimate_names_precision_memory_and_speed() -> None:
@@ -47,3 +47,35 @@ def test_active_parameters_are_in_names_of_models_with_experts() -> None:
     for name, wanted in (("N-35B-A3B", 3), ("N-30B-A3.5B-Instruct", 3.5), ("N-4B", 4)):
         found = Repository(name=f"Org/{name}", family="x", parameters=4 * GB)
         assert active_parameters(found) == wanted * GB
+
+
+def way(precision: str, num_bytes: int, mapped_bytes: int = 0) -> Way:
+    values = {"precision": precision, "num_bytes": num_bytes, "kv_bytes": 100_000, "step_s": 0.1}
+    return Way.model_validate({**values, "mapped_bytes": mapped_bytes})
+
+
+def test_the_verdict_says_how_a_model_fits_and_what_to_lower() -> None:
+    ways = (way("bfloat16", 8 * GB), way("int8", 5 * GB), way("int4", 3 * GB))
+    facts = ModelFacts(path="/m", context=40_000, ways=ways, automatic=3)
+    for free, precision, wanted, used, said in (
+        (10, "auto", Fit.FITS, "bfloat16", "Fits in bfloat16"),
+        (7, "auto", Fit.FITS, "int8", "Fits in int8"),
+        (7, "bfloat16", Fit.TIGHT, "int8", "lower the precision to int8"),
+        (3.6, "auto", Fit.TIGHT, "int4", "a context of 2,048 tokens"),
+    ):
+        found = judge(facts, Memory(int(free * GB), 64 * GB), precision)  # type: ignore[arg-type]
+        assert found.way is not None
+        assert (found.fit, found.way.precision) == (wanted, used) and said in found.words
+    assert judge(facts, Memory(GB, 8 * GB)).fit is Fit.TIGHT
+    none = judge(facts, Memory(GB, 2 * GB))
+    assert none.fit is Fit.TOO_LARGE and none.way is None
+
+
+def test_blocks_larger_than_memory_are_read_from_disk() -> None:
+    ways = (way("published", 9 * GB, 8 * GB), way("int4", 10 * GB))
+    facts = ModelFacts(path="/m.gguf", context=40_000, ways=ways, automatic=2)
+    found = judge(facts, Memory(3 * GB, 4 * GB))
+    assert found.fit is Fit.TIGHT and "8.0 GB of it are read from disk" in found.words
+    assert found.way is not None and found.way.step_s == 0
+    # Only an automatic choice does so.
+    assert judge(facts, Memory(3 * GB, 4 * GB), "int4").fit is Fit.TOO_LARGE

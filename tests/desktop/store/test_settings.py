@@ -113,6 +113,15 @@ def test_half_a_character_costs_itself(file: Path) -> None:
         file.write_text('{"thinking": true, "model": {"path": "\\udcff"}}')
 
 
+def test_a_model_that_can_not_be_read_costs_no_other(file: Path) -> None:
+    models = [{"path": "/a", "name": "A"}, {"path": "/b", "precision": "int1"}, 3, {"path": "/c"}]
+    file.write_text(json.dumps({"library": {"folders": ["/m"], "models": models}}))
+    settings, notice = SettingsFile(file).load()
+    assert notice == "" and settings.library.folders == ("/m",)
+    assert [each.path for each in settings.library.models] == ["/a", "/c"]
+    assert settings.choices_of("/a").name == "A"
+
+
 def test_a_folder_in_the_place_of_the_settings_is_put_aside(file: Path) -> None:
     file.mkdir()
     settings, notice = SettingsFile(file).load()
