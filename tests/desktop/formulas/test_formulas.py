@@ -200,14 +200,15 @@ async def test_H8_formulas_that_are_all_drawn(
         watch.doing = "showing formulas"
         await said(app, engine, text)
         await until(lambda: shown(app).count(PICTURE) > 75)
-        if kind == "in one paragraph":
-            # Of many paragraphs, Qt's own style sheet takes longer, also without formulas.
-            watch.doing = "another theme"
-            theme.force(qapp, "dark")
-            await asyncio.sleep(0.5)
         watch.doing = "another width"
         app.window.resize(1000, 700)
         await asyncio.sleep(0.5)
+    # Qt's own style sheet takes longer here, also without formulas.
+    theme.force(qapp, "dark")
+    if kind == "in one paragraph":
+        with LoopWatch() as watch:
+            watch.doing = "drawing formulas in another colour"
+            await asyncio.sleep(0.5)
     theme.force(qapp, "system")
 
 
