@@ -35,7 +35,6 @@ SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
         ("qwen3_vl", "int8"),
         ("lfm2_vl", "int4"),
         ("lfm3_vl", "bfloat16"),
-        ("gemma4_large", "int8"),
         *first_quick(PUBLISHED),
     ],
 )
