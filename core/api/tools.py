@@ -15,4 +15,4 @@ MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "llama3": ("", ""),
 }
 RESULT_END = "</tool_response>"
-"""What ends one of several results in one message of Qwen's templates."""
+"""The end of one of several results in a message of Qwen's templates."""

@@ -133,8 +133,8 @@ def die_with_parent() -> None:
 
 
 def become_child() -> tuple[BinaryIO, BinaryIO]:
-    """What a child process does first: it ends with its parent and leaves no trace of what people
-    wrote. Returns its input and output, taken before any library can print into them."""
+    """The first call of a child process: it will end with its parent and leave no trace of what
+    people wrote. Returns its input and output, taken before any library can print into them."""
     die_with_parent()
     forbid_core_dumps()
     report_uncaught()

@@ -135,7 +135,7 @@ class Survey:
 
 
 def conditions() -> str:
-    """What facts depend on apart from the files, as far as it is known without torch."""
+    """The software and hardware that facts depend on, as far as known without torch."""
     facts = (VERSION, version("waymark"), version("torch"), os.cpu_count(), platform.machine())
     return f"{facts} {os.environ.get('WAYMARK_KERNELS', '')}"
 

@@ -129,7 +129,7 @@ def _template(container: Container) -> str:
 
 
 def _licence(container: Container) -> str:
-    """What the file, the model card or the first line of its licence names; '' if none does."""
+    """The licence named by the file, the model card or a licence file's first line; '' if none."""
     named: Any = ""
     if isinstance(container, GGUFContainer):
         named = container.model.metadata.get("general.license", "")

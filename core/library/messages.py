@@ -30,7 +30,7 @@ class Way(Frozen):
 
 
 class ModelFacts(Frozen):
-    """What the files of a model say, and what it needs here.
+    """Facts from the files of a model, and its needs on this computer.
 
     `digest` is equal for copies of the same files. `published` is the precision of the files.
     `ways` are sorted as an automatic choice tries them, then those that only a user chooses.
@@ -86,8 +86,8 @@ class Speed(Frozen):
 
 
 class Device(Frozen):
-    """Where models would run. `free` and `total` are the bytes of a graphics card's memory; 0 on a
-    processor, whose memory is the computer's."""
+    """The device that would run models. `free` and `total` are the bytes of a graphics card's
+    memory; 0 on a processor, whose memory is the computer's."""
 
     type: Literal["device"] = "device"
     name: str

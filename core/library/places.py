@@ -1,4 +1,4 @@
-"""Where models are on this computer, found by names alone.
+"""The places of models on this computer, found by names alone.
 
 A folder may be a model, a folder of models, or the Hugging Face cache. The window imports this
 module and calls it in a thread, since a disk may block.

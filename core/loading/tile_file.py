@@ -21,6 +21,7 @@ from core.loading.plan import HeldPlan
 from core.storage.rows import TILES, WEIGHTS, Blob
 from core.storage.store import DiskStore
 from kernels.common.memory import FileArena
+from kernels.linear.blocks import BlockFormat
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +80,9 @@ class TileFile:
 
     def _name(self, digest: str) -> str:
         tensors = [
-            (name, spec.shape, str(self.plan.model.container.blocks(name)[0]))  # type: ignore[index]
+            (name, spec.shape, str(spec.blocks.type))
             for name, spec in self.plan.tensors.items()
-            if spec.blocks is not None
+            if isinstance(spec.blocks, BlockFormat)
         ]
         facts = json.dumps([FORMAT, NUMERICS_VERSION, digest, self.plan.config, tensors])
         return f"{hashlib.blake2b(facts.encode(), digest_size=32).hexdigest()}.tiles"

@@ -29,6 +29,7 @@ from core.models.settings import (
     Positive,
     RopeSettings,
     TextSettings,
+    check_layer_types,
     head_dim_of,
     mamba2_spelling,
     rope_of,
@@ -82,8 +83,7 @@ class GraniteHybridConfig(Mamba2Settings, TextSettings):
     def _fits(self) -> GraniteHybridConfig:
         if self.num_local_experts and not 0 < self.num_experts_per_tok <= self.num_local_experts:
             raise ValueError('"num_experts_per_tok" is not 1 to "num_local_experts"')
-        if len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.layer_types, self.num_hidden_layers)
         self.check_heads()
         self.check_mamba(self.mamba_expand * self.hidden_size)
         return self

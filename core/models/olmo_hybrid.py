@@ -26,6 +26,7 @@ from core.models.settings import (
     RopeSettings,
     Taps,
     TextSettings,
+    check_layer_types,
     head_dim_of,
     rope_of,
 )
@@ -79,8 +80,7 @@ class OlmoHybridConfig(TextSettings):
         self.check_heads(rotated=self.position_embedding_type == "rope")
         if self.linear_num_value_heads % self.linear_num_key_heads:
             raise ValueError('"linear_num_value_heads" is not a multiple of "linear_num_key_heads"')
-        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.types, self.num_hidden_layers)
         return self
 
     @property

@@ -27,6 +27,7 @@ from core.models.settings import (
     Settings,
     Taps,
     TextSettings,
+    check_layer_types,
     feed_forward_of,
     rope_of,
 )
@@ -85,8 +86,7 @@ class TextConfig(TextSettings):
         self.check_heads(rotated=False)
         if self.linear_num_value_heads % self.linear_num_key_heads:
             raise ValueError('"linear_num_value_heads" is not a multiple of "linear_num_key_heads"')
-        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.types, self.num_hidden_layers)
         if self.rotary_dim < 2 or self.rotary_dim % 2:
             raise ValueError('"head_dim" x "partial_rotary_factor" is not an even number')
         return self

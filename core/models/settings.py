@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import torch
@@ -132,6 +132,12 @@ class TextSettings(Settings):
     def attention_shape(self, window: int | None = None) -> AttentionShape:
         heads, kv_heads = self.num_attention_heads, self.num_key_value_heads
         return AttentionShape(heads, kv_heads, self.head_dim, window)
+
+
+def check_layer_types(types: Sequence[str], num_layers: int) -> None:
+    """Raises ValueError if the kinds of layers are more or fewer than the layers."""
+    if len(types) != num_layers:
+        raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
 
 
 def head_dim_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -206,7 +206,7 @@ class Answering:
 
 
 class Said:
-    """What a reply has said so far, its calls apart."""
+    """The text of a reply so far, and its calls."""
 
     def __init__(self, reader: CallReader | None) -> None:
         self._reader = reader

@@ -42,7 +42,7 @@ from core.server.messages import (
 
 MODE = "--below-window"
 ServerNews = Listening | NotListening | RequestSeen | ErrorInfo
-"""What the window is told; an ErrorInfo says that the process ended by itself."""
+"""News for the window; an ErrorInfo says that the process ended by itself."""
 
 
 class LocalServer:

@@ -100,7 +100,7 @@ def _private_codes() -> Iterable[int]:
 
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
-    """What a template takes as content. `calls_in_text`: it shows no `tool_calls`, so that LFM2's
+    """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
     calls stand in a reply's text."""
 
     always_lists: bool = False
@@ -211,7 +211,7 @@ def _call(call: ToolCall, index: int, write: TextWriter) -> TemplateMessage:
 
 
 def _python_calls(calls: Sequence[ToolCall], index: int, write: TextWriter) -> str:
-    """As LFM2 writes them."""
+    """The calls in the syntax of LFM2."""
     written = []
     for call in calls:
         arguments = _rewritten(json.loads(call.arguments), index, write)

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass
 class ImportReport:
-    """What came from a file, and what did not: (title of the chat, why)."""
+    """Chats imported from a file, and those refused: (title of the chat, reason)."""
 
     file: str
     program: str = ""

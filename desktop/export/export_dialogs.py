@@ -77,7 +77,7 @@ def file_name(title: str) -> str:
 
 
 class ImportDialog(QDialog):
-    """What came from each file, and what did not."""
+    """Shows the reports of imported files."""
 
     def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
         super().__init__(parent)

@@ -61,6 +61,7 @@ class ChatsFile:
         try:
             if self._file.read(4).startswith((b"PK\3\4", b"PK\5\6")):
                 self._zip = _opened(zipfile.ZipFile(self._file))
+        # zipfile raises the last for features that it does not have.
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             self.close()
             raise NotAnExportError(tr("It is a damaged ZIP file.")) from error

@@ -10,6 +10,7 @@ import html
 import os
 import tempfile
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -52,7 +53,7 @@ HEAD = """<!doctype html>
 class ExportError(WaymarkError, title="The chats could not be exported"): ...
 
 
-class Writer:
+class Writer(ABC):
     """Call `add` for each chat, then `end`; or `discard`. `path_of` finds a picture by digest.
 
     `missing` counts pictures whose files are gone. Raises OSError, ExportError.
@@ -66,8 +67,8 @@ class Writer:
         self._file: BinaryIO = os.fdopen(descriptor, "wb")
         self._begin()
 
-    def add(self, chat: ArchivedChat) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def add(self, chat: ArchivedChat) -> None: ...
 
     def end(self) -> None:
         self._finish()
@@ -81,11 +82,11 @@ class Writer:
         with suppress(OSError):
             self._unfinished.unlink(missing_ok=True)
 
-    def _begin(self) -> None:
-        pass
+    @abstractmethod
+    def _begin(self) -> None: ...
 
-    def _finish(self) -> None:
-        pass
+    @abstractmethod
+    def _finish(self) -> None: ...
 
     def _say(self, text: str) -> None:
         self._file.write(text.encode())
@@ -156,6 +157,12 @@ class JsonWriter(Writer):
 
 
 class MarkdownWriter(Writer):
+    def _begin(self) -> None:
+        pass
+
+    def _finish(self) -> None:
+        pass
+
     def add(self, chat: ArchivedChat) -> None:
         self._say(f"# {chat.title}\n\n{_date(chat.created)}\n\n")
         if chat.system:

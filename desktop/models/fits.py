@@ -1,4 +1,4 @@
-"""Whether a model fits into this computer's memory.
+"""Compares a model's size with this computer's memory.
 
 For a model on this computer its headers tell the bytes in each precision; for one on the hub they
 are estimated from published sizes alone.

@@ -1,4 +1,4 @@
-"""What is known of one model on this computer, and what can be done with it."""
+"""The details of one model on this computer, and its actions."""
 
 from __future__ import annotations
 

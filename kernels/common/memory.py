@@ -126,6 +126,7 @@ class FileArena:
         # Torch warns of a buffer that is read only.
         start = np.frombuffer(self._memory, np.uint8).ctypes.data
         octets = (ctypes.c_uint8 * num_bytes).from_address(start)
+        # The tensor holds the octets, and these the mapping.
         octets.memory = self._memory  # type: ignore[attr-defined]
         self._octets = torch.frombuffer(octets, dtype=torch.uint8)
 

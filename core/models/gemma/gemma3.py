@@ -27,6 +27,7 @@ from core.models.settings import (
     RopeSettings,
     Settings,
     TextSettings,
+    check_layer_types,
     rope_of,
 )
 from core.models.siglip import VisionConfig, VisionTower
@@ -74,8 +75,7 @@ class TextConfig(TextSettings):
     @model_validator(mode="after")
     def _fits(self) -> TextConfig:
         self.check_heads()
-        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.types, self.num_hidden_layers)
         return self
 
     @property

@@ -22,7 +22,16 @@ from core.layers.per_layer import PerLayerBlock, PerLayerInputs
 from core.layers.rope import RoPE, inverse_frequencies
 from core.models.decoder import Decoder, Family, Tower, with_prefixes
 from core.models.gemma.gemma4_vision import VisionConfig, VisionTower
-from core.models.settings import Count, Depth, Experts, Index, Positive, Settings, TextSettings
+from core.models.settings import (
+    Count,
+    Depth,
+    Experts,
+    Index,
+    Positive,
+    Settings,
+    TextSettings,
+    check_layer_types,
+)
 from core.weights.plan import Weights
 from kernels.common.shapes import AttentionShape, ExpertShape, Routing
 
@@ -109,8 +118,7 @@ class TextConfig(TextSettings):
             )
         if self.global_head_dim % 2:
             raise ValueError('"global_head_dim" is not an even number')
-        if len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.layer_types, self.num_hidden_layers)
         if not set(self.layer_types[self.first_shared :]) <= set(
             self.layer_types[: self.first_shared]
         ):

@@ -61,6 +61,7 @@ class Gemma4UnifiedConfig(gemma4.Gemma4Config):
     """config.json; a text-only folder has the keys of `text_config` at the top."""
 
     text_config: TextConfig
+    # Another class than the parent's: mypy asks for a subclass, pydantic does not.
     vision_config: VisionConfig | None = None  # type: ignore[assignment]
 
     text_only: ClassVar[str] = "gemma4_unified_text"

@@ -26,6 +26,7 @@ from core.models.settings import (
     RopeSettings,
     Taps,
     TextSettings,
+    check_layer_types,
     head_dim_of,
     rope_of,
 )
@@ -68,8 +69,7 @@ class Lfm2Config(TextSettings):
     @model_validator(mode="after")
     def _fits(self) -> Lfm2Config:
         self.check_heads()
-        if len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.layer_types, self.num_hidden_layers)
         if not 1 <= self.mlp_width <= 2**24:
             raise ValueError('"block_ffn_dim_multiplier" makes MLPs of no width, or of too much')
         return self

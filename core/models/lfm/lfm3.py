@@ -20,7 +20,16 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.layers.short_conv import ShortConv
 from core.models.decoder import Decoder, Family, Tower
-from core.models.settings import Count, Depth, Positive, RopeSettings, Taps, TextSettings, rope_of
+from core.models.settings import (
+    Count,
+    Depth,
+    Positive,
+    RopeSettings,
+    Taps,
+    TextSettings,
+    check_layer_types,
+    rope_of,
+)
 from core.weights.plan import Weights
 from kernels.common.shapes import ShortConvShape
 
@@ -70,8 +79,7 @@ class Lfm3Config(TextSettings):
     @model_validator(mode="after")
     def _fits(self) -> Lfm3Config:
         self.check_heads()
-        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.types, self.num_hidden_layers)
         return self
 
     @property

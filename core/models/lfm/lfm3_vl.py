@@ -21,7 +21,7 @@ from core.layers.rope import Rotation, inverse_frequencies
 from core.models.decoder import Decoder, Family
 from core.models.lfm import lfm3
 from core.models.lfm.lfm3 import Lfm3Config
-from core.models.settings import Count, Depth, Positive, Settings
+from core.models.settings import Count, Depth, Positive, Settings, check_layer_types
 from core.weights.plan import Weights
 from kernels.common.shapes import FullAttentionShape, RotationShape
 
@@ -61,8 +61,7 @@ class VisionConfig(Settings):
             raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
         if not self.conv_kernel_size % 2 or self.conv_kernel_size > 63:
             raise ValueError('"conv_kernel_size" is not an odd number below 64')
-        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        check_layer_types(self.types, self.num_hidden_layers)
         return self
 
     @property
