@@ -77,7 +77,7 @@ def test_without_a_keyring_a_secret_lasts_for_the_session(
     backend.locked = kind == "locked"
     if kind != "locked":
         kept = fail.Keyring if kind == "none" else null.Keyring
-        keyring.set_keyring(kept())  # type: ignore[no-untyped-call]
+        keyring.set_keyring(kept())
 
     async def session() -> None:
         secrets = Secrets()
