@@ -55,9 +55,11 @@ def estimate(found: Repository, available: Memory, speeds: Sequence[Speed]) -> E
     fit = fit_of(needs(found.parameters), available)
     if fit is not Fit.FITS:
         return Estimate(fit)
+    # Where float32 is faster than bfloat16, it is tried first.
+    exact = {"float32": 4.0} if speeds and speeds[0].precision == "float32" else {}
     sizes = {
         precision: int(found.parameters * each) + ROOM_BYTES
-        for precision, each in BYTES_PER_PARAMETER.items()
+        for precision, each in {**exact, **BYTES_PER_PARAMETER}.items()
     }
     precision = next(each for each, size in sizes.items() if size <= available.free)
     billions = active_parameters(found) / 10**9
