@@ -56,6 +56,7 @@ class WindowSettings(Settings):
 class NetworkSettings(Settings):
     """For downloads of models, the only connections that the app makes. An empty `hub` is Hugging
     Face, an empty `proxy` the system's, an empty folder the one next to the chats; 0 is no limit.
+    `token_for` is the hub whose access token is in the system's keyring, '' if there is none.
     """
 
     allowed: bool = True
@@ -63,6 +64,7 @@ class NetworkSettings(Settings):
     proxy: str = ""
     models_folder: str = ""
     megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
+    token_for: str = ""
 
 
 class ModelChoices(Settings):

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
+from core.system.secrets import Secrets
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -70,6 +71,7 @@ class WindowParts(QObject):
             SettingsFile(folders.settings_file), self.engine, folders.contexts
         )
         blobs = BlobStore(folders.pictures)
+        self.secrets = Secrets()
         services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
         self.replies = Replies(services)
         self.pictures = PictureController(services)
@@ -95,7 +97,7 @@ class WindowParts(QObject):
         self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
-        self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.deletion.everything_gone.connect(self.server.forget)
