@@ -25,7 +25,7 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.state import SideStream
 from core.cache.tier import DiskTier
-from core.engine.background import Background
+from core.engine.cancel import Background
 from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture

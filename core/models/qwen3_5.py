@@ -1,7 +1,7 @@
-"""Qwen3.5 and its kin (3.6, 3.8), dense: gated delta nets, every fourth layer gated attention.
+"""Qwen3.5 (also 3.6 and 3.8), dense and with sparse experts, and its predecessor Qwen3-Next.
 
-Attention rotates by interleaved M-RoPE; a picture attends as text does. The variants with sparse
-experts are in qwen3_5_moe.
+Gated delta nets, and gated attention in every fourth layer, rotated by interleaved M-RoPE; a
+picture attends as text does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import (
     Count,
     Depth,
+    Experts,
+    ExpertSettings,
     Index,
     Positive,
     Settings,
@@ -231,3 +233,47 @@ def published_names(config: Qwen3_5Config, found: Collection[str]) -> Callable[[
 
 
 FAMILY = Family("Qwen3_5Model", Qwen3_5Config, build, published_names)
+
+
+# ------------------------------------------------------------------ sparse experts
+
+
+class MoeTextConfig(TextConfig, ExpertSettings):
+    """`text_config` of config.json, or the whole of it in a text-only folder."""
+
+    intermediate_size: Count = 5632  # of dense layers, which few of these models have
+    num_experts: Experts = 256
+    num_experts_per_tok: Count = 8
+    moe_intermediate_size: Count = 512
+    shared_expert_intermediate_size: Count = 512
+
+
+class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801 - the family is written so
+    """config.json; a text-only folder has the keys of `text_config` at the top."""
+
+    text_config: MoeTextConfig
+
+    text_only: ClassVar[str] = "qwen3_5_moe_text"
+
+
+class NextTextConfig(MoeTextConfig):
+    """The whole of config.json of Qwen3-Next."""
+
+    num_experts: Experts = 512
+    num_experts_per_tok: Count = 10
+
+    by_key_head: ClassVar[bool] = True
+
+
+class Qwen3NextConfig(Qwen3_5MoeConfig):
+    """config.json of Qwen3-Next, which is always text only."""
+
+    text_config: NextTextConfig
+
+    @classmethod
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"text_config": values, "language_model_only": True}
+
+
+MOE_FAMILY = Family("Qwen3_5MoeModel", Qwen3_5MoeConfig, build, published_names)
+NEXT_FAMILY = Family("Qwen3NextModel", Qwen3NextConfig, build, published_names)
