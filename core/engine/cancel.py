@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Runs `build` at once. `build` is given a function to call often, which raises
-    RequestCancelled when the `with` block ends."""
+    """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
+    `with` block ends."""
 
     def __init__(self, build: Callable[[Callable[[], None]], T]) -> None:
         self._ended = threading.Event()
@@ -63,7 +63,7 @@ class Background(Generic[T]):
             self._result.result()
 
     def result(self, check: Callable[[], None]) -> T:
-        """Wait; calls `check` meanwhile, which may raise."""
+        """Wait; calls `check`, which may raise, meanwhile."""
         while not wait((self._result,), _GLANCE_S).done:
             check()
         return self._result.result()

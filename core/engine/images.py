@@ -72,8 +72,7 @@ class ImageCatalog:
                 del self._described[next(iter(self._described))]
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
-        """The prompt segment of each picture. Raises ImageError, NoVisionError, and what `check`
-        raises."""
+        """Raises ImageError, NoVisionError, and what `check` raises."""
         return [self._segment(part, check) for part in parts]
 
     def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -92,7 +91,7 @@ class ImageCatalog:
             self._described.clear()
 
     def drop_fresh(self) -> None:
-        """Drop what a request processed and didn't use, at its end."""
+        """Drop what a request processed and didn't use."""
         self._fresh.clear()
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:

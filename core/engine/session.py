@@ -30,8 +30,6 @@ from kernels.common.memory import octets
 
 
 class Session:
-    """Runs one Generate command on a loaded model, emitting events."""
-
     def __init__(
         self,
         loaded: LoadedModel,
@@ -50,7 +48,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Answer; returns the last event. Raises a WaymarkError if it can't be answered."""
+        """Returns the last event. Raises a WaymarkError if the request can't be answered."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)

@@ -99,7 +99,7 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, every `full_attention_interval`-th is full."""
+        """Without a list, every `full_attention_interval`-th layer is full."""
         every = self.full_attention_interval
         return self.layer_types or tuple(
             "linear_attention" if (index + 1) % every else "full_attention"
@@ -115,8 +115,6 @@ class TextConfig(TextSettings):
 
 
 class Qwen3_5Config(Settings):  # noqa: N801
-    """config.json; a text-only folder has the keys of `text_config` at the top."""
-
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     language_model_only: bool = False
@@ -144,7 +142,7 @@ class Qwen3_5Config(Settings):  # noqa: N801
 
     @property
     def tied(self) -> bool:
-        """True if the head is the embedding table; the top level wins over `text_config`."""
+        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool(inner if here is None else here)
 
@@ -187,7 +185,7 @@ def _block(
 def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
     """The head, if the folder has one: its layer is attention, and feeds forward as the last layer.
 
-    It needs the hidden row before the first new token, which only a checkpoint stores: without
+    It needs the hidden row before the first new token, which only a checkpoint has: without
     recurrent layers a prefix may end where there is none.
     """
     if weights.stored(MTP_MARK) is None or "linear_attention" not in text.types:
@@ -239,8 +237,6 @@ FAMILY = Family("Qwen3_5Model", Qwen3_5Config, build, published_names)
 
 
 class MoeTextConfig(TextConfig, ExpertSettings):
-    """`text_config` of config.json, or the whole of it in a text-only folder."""
-
     intermediate_size: Count = 5632  # of dense layers, which few of these models have
     num_experts: Experts = 256
     num_experts_per_tok: Count = 8
@@ -249,8 +245,6 @@ class MoeTextConfig(TextConfig, ExpertSettings):
 
 
 class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801 - the family is written so
-    """config.json; a text-only folder has the keys of `text_config` at the top."""
-
     text_config: MoeTextConfig
 
     text_only: ClassVar[str] = "qwen3_5_moe_text"
@@ -266,7 +260,7 @@ class NextTextConfig(MoeTextConfig):
 
 
 class Qwen3NextConfig(Qwen3_5MoeConfig):
-    """config.json of Qwen3-Next, which is always text only."""
+    """Always text only."""
 
     text_config: NextTextConfig
 

@@ -1,7 +1,7 @@
-"""Which tensors a model is made of, found by building it once without data.
+"""The tensors that a model is made of, found by building it once without data.
 
 A family builds its layers from a `Weights` scope twice: first with stand-ins, to note every tensor
-it takes, then with the tensors that were read. So names, shapes and types are written once.
+it takes, then with real ones. So names, shapes and types are written once.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class Weights:
 
     `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
     `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations.
-    `stored` gives the shape that the folder has for a full name: empty in a published format, None
-    if it has no such tensor.
+    `stored` gives the folder's shape of a full name: empty in a published format, None if absent.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Weights:
         self._exact = self._invariant = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
-        """The tensors whose names start with `name` and a dot; not quantised if `exact`."""
+        """Tensors whose names start with `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
@@ -88,8 +87,8 @@ class Weights:
         return inner
 
     def exact(self) -> Weights:
-        """The same tensors, never quantised, for rows of tokens, which must not affect each other
-        as the rows of a picture may."""
+        """The same tensors, never quantised, for tokens, which must not affect each other as a
+        picture's rows may."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
@@ -116,7 +115,7 @@ class Weights:
 
     def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
         """A norm's factors, [width] float32: the tensor plus `offset`, without the scales that
-        migrate into the matrices that have it as their input norm."""
+        migrate into the matrices that follow."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
         norm = InputNorm(self._prefix + name, offset)
@@ -138,9 +137,9 @@ class Weights:
     ) -> Matrix:
         """One matrix of the scopes `parts` (name, outputs), one below the other.
 
-        `input_norm` is the norm whose result the inputs are, if nothing else reads that. With
-        `orders`, one for each part and called once there is data, output i of a part is that of its
-        row order()[i], without bias.
+        `input_norm` is the norm whose result the inputs are, if nothing else reads that. `orders`,
+        one for each part, are called once there is data: output i of a part is its row order()[i],
+        without bias.
         """
         groups: list[_Group] = []
         for index, (name, num_outputs) in enumerate(parts):
@@ -161,7 +160,7 @@ class Weights:
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
-        """True if the folder has the matrices (outputs, inputs) of a layer with inputs first, which
+        """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
         those that aren't square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
@@ -242,7 +241,8 @@ def plan_weights(
 ) -> WeightPlan:
     """Every tensor that `build` takes, in that order.
 
-    `check` is called with each first, and may raise: layers compute with stand-ins of any size.
+    `check` is called with each before `build` gets it, and may raise: layers compute with stand-ins
+    of any size.
     """
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
@@ -292,7 +292,7 @@ class _Group:
     device: torch.device = CPU
 
     def add(self, found: Slices | StoredBlocks, order: Tensor | None) -> None:
-        """A part, its rows in another order."""
+        """Add a part, its rows in another order."""
         self.num_parts += 1
         if isinstance(found, StoredBlocks):
             rows, self.device = found.rows, found.device
@@ -346,7 +346,7 @@ def _stacked(
 def _unstacked(
     slices: list[QuantisedTensors], num_outputs: int, weight_format: StoredFormat
 ) -> list[Matrix]:
-    """The matrices of `num_outputs` that are one below the other; each slice has whole ones."""
+    """The matrices of `num_outputs` rows one below the other; each slice has whole ones."""
     matrices: list[Matrix] = []
     slices.reverse()
     while slices:

@@ -78,14 +78,13 @@ class Lfm2Config(TextSettings):
 
     @property
     def mlp_width(self) -> int:
-        """The inner width of the MLPs: by default two thirds of the given one, rounded up."""
+        """By default two thirds of the given width, rounded up."""
         if not self.block_auto_adjust_ff_dim:
             return self.intermediate_size
         width = int(self.block_ffn_dim_multiplier * int(2 * self.intermediate_size / 3))
         return -(-width // self.block_multiple_of) * self.block_multiple_of
 
     def feed_forward(self, weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
-        """The feed-forward layer of a block, by its index."""
         return SwiGLU(weights, self.hidden_size, self.mlp_width, input_norm=norm)
 
 
@@ -176,7 +175,6 @@ _SHARED = re.compile(r"(?<=\d\.)(?:{})(?=\.|$)".format("|".join(map(re.escape, _
 
 
 def published_name(name: str) -> str:
-    """The published name of a tensor of the text stack."""
     return _SHARED.sub(lambda found: _NAMES[found[0]], name)
 
 
@@ -191,8 +189,7 @@ FAMILY = Family("Lfm2Model", Lfm2Config, build, published_names)
 
 
 class Lfm2MoeConfig(Lfm2Config):
-    """The first `num_dense_layers` blocks have an MLP of `intermediate_size`, which is not
-    adjusted."""
+    """The first `num_dense_layers` blocks have an MLP of `intermediate_size`, unadjusted."""
 
     intermediate_size: Count = 7_168
     num_dense_layers: Index = 2

@@ -1,7 +1,7 @@
-"""LFM3-VL: LFM3 with a tower of gated convolutions and attention over the patches of a picture.
+"""LFM3-VL: LFM3 with a tower of gated convolutions and attention over a picture's patches.
 
-The tower sees a picture in its own shape, without position embeddings; a picture's tokens attend as
-text does, at positions in a line.
+The tower sees a picture in its own shape, without position embeddings; a picture's tokens have
+positions in a line.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ class VisionRope(Settings):
 
 
 class VisionConfig(Settings):
-    """`vision_config` of config.json."""
-
     hidden_size: Count = 1_024
     intermediate_size: Count = 2_560
     in_channels: Literal[3] = 3
@@ -66,7 +64,7 @@ class VisionConfig(Settings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, attention in every second one from the third."""
+        """Without a list, attention in every second layer from the third."""
         return self.layer_types or tuple(
             "conv" if index < 2 or index % 2 else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -205,7 +203,7 @@ class VisionTower:
         return self.projector(hidden.view(-1, self._merged))
 
     def _rotation(self, rows: int, columns: int) -> Rotation:
-        """Angles [row f | column f] of every patch, row by row, in float32."""
+        """Angles [row f | column f] of every patch, row by row, float32."""
         places = torch.arange(max(rows, columns), device=self.frequencies.device)
         angles = places[:, None].float() * self.frequencies
         by_row = angles[:rows, None].expand(-1, columns, -1)
@@ -215,8 +213,8 @@ class VisionTower:
 
 
 def _swapped(hidden: Tensor, *sizes: int) -> Tensor:
-    """Patches whose places count through four `sizes`, with the middle two swapped: from one token
-    after the other to row by row, and back."""
+    """Patches whose places count through four `sizes`, the middle two swapped: from token by token
+    to row by row, and back."""
     return hidden.view(*sizes, -1).transpose(1, 2).reshape(hidden.shape)
 
 
