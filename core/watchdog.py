@@ -42,7 +42,6 @@ def progress() -> int:
 
 
 def step_limit_s() -> float:
-    """Seconds that may pass at present without progress."""
     return _limits[-1]
 
 
@@ -104,7 +103,6 @@ class Watchdog:
         self._last: Beat | None = None
 
     def heard(self, beat: Beat | None = None) -> None:
-        """The worker sent something; pass it if it is a heartbeat."""
         self._silent_ticks = 0
         if beat is None:
             return
@@ -114,7 +112,6 @@ class Watchdog:
         self._last = beat
 
     def tick(self) -> Health:
-        """Another TICK_S have passed."""
         self._silent_ticks += 1
         if self._last is None:
             return Health.LOST if self._silent_ticks >= SILENT_AT_START_TICKS else Health.ALIVE

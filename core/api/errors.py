@@ -27,7 +27,6 @@ class WaymarkError(Exception):
         cls.title = title or cls.title
 
     def __init__(self, message: str, title: str = "") -> None:
-        """`title` replaces that of the class."""
         super().__init__(message)
         self.message = message
         self.title = title or self.title

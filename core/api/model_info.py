@@ -100,7 +100,6 @@ def hub_name(folder_name: str) -> str:
 
 
 def published_name(path: str) -> str:
-    """The name of the model in a folder or a GGUF file."""
     place = Path(path)
     name = _GGUF_ENDING.sub("", place.name)
     if place.parent.name == SNAPSHOTS:

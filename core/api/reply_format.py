@@ -15,8 +15,6 @@ Choice = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class FunctionFormat(Frozen):
-    """A function's name and the JSON schema of its arguments."""
-
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
     parameters: dict[str, Any]
 

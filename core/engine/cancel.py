@@ -58,12 +58,10 @@ class Background(Generic[T]):
         self._thread.shutdown()
 
     def check(self) -> None:
-        """Raise the error of `build` if it has failed."""
         if self._result.done():
             self._result.result()
 
     def result(self, check: Callable[[], None]) -> T:
-        """Wait; calls `check`, which may raise, meanwhile."""
         while not wait((self._result,), _GLANCE_S).done:
             check()
         return self._result.result()

@@ -165,7 +165,6 @@ class Engine:
         return store.blobs if store is not None else None
 
     def _blobs_in(self, folder: str | None) -> DiskStore | None:
-        """The loaded model's store, if it is in this folder."""
         blobs = self._blobs
         return blobs if folder is not None and blobs and blobs.folder == Path(folder) else None
 

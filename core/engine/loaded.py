@@ -219,7 +219,6 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
 def slowed_by(
     mapped_bytes: int, kernels: Backend, device: torch.device, precision: Precision
 ) -> str:
-    """Why replies are slow, for a person; empty if they aren't."""
     if not mapped_bytes:
         return what_slows(kernels, device, precision.dtype, precision.integers)
     free = available_bytes(device)

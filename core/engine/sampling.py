@@ -239,7 +239,6 @@ def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
 
 
 def keep_min_p(scores: Tensor, min_p: float) -> Tensor:
-    """-inf for tokens less likely than `min_p` times the likeliest one."""
     probabilities = scores.softmax(-1)
     return scores.masked_fill(probabilities < min_p * probabilities.max(), -math.inf)
 

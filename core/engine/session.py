@@ -113,7 +113,6 @@ class Session:
             return "cancelled"
 
     def _prefill(self) -> Prefill:
-        """Evaluate the rest of the prompt, reporting progress after each run."""
         prefill = Prefill(
             self._loaded.model, self._context, self._restored, self._pictures, self._flag.check
         )
@@ -168,7 +167,6 @@ class Session:
             self._reply.end()
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
-        """The drafters that the settings ask for and the model has."""
         settings, model, kv_buffer = (
             self._command.draft,
             self._loaded.model,

@@ -76,8 +76,6 @@ def _mark(spelling: str, control: Collection[str]) -> str:
 
 
 class _Writer:
-    """The rules of one function's call, named after `rule`."""
-
     def __init__(self, rule: str, function: FunctionFormat) -> None:
         self._rule, self._name = rule, function.name
         self._schema = function.parameters

@@ -205,7 +205,6 @@ def _place_in_split(opened: _Opened) -> tuple[int, int]:
 
 
 def _part_paths(path: Path, number: int, count: int) -> list[Path]:
-    """The paths of all parts; `path` is the one of `number`."""
     found = PART_NAME.fullmatch(path.name)
     if not found or (int(found[2]), int(found[4])) != (number + 1, count):
         raise MissingFileError(
@@ -217,7 +216,6 @@ def _part_paths(path: Path, number: int, count: int) -> list[Path]:
 
 
 def _check_split(parts: list[_Opened]) -> None:
-    """Raises BrokenWeightsError unless the parts belong together."""
     total = sum(len(part.header.tensors) for part in parts)
     for number, part in enumerate(parts):
         if _place_in_split(part) != (number, len(parts)):

@@ -122,8 +122,6 @@ def damaged(name: str, fault: str) -> BrokenWeightsError:
 
 
 class _Bytes:
-    """The bytes of a file from its start, loaded as far as they are needed."""
-
     def __init__(self, file: BinaryIO, name: str, num_bytes: int, most: int) -> None:
         self._file, self.name, self.num_bytes, self._most = file, name, num_bytes, most
         self.data, self.position = bytearray(), 0
@@ -212,7 +210,6 @@ def parse_header(
 
 
 def _start(source: _Bytes) -> tuple[int, int]:
-    """The counts of tensors and of keys."""
     magic = source.take(4)
     if magic != MAGIC:
         if magic in _OLDER_MAGIC:

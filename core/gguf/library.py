@@ -185,7 +185,6 @@ def ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    """The existing download caches of the Hugging Face libraries, the one in use first."""
     folders = [home / ".cache" / "huggingface" / "hub"]
     for name, inside in (("XDG_CACHE_HOME", "huggingface/hub"), ("HF_HOME", "hub"),
                          ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HUB_CACHE", "")):  # fmt: skip
@@ -213,7 +212,6 @@ def _in_ollama(roots: list[Path]) -> Iterator[FoundModel]:
 
 
 def _blob(root: Path, layers: Any, kind: str) -> Path | None:
-    """The file of the first layer of a kind."""
     for layer in layers if isinstance(layers, list) else []:
         if isinstance(layer, dict) and layer.get("mediaType") == _OLLAMA_KIND + kind:
             digest = _DIGEST.fullmatch(str(layer.get("digest")))

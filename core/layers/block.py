@@ -20,8 +20,6 @@ MakeFeedForward = Callable[[Weights, int, InputNorm], FeedForward]
 
 
 class Mixer(Protocol):
-    """Attention or a recurrent layer."""
-
     @property
     def specs(self) -> tuple[LayerSpec, ...]: ...
 

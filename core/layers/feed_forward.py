@@ -106,7 +106,6 @@ class GeluMLP:
         self._numbers = 2 * inner_width
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """[n, width] -> [n, out_width]."""
         return in_row_blocks(self._block, hidden, self._numbers)
 
     def _block(self, hidden: Tensor) -> Tensor:
@@ -200,8 +199,6 @@ class SparseExperts:
 
 
 class WithShared:
-    """Sparse experts plus a feed-forward layer that every token goes through."""
-
     def __init__(self, weights: Weights, width: int, sparse: FeedForward, shared: FeedForward):
         self.sparse, self.shared = sparse, shared
         self._add = weights.ops(SumShape(width)).add

@@ -41,8 +41,6 @@ class Mamba2Form:
 
 
 class Mamba2:
-    """A mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`."""
-
     def __init__(
         self,
         weights: Weights,

@@ -39,8 +39,6 @@ class StateTensor:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentSpec:
-    """A state of fixed size."""
-
     tensors: tuple[StateTensor, ...]
 
     @property
@@ -95,9 +93,7 @@ class LayerMemory(Protocol):
         """
         ...
 
-    def check_cancelled(self) -> None:
-        """Raise RequestCancelled if the request was cancelled."""
-        ...
+    def check_cancelled(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

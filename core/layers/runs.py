@@ -65,7 +65,6 @@ def run_by_run(
 
 
 def convolution_taps(weights: Weights, channels: int, taps: int) -> Tensor:
-    """The weight of a causal depthwise convolution: [taps, channels] float32."""
     weight = weights.tensor("weight", (channels, 1, taps), torch.float32)
     return weight.squeeze(1).T.contiguous()
 

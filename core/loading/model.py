@@ -121,7 +121,6 @@ class _Loading:
         return ReadModel(model, known or digest, self._plan.config, seconds)
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
-        """Map the blocks' tiles, which the first load writes to a file."""
         digest, plan = store.known_digest(self._files), self._plan
         arena = tiles.find(digest) if digest is not None else None
         from_disk = arena is not None
@@ -137,7 +136,6 @@ class _Loading:
         return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
-        """The digest of the weights files."""
         plan = self._plan
         try:
             arena = tiles.begin()
@@ -182,7 +180,6 @@ class _Loading:
             kept.close()
 
     def _read(self, reader: TensorReader) -> tuple[Decoder, str, float]:
-        """The model, the digest of its files, and the seconds that building took."""
         self._done, self._total = 0, reader.num_bytes
         built: list[tuple[Decoder, float]] = []
         digest = reader.read(self._advance, lambda: built.append(self._build(reader)))
@@ -191,7 +188,6 @@ class _Loading:
         return model, digest, seconds
 
     def _build(self, reader: TensorReader) -> tuple[Decoder, float]:
-        """The model, and the seconds that this took."""
         release_to_system()
         began, plan = time.monotonic(), self._plan
         weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)

@@ -143,7 +143,6 @@ class ModelPlan:
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Decoder:
-        """The model of these weights, with its MTP head or as if there was none."""
         hidden = frozenset() if with_mtp else self._mtp_names
         weights.stored = lambda name: (
             None if name in hidden else self._stored.get(self.published(name))
@@ -291,7 +290,6 @@ class HeldPlan:
         return sum(spec.held_bytes(self.formats) for spec in blocks)
 
     def placed_in(self, arena: FileArena) -> HeldPlan:
-        """The same plan with the matrices of blocks in a file."""
         assert isinstance(self.formats.published, NativeBlockFormats)
         formats = replace(self.formats, published=replace(self.formats.published, arena=arena))
         return HeldPlan(

@@ -126,7 +126,6 @@ class QuantisedWriter:
         self._digests = [b""] * layout.num_parts
 
     def keep(self, name: str, kept: QuantisedTensors) -> None:
-        """Write the next slice of a matrix."""
         if self.trouble:
             return
         try:
@@ -135,7 +134,6 @@ class QuantisedWriter:
             self.stop(f"{error.strerror}")
 
     def finish(self, key: str) -> bool:
-        """Write the header if the file is complete; returns whether it is."""
         if not self.trouble and all(self._digests):
             try:
                 self._blobs.write_part(WEIGHTS, 0, self.layout.header(key, self._digests))

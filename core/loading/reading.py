@@ -153,7 +153,6 @@ class TensorReader:
             self._add(stream.name, spec, self._slice(stream, spec, rows))
 
     def _slice(self, stream: TensorStream, spec: TensorSpec, rows: int) -> Tensor:
-        """The next rows of a plain tensor, multiplied by the scales that migrate into it."""
         shape = (rows, *spec.shape[1:]) if spec.shape else ()
         tensor = allocate(shape, spec.dtype, self._device)
         stream.fill(tensor)

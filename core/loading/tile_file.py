@@ -40,7 +40,6 @@ class TileFile:
     most_bytes: int | None = None
 
     def find(self, digest: str) -> FileArena | None:
-        """The tiles that an earlier load made of weights with this digest."""
         name, size = self._name(digest), self.plan.mapped_bytes
         if self.blobs.size(TILES, name) != size:
             return None

@@ -71,12 +71,8 @@ class Family:
 
 
 class Tower(Protocol):
-    """Turns a picture into rows in place of token embeddings."""
-
     @property
-    def config(self) -> Settings:
-        """`vision_config` of config.json, defaults included."""
-        ...
+    def config(self) -> Settings: ...
 
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
@@ -171,7 +167,6 @@ class Decoder:
 
     @property
     def vision_config(self) -> dict[str, Any]:
-        """`vision_config` of config.json, defaults included; empty without a tower."""
         return self.tower.config.model_dump() if self.tower is not None else {}
 
     @property

@@ -95,7 +95,6 @@ class PatchMerger:
         self.mlp = GeluMLP(weights, width, width, config.out_hidden_size, "none")
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """[patches, hidden_size] -> [tokens, out_hidden_size]."""
         normed = self.norm(hidden.view(-1, self._normed))
         return self.mlp(normed.view(-1, self._width))
 

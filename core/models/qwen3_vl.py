@@ -51,8 +51,6 @@ class MoeTextConfig(TextConfig, ExpertSettings):
 
 
 class VisionConfig(qwen3_5_vision.VisionConfig):
-    """`deepstack_visual_indexes` are blocks of the tower."""
-
     deepstack_visual_indexes: tuple[int, ...] = (8, 16, 24)
 
     @model_validator(mode="after")

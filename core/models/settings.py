@@ -307,7 +307,6 @@ class ExpertSettings(Settings):
         return self
 
     def feed_forward(self, width: int, dense: MakeFeedForward) -> MakeFeedForward:
-        """Makes sparse layers over rows of `width` numbers, and `dense` ones for dense layers."""
         routing = Routing(self.num_experts_per_tok, self.norm_topk_prob)
         inner, shared = self.moe_intermediate_size, self.shared_expert_intermediate_size
         shape = ExpertShape(width, inner, self.num_experts, routing, bool(shared))

@@ -325,7 +325,6 @@ class DiskStore:
 
     @contextmanager
     def _change(self, sync: bool = False) -> Iterator[Index]:
-        """A transaction; a damaged index closes the store."""
         self._sums.clear()
         try:
             with self._opened().change(sync):

@@ -169,7 +169,6 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
 
 
 def _opening(control: ThinkingTokens) -> str:
-    """The text that a template writes before a thought."""
     return (control.opening + control.label).rstrip()
 
 

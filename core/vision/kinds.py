@@ -245,7 +245,6 @@ class TileImageProcessor(PictureProcessor):
         return self.config.most_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Like the base, with the tiles of a picture in a line."""
         layout, unit = self._layout(width, height), self.config.token_size
         if not layout.rows:
             rows, columns = layout.height // unit, layout.width // unit
@@ -285,7 +284,6 @@ class TileImageProcessor(PictureProcessor):
         return Layout(new_width, new_height, *_tiles(width, height, config))
 
     def _grids(self, layout: Layout) -> list[Grid]:
-        """The grids of patches that the tower sees, in order."""
         config, patch = self.config, self.config.patch_size
         whole = Grid(layout.height // patch, layout.width // patch)
         if not layout.rows:
@@ -337,7 +335,6 @@ def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
 
 
 def _is_large(height: int, width: int, config: TileConfig) -> bool:
-    """True if a picture has too many pixels to be seen at once."""
     unit, least = config.token_size, config.patch_size
     rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
     return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance

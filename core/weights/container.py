@@ -24,8 +24,6 @@ Facts = list[list[str | int]]
 
 @dataclass(frozen=True, slots=True)
 class TensorHeader:
-    """Type (as safetensors names it) and shape of a stored tensor."""
-
     dtype: str
     shape: tuple[int, ...]
 
@@ -66,7 +64,6 @@ class Container(ABC):
         """Bytes that `read` reads for these tensors without a digest, or for all files with one."""
 
     def stored_name(self, name: str) -> str:
-        """The name of a tensor in the files, for messages."""
         return name
 
     def blocks(self, name: str) -> StoredBlocks | None:

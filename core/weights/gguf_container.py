@@ -200,8 +200,6 @@ class _RecipeStream:
 
 
 class _BlockTable(FileTable):
-    """A table that stays in its file as blocks, decoded row by row."""
-
     def __init__(self, file: FileIO, part: GGUFTensor, dtype: torch.dtype) -> None:
         rows, width = part.shape
         super().__init__(
@@ -214,8 +212,6 @@ class _BlockTable(FileTable):
 
 
 class _Digest:
-    """SHA-256 of whole files, in another thread."""
-
     def __init__(self, parts: tuple[GGUFPart, ...]) -> None:
         self._parts, self._stop = parts, threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
@@ -266,7 +262,6 @@ def _stored(recipe: Recipe) -> torch.dtype | None:
 
 
 def _type_name(recipe: Recipe) -> str:
-    """Blocks are decoded to float32."""
     if any(part.type in _INTEGERS for part in recipe.parts):
         return recipe.parts[0].type.name
     return recipe.parts[0].type.name if _stored(recipe) is not None else "F32"

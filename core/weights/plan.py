@@ -32,8 +32,6 @@ from kernels.ops import PLAIN_OPS, Ops
 
 
 class StoredBlocks(NamedTuple):
-    """A matrix that stays as its file has it, for `device`."""
-
     rows: StoredRows
     format: BlockFormat
     device: torch.device
@@ -44,8 +42,6 @@ Slices = list[QuantisedTensors]
 
 
 class Source(Protocol):
-    """A model's tensors, by full name."""
-
     def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
     def matrix(self, name: str, spec: TensorSpec) -> Slices | StoredBlocks: ...
@@ -122,7 +118,6 @@ class Weights:
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
     def table(self, name: str, shape: Shape, *, in_file: bool = False) -> Table:
-        """A table of which rows are looked up; with `in_file` it stays in its file."""
         spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE, in_file=in_file))
         return self._source.table(self._prefix + name, spec)
 
@@ -282,8 +277,6 @@ def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbouring parts of a matrix in one format: their slices and biases."""
-
     format: StoredFormat
     num_parts: int = 0
     slices: Slices = field(default_factory=list)
@@ -292,7 +285,6 @@ class _Group:
     device: torch.device = CPU
 
     def add(self, found: Slices | StoredBlocks, order: Tensor | None) -> None:
-        """Add a part, its rows in another order."""
         self.num_parts += 1
         if isinstance(found, StoredBlocks):
             rows, self.device = found.rows, found.device

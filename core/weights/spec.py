@@ -123,7 +123,6 @@ def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
 
 
 def _row_bytes(spec: TensorSpec) -> int:
-    """Bytes of a row of a matrix until it is packed."""
     num_bytes = spec.num_bytes
     if spec.blocks is not None:
         num_bytes = spec.blocks.num_bytes(spec.shape, spec.dtype)

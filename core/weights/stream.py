@@ -109,7 +109,6 @@ class _FileStream:
             raise _changed(self._source.path)
 
     def _pass_header(self) -> None:
-        """Digest the header, which must be the one that was checked."""
         try:
             raw = read_raw_header(self._file, self._source.num_bytes)
         except HeaderError as error:

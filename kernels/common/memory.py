@@ -96,7 +96,6 @@ class Arena:
         return self.room(tensor.nbytes).view(tensor.dtype).view(tensor.shape).copy_(tensor)
 
     def room(self, num_bytes: int) -> Tensor:
-        """Uninitialised bytes in the arena."""
         if self._used + num_bytes > self._chunk.nbytes:
             self._chunk, self._used = _chunk(max(_CHUNK, num_bytes)), 0
         octets = self._chunk[self._used : self._used + num_bytes]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """RMS norm over rows of `width` numbers, times silu of a gate if `gated`."""
-
     width: int
     gated: bool = False
 
@@ -33,8 +31,6 @@ class FullAttentionShape:
 
 @dataclass(frozen=True, slots=True)
 class RotationShape:
-    """Heads of which `rotary_dim` numbers turn."""
-
     heads: int
     head_dim: int
     rotary_dim: int
@@ -63,7 +59,6 @@ class Mamba1Shape:
 
     @property
     def widths(self) -> list[int]:
-        """The convolved columns."""
         return [self.channels]
 
 
@@ -92,8 +87,6 @@ class ShortConvShape:
 
 @dataclass(frozen=True, slots=True)
 class GroupNormShape:
-    """Gated RMS norm of groups of `width` numbers."""
-
     groups: int
     width: int
 

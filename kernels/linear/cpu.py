@@ -20,7 +20,6 @@ _MANY = 1024  # patches of a picture of 512 by 512
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """True if oneDNN multiplies in `dtype` here."""
     if not torch.backends.mkldnn.is_available():
         return False
     return dtype == torch.float32 or (
@@ -29,8 +28,6 @@ def can_pack(dtype: torch.dtype) -> bool:
 
 
 class PackedMatrix(Matrix):
-    """A `Matrix` as an opaque copy of the weight, and its bias."""
-
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int | None) -> None:
         usual = _MANY if rows is None else 1
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, usual)

@@ -174,7 +174,6 @@ class GpuBlockFormat(BlockFormat):
         return shape[0] * self.inputs // self.type.block_values * _BYTES[self.type]
 
     def _floats(self, rows: Tensor) -> Tensor:
-        """The weight, its columns in the order of the inputs."""
         size = rows.shape[0], self.inputs
         weight = torch.empty(size, dtype=self._dtype, device=rows.device)
         order = torch.arange(self.inputs) if self.columns is None else self.columns

@@ -42,7 +42,6 @@ class NoneShippedError(Exception):
 
 
 def folder(system: str = "", architecture: str = "") -> Path:
-    """The folder of a system's libraries, by default this system's."""
     return _SHIPPED / f"{system or platform.system().lower()}-{architecture or machine()}"
 
 
@@ -79,7 +78,6 @@ def _program() -> str:
 
 
 def _digests() -> dict[str, str]:
-    """The expected digest of each file, by name."""
     try:
         text = (folder() / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -35,16 +35,12 @@ Layout = list[tuple[str, torch.dtype, tuple[int, ...]]]
 
 
 class SegmentKind(enum.Enum):
-    """A run's keys and values, a checkpoint, or a picture's embedding."""
-
     KV = "kv"
     STATE = "state"
     EMBEDDING = "embedding"
 
 
 class SegmentDamagedError(Exception):
-    """A stored file did not verify; `reason` says why."""
-
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason

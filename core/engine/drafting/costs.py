@@ -71,8 +71,6 @@ def _guessed(num_tokens: int) -> float:
 
 
 class _Readings:
-    """Recent readings without the first; `usual` is None without any."""
-
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=READINGS)
         self._is_warm = False

@@ -154,7 +154,6 @@ class HeadDrafter:
         return Offer(max(0, most), self._costs.own_drafts, self._take, seconds)
 
     def logits(self) -> Tensor:
-        """Float32 logits [vocab_size] of the token after the next."""
         return self._model.logits(self._last_row()[None])[0]
 
     def _take(self, depth: int) -> list[int]:

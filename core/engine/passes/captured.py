@@ -144,7 +144,6 @@ class Steps:
 
     @torch.inference_mode()
     def keep(self, count: int) -> None:
-        """Keep the first `count` tokens of the last step, which had several."""
         if self._last is not None:
             self._last.keep(count)
         else:
@@ -216,7 +215,6 @@ class StepTrace:
             raise
 
     def keep(self, count: int) -> None:
-        """Advance the states from before the step over its first `count` tokens."""
         if count in self._shorter:
             self._shorter[count].replay(0, lambda: None)
             return

@@ -48,7 +48,6 @@ class Recipe:
 
     @property
     def is_plain(self) -> bool:
-        """True if the tensor is one of the file's, as it is."""
         changed = self.rows or self.columns or self.values or any(self.scales)
         return len(self.parts) == 1 and not changed
 
@@ -115,7 +114,6 @@ class RowReader:
         return _row_bytes(self._recipe, self._recipe.parts[0].type)
 
     def blocks(self, rows: Bytes, start: int) -> None:
-        """Fill `rows` [n, row bytes] with the published rows from `start` on."""
         self._collect(rows, start, self._bytes)
 
     def _collect(
@@ -179,7 +177,6 @@ def _order(recipe: Recipe, order: Order | None, count: int) -> Indices | None:
 
 
 def shaped(recipe: Recipe, *shape: int) -> Recipe:
-    """The same numbers in another shape; one size may be -1."""
     known = math.prod(size for size in shape if size >= 0)
     total = math.prod(recipe.shape)
     return replace(recipe, shape=tuple(total // known if size < 0 else size for size in shape))

@@ -132,7 +132,6 @@ class TextConfig(TextSettings):
 
     @property
     def first_shared(self) -> int:
-        """The first layer without keys and values of its own."""
         return max(0, self.num_hidden_layers - self.num_kv_shared_layers)
 
     def kv_heads(self, kind: LayerType) -> int:

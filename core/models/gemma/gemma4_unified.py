@@ -40,8 +40,6 @@ class VisionConfig(Settings):
 
 
 class TextConfig(gemma4.TextConfig):
-    """Without experts and per-layer embeddings."""
-
     @classmethod
     def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         defaults = {

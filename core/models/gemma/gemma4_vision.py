@@ -55,8 +55,6 @@ class VisionConfig(Settings):
 
 
 class ClippedLinear:
-    """A matrix whose inputs and outputs are clipped to published ranges, if any."""
-
     def __init__(
         self, weights: Weights, name: str, num_inputs: int, num_outputs: int, clipped: bool
     ) -> None:

@@ -133,7 +133,6 @@ def decoder(
     tied: bool,
     tower: Tower | None = None,
 ) -> Decoder:
-    """The model of LFM2 and LFM2-VL, whose text stack is in `scope`."""
     frequencies = config.rope_parameters.frequencies(config.head_dim, device)
     return Decoder(
         weights,

@@ -64,8 +64,6 @@ class Lfm2VlConfig(Settings):
 
 
 class VisionTower:
-    """Patch and position embedding, blocks, a last norm; then the projector."""
-
     def __init__(self, weights: Weights, config: Lfm2VlConfig, vision: VisionConfig) -> None:
         width, epsilon = vision.hidden_size, vision.layer_norm_eps
         self.config, self._side = vision, config.downsample_factor

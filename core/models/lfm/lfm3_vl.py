@@ -107,8 +107,6 @@ class GatedConv:
 
 
 class GroupedAttention:
-    """Attention of all patches to one another, with normalised queries and keys."""
-
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width, heads, head_dim = config.hidden_size, config.num_attention_heads, config.head_dim
         self.head_dim, self._copies = head_dim, heads // config.num_key_value_heads
@@ -157,8 +155,6 @@ class VisionBlock:
 
 
 class VisionTower:
-    """Patch embedding, a norm and blocks; then the projector of each square of neighbours."""
-
     def __init__(
         self, weights: Weights, config: Lfm3VlConfig, vision: VisionConfig, device: torch.device
     ) -> None:

@@ -45,7 +45,6 @@ class Fields:
         return value
 
     def word(self, *keys: str, default: str | None = None) -> str:
-        """A text in lower case."""
         key, value = self._first(keys, default)
         if not isinstance(value, str):
             raise self._wrong(key, "a text")

@@ -29,8 +29,6 @@ _FLOAT8 = "F8_E4M3"
 
 @dataclass(frozen=True, slots=True)
 class PackedLayer:
-    """A planned weight [out, in] and the full names of the tensors that hold it."""
-
     format: Format
     name: str
     shape: tuple[int, int]
@@ -82,7 +80,6 @@ def packed_layer(
 
 
 def plain_names(names: frozenset[str]) -> frozenset[str]:
-    """`names`, and the names that packed weights would have if plain."""
     found = (name.rpartition(".") for name in names)
     return names | {f"{layer}.{_WEIGHT}" for layer, _, last in found if last in MARKS}
 

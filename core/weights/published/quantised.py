@@ -16,8 +16,6 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stored tensor: its possible types (safetensors' names) and its shape."""
-
     types: tuple[str, ...]
     shape: Shape
     optional: bool = False
