@@ -1,8 +1,8 @@
 """Watchdog of the engine's process: progress, heartbeats, and when to replace the process.
 
-The thread that computes counts what it finishes. A heartbeat thread in the worker sends that count
-every two seconds; it runs while kernels compute, since they release the interpreter lock. The
-client replaces a worker that is silent, or busy without progress for longer than it announced.
+The thread that computes counts what it finishes. A heartbeat thread sends that count every two
+seconds, also while kernels compute, since they release the interpreter lock. The client replaces a
+worker that is silent, or busy without progress for longer than announced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """All named errors, each with a title and a message for a dialog.
 
-The class name crosses the pipe, and code that handles an error catches the class; people read title
-and message.
+The class name crosses the pipe; code that handles an error catches the class.
 """
 
 from __future__ import annotations

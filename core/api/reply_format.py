@@ -31,9 +31,8 @@ class ReplyFormat(Settings):
     """The format of a whole answer; a thought before it is free.
 
     "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
-    match the whole answer, "choice" its texts in `choices`. "calls" are tool calls, one or more;
-    `text` is a `CallFormat`. `core.formats.check` tells if a format
-    can be used.
+    match the whole answer, "choice" its texts in `choices`; for "calls" (tool calls) `text` is a
+    `CallFormat`. `core.formats.check` tells if a format can be used.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]

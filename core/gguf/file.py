@@ -1,8 +1,8 @@
 """GGUF files: metadata and a checked directory of tensors, over all parts of a split model.
 
-Only headers are read. A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like a
-file with an ending. Links are followed for reading, but the other parts of a split model are looked
-for next to the link, because the Hugging Face cache keeps the files themselves under other names.
+Only headers are read. A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like
+any other. Links are followed, but the other parts of a split model are looked for next to the link:
+the Hugging Face cache keeps the files themselves under other names.
 """
 
 from __future__ import annotations

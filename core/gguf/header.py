@@ -2,9 +2,8 @@
 
 A header is the magic, the version, the counts of tensors and of keys, then the keys with their
 values, then each tensor's name, dimensions, type and place (ggml, docs/gguf.md). Values have no
-index, so finding the tensors takes a walk over all of them. The walk converts nothing but keys; a
-value is converted on access. Every count is compared with the bytes that are left before anything
-is loaded for it.
+index, so finding the tensors takes a walk over all of them; a value is converted on access. Every
+count is compared with the bytes left before anything is loaded for it.
 """
 
 from __future__ import annotations

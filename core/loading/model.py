@@ -25,11 +25,11 @@ from core.weights.plan import Weights
 
 @dataclass(frozen=True, slots=True)
 class ReadModel:
-    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
+    """A model ready to run, and the SHA-256 (hex) of its weights files.
 
     `config` is the plan's: with the weights it determines what the model computes. `packing_s` are
-    the seconds spent on the kernels' layouts; `from_disk` means that matrices were read quantised.
-    `mapped_bytes` of it are in a mapped file, which the system reads as it is needed.
+    the seconds spent on the kernels' layouts; `from_disk`: matrices were read quantised.
+    `mapped_bytes` are in a mapped file, which the system reads when needed.
     """
 
     model: Decoder
@@ -57,14 +57,14 @@ def read_model(
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
-    With a `store`, the next load finds quantised matrices there, or the digest of the files if
-    nothing is quantised. A model of blocks that doesn't fit in memory is mapped from there, in a
-    file of at most `most_on_disk` bytes, unless that is 0.
+    With a `store`, the next load finds quantised matrices there, or the digest of the files. A
+    model of blocks that doesn't fit in memory is mapped from there, in a file of at most
+    `most_on_disk` bytes, unless that is 0.
 
     Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may raise
     RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
-    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails or is cancelled
-    leaves nothing behind.
+    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails leaves nothing
+    behind.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)

@@ -1,9 +1,9 @@
 """One safetensors file of quantised matrices, known to the byte before any weight is read.
 
-It holds the tensors that `WeightFormat.quantise` gives for each slice of a matrix, and in its
-metadata a SHA-256 of each. All but these digests follow from the model, so the header is compared
-with the only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights
-are quantised again.
+It holds the tensors that `WeightFormat.quantise` gives for each slice, and in its metadata a
+SHA-256 of each. All but these digests follow from the model, so the header is compared with the
+only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights are
+quantised again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Quantised matrices of earlier loads on disk, so that the next load quantises nothing again.
+"""Quantised matrices of earlier loads on disk.
 
 A file is used only for the very weights files that were digested, and for the same model, weight
-format, numerics and file format, which make its key. Nothing here fails a load: when anything is
-off, the weights are quantised again, and the log says why.
+format, numerics and file format, which make its key. Nothing here fails a load: the weights are
+quantised again, and the log says why.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A conversation as a template gets it: a mark of private-use characters in place of every text.
 
 Templates are arbitrary code, so texts never pass through them: what a template does with a mark
-(keep, drop, repeat) shows what it does with a text. The whitespace around a text is passed on, so
-that it is trimmed as usual.
+(keep, drop, repeat) shows what it does with a text. Whitespace around a text is passed on, to be
+trimmed as usual.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The text of one mark, in message number `message` (None: the tools' definitions); with a
-    `reply` its sampled ids instead. A "tool" slot is the spelling of an added token in a text that
-    goes through the template: a call, a result or a definition, which templates escape."""
+    """The text of one mark, in message number `message` (None: the tools' definitions), or with a
+    `reply` its sampled ids. A "tool" slot is the spelling of an added token in a call, a result or
+    a definition, which templates escape."""
 
     message: int | None
     kind: SlotKind

@@ -1,8 +1,8 @@
 """The picture processors of the families.
 
-Bit-equal to transformers' `Qwen2VLImageProcessorPil` and `Gemma3ImageProcessorPil`, the latter
-without its crops of long pictures (pan and scan), which the published models disable, and
-`Gemma4ImageProcessorPil`. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
+Bit-equal to transformers' `Qwen2VLImageProcessorPil`, `Gemma4ImageProcessorPil` and
+`Gemma3ImageProcessorPil`, the latter without crops of long pictures (pan and scan), which the
+published models disable. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def open_processor(
 ) -> PictureProcessor:
     """The processor of a model with vision; `config` is config.json, vision defaults included.
 
-    `max_tokens` lowers the tokens of an image where that is possible; `token_id` looks up added
-    tokens. Raises MissingFileError, BrokenConfigError.
+    `max_tokens` lowers the tokens of an image where possible; `token_id` looks up added tokens.
+    Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
@@ -235,8 +235,7 @@ class Layout:
 
 class TileImageProcessor(PictureProcessor):
     """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile that say which it is. All of it is one image: encoded, cached and reused as
-    one."""
+    ids before each tile that say which it is. It is encoded, cached and reused as one."""
 
     config: TileConfig
 

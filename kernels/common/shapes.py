@@ -1,8 +1,5 @@
-"""The sizes that decide which kernels a layer's operations use.
-
-A layer names its sizes when it asks for its operations, so they can be tested before the weights
-are read.
-"""
+"""The sizes that decide which kernels a layer's operations use, named before the weights are
+read."""
 
 from __future__ import annotations
 
@@ -118,9 +115,9 @@ class Routing:
     """How a token's `k` experts are chosen and weighted.
 
     An expert's score is its softmax share, or with `sigmoid` the sigmoid of its logit, to which a
-    correction is added for the choice alone. If experts come in equal `groups`, only the
-    `open_groups` whose two best scores have the largest sums are considered. A weight is the score,
-    divided by the chosen scores' sum if `normalise`, times `scale`.
+    correction is added for the choice alone. With equal `groups` of experts, only the `open_groups`
+    whose two best scores have the largest sums are considered. A weight is the score, divided by
+    the chosen scores' sum if `normalise`, times `scale`.
     """
 
     k: int

@@ -1,9 +1,9 @@
 """Matrices packed by oneDNN, which a processor reads faster than [outputs, inputs].
 
-They are packed for one row, because generating waits for memory; longer inputs go through the same
-copy in slices of `rows`. The best slice differs by processor (on an AMD Zen 5, 512 rows reach 352
-GFLOP/s at once and 946 in slices of 64), so it is measured (`probe`). A matrix that never sees a
-single row is packed for many.
+They are packed for one row, because generating waits for memory; longer inputs go through in slices
+of `rows`. The best slice differs by processor (on an AMD Zen 5, 512 rows reach 352 GFLOP/s at once
+and 946 in slices of 64), so it is measured (`probe`). A matrix that never sees a single row is
+packed for many.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The shipped kernels: a compiled library for each processor level, built by `packaging/native`.
 
-A source checkout need not have them. A library is loaded only if it was built from the present
-sources, its bytes match the manifest, and a child process has run all its kernels here.
+A library is loaded only if it was built from the present sources, its bytes match the manifest, and
+a child process has run all its kernels here. A source checkout need not have them.
 """
 
 from __future__ import annotations

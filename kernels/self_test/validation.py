@@ -1,9 +1,9 @@
 """Self-tests: every operation of a backend is called at the model's sizes before the model runs.
 
-A compiler or a driver can be wrong although every test passed. So each operation that is not plain
-torch's is called twice on random numbers: it must not raise, must give equal bits, and must be as
-near to plain torch in float32 as rounding explains. A failing operation is replaced by plain torch.
-A kernel that writes to wrong addresses can still end the process.
+A compiler or a driver can be wrong although every test passed. Each operation that is not plain
+torch's is called twice on random numbers: it must give equal bits, as near to plain torch in
+float32 as rounding explains; else plain torch replaces it. A kernel that writes to wrong addresses
+can still end the process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A segment: the tensors of one run, checkpoint or picture as one checksummed safetensors file.
 
-Any reader of safetensors opens a segment. This one accepts the header in a single spelling, and the
-checksum covers header and data, so every bit of a file counts.
+The header has a single spelling, and the checksum covers header and data, so every bit of a file
+counts.
 """
 
 from __future__ import annotations

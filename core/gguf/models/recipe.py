@@ -1,7 +1,7 @@
-"""How a published tensor is made of the tensors of a GGUF file, and its numbers by rows.
+"""How a published tensor is made of the tensors of a GGUF file.
 
 llama.cpp's converter permutes rows and columns, splits and stacks tensors, and stores functions of
-a few small ones. A recipe is the inverse as data, so that rows can be moved without being decoded.
+a few small ones. A recipe is the inverse as data, so rows can be moved without being decoded.
 """
 
 from __future__ import annotations

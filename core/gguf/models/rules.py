@@ -1,7 +1,7 @@
 """Rules that make recipes: published names, the GGUF tensors behind them, and what changes them.
 
-A table maps the end of a published name to a rule, or to several of which the first applies whose
-tensors the file has. Tables of layers are applied to each of them.
+A table maps the end of a published name to a rule, or to several, of which the first applies whose
+tensors the file has.
 """
 
 from __future__ import annotations
