@@ -18,9 +18,8 @@ from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
 from desktop.models.download_list import DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
-from desktop.models.fits import describe_fit, memory, needs, room
+from desktop.models.fits import describe_fit, estimate, memory, needs, room, suited_models
 from desktop.models.library import LibraryController
-from desktop.models.suggestions import estimate, suited_models
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled

@@ -403,9 +403,20 @@ TEXT_SIZE_ROW = SettingRow(
         (tr("100 % (default)") if size == 100 else f"{size} %", size) for size in TEXT_SIZES
     ),
 )
+LANGUAGE_ROW = SettingRow(
+    "window.language",
+    lambda: (
+        tr("Language"),
+        tr("The language of this window. Takes effect when Waymark starts again."),
+        "language Sprache English Deutsch German",
+    ),
+    # A language is listed in its own words.
+    lambda: ((tr("System"), "system"), ("English", "en"), ("Deutsch", "de")),
+)
 WINDOW_ROWS = (
     THEME_ROW,
     TEXT_SIZE_ROW,
+    LANGUAGE_ROW,
     SettingRow(
         "window.format_messages",
         lambda: (

@@ -17,7 +17,7 @@ from desktop.chat.data.reading import schema_format
 from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
 from desktop.chat.transcript_view import TranscriptView
-from desktop.context.limit_bar import LimitBar
+from desktop.context.limit import LimitBar
 from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of

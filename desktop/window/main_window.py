@@ -19,7 +19,7 @@ from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
-from desktop.export.export_dialogs import ExportMenu
+from desktop.export.export import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog

@@ -22,8 +22,7 @@ from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 from desktop import theme
 from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, style, to_html
 from desktop.chat.markdown.text_selection import owner_of, text_selection
-from desktop.formulas.formulas import Source, formulas
-from desktop.formulas.illustrated import Illustrated, Picture
+from desktop.formulas.formulas import Illustrated, Picture, Source, formulas
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import set_tip
 from desktop.widgets.web_address import hover_words

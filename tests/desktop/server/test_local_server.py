@@ -25,8 +25,8 @@ from core.server.access import digest_of
 from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.server.request_list import RequestList, cells
 from desktop.server.server import Stage
+from desktop.server.server_page import RequestList, cells
 from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile

@@ -44,7 +44,7 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.measure_kernels",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
-    wanted |= {"window.theme", "window.text_size", "window.format_messages"}
+    wanted |= {"window.theme", "window.text_size", "window.format_messages", "window.language"}
     assert set(BY_KEY) == wanted | {"thinking"}
 
 
