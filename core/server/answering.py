@@ -39,8 +39,6 @@ Answered = Delta | Ended
 
 
 class Engine(Protocol):
-    """An engine of this process's own, or the window's."""
-
     @property
     def model(self) -> ModelInfo | None: ...
 
@@ -48,8 +46,6 @@ class Engine(Protocol):
 
 
 class Answering:
-    """Answers requests with the engine's one model."""
-
     def __init__(self, client: Engine, cache: CacheSettings) -> None:
         self.client = client
         self.turns = Turns()

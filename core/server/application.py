@@ -70,8 +70,6 @@ def application(
 
 
 class _Guard:
-    """Passes on the requests that `access` allows."""
-
     def __init__(self, app: ASGIApp, access: Access, activity: Activity) -> None:
         self._app, self._access, self._activity = app, access, activity
 
