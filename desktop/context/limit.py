@@ -36,7 +36,7 @@ from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 from desktop.services import Services
-from desktop.settings.setting_rows import MODEL_ROWS
+from desktop.settings.settings import CONTEXT_KEY
 from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
@@ -44,7 +44,6 @@ from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, set_tip
 
 SUMMARY_TOKENS = 300
-CONTEXT_ROW = next(row for row in MODEL_ROWS if row.key == "model.context_length")
 ASK = (
     "Summarise our conversation so far, so that it can be continued from the summary alone. Name "
     "what was asked, what was found and decided, what the pictures show as far as it matters, and "
@@ -123,7 +122,7 @@ class LimitController(QObject):
         longer, rows = self.longer, self._chat.transcript.rows
         if longer is None or not rows:
             return
-        words = self._settings.set_value(CONTEXT_ROW, longer[0])
+        words = self._settings.set_value(CONTEXT_KEY, longer[0])
         if words:
             self.trouble = words
             self.changed.emit()

@@ -21,9 +21,9 @@ from desktop.number_format import (
     whole_number,
 )
 from desktop.numbers import format_bytes, format_count
-from desktop.settings.budgets import automatic, setting_cost, too_small
+from desktop.settings.budgets import ON_DISK, automatic, setting_cost, too_small
 from desktop.settings.controls import NumberBox, Switch
-from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
+from desktop.settings.setting_rows import SettingRow
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import Part, column
 from desktop.widgets.layouts import row as row_of
@@ -212,7 +212,7 @@ class SettingEditor(Editor):
         self._say(unclear_number(text) if unclear else said, bad=True)
 
     def _put(self, value: object) -> None:
-        trouble = self._settings.set_value(self.row, value)
+        trouble = self._settings.set_value(self.row.key, value)
         if trouble:
             self._say(trouble, bad=True)
             return
@@ -242,7 +242,7 @@ class BudgetEditor(Editor):
     def __init__(self, row: SettingRow, settings: SettingsController) -> None:
         super().__init__(row, settings)
         self._choices: list[BudgetChoice] = ["automatic", "size"]
-        if row in (DISK_ROW, WEIGHTS_ROW):
+        if row.key in ON_DISK:
             self._choices.append("nothing")
         self.choice = _fitted_box()
         self.size_box = NumberBox.of_size()
@@ -309,7 +309,7 @@ class BudgetEditor(Editor):
         return size or FIRST_SIZE
 
     def _put(self, value: int | None) -> None:
-        trouble = self._settings.set_value(self.row, value)
+        trouble = self._settings.set_value(self.row.key, value)
         self._say(trouble, bad=bool(trouble))
         self._show_cost()
 

@@ -23,8 +23,8 @@ from desktop.engine.engine_status import rename_models
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
-from desktop.settings.budgets import too_large, too_small
-from desktop.settings.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
+from desktop.settings.budgets import ON_DISK, too_large, too_small
+from desktop.settings.setting_rows import SettingRow, row_of
 from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
@@ -45,8 +45,6 @@ NOT_THE_FOLDERS = frozenset(
         EngineDiedError,
     )
 )
-
-
 CONTEXT_KEY = "model.context_length"
 
 
@@ -81,13 +79,13 @@ class SettingsController(QObject):
     def needs_load(self) -> bool:
         return self.settings.model_to_load(self._contexts) != self.loaded
 
-    def set_value(self, row: SettingRow, value: object) -> str:
+    def set_value(self, key: str, value: object) -> str:
         """Change one setting; returns why the value is not allowed, '' if it is."""
-        trouble = too_small(row.key, value, self.engine.model)
-        trouble = trouble or too_large(row.key, value, self._most(row.key))
+        trouble = too_small(key, value, self.engine.model)
+        trouble = trouble or too_large(key, value, self._most(key))
         if trouble:
             return f"{trouble} " + tr("The budget was not changed.")
-        longest = self._longest(row)
+        longest, row = self._longest(key), row_of(key)
         if longest is not None and isinstance(value, int) and value > longest:
             return tr(
                 "{} is more than this model can hold: its context has at most {} tokens. The "
@@ -143,21 +141,22 @@ class SettingsController(QObject):
             self.settings.model_copy(update={"window": window.model_copy(update={"folded": kept})})
         )
 
-    def _longest(self, row: SettingRow) -> int | None:
+    def _longest(self, key: str) -> int | None:
         """The longest context of the chosen model, if it is the loaded one."""
         model = self.engine.model
         loaded = self.settings.model_to_load(self._contexts).path == self.loaded.path
-        is_row = row.key == CONTEXT_KEY
-        return model.model_context_length if model is not None and loaded and is_row else None
+        if model is None or not loaded or key != CONTEXT_KEY:
+            return None
+        return model.model_context_length
 
     def _most(self, key: str) -> int | None:
         """The bytes of the memory or disk that a budget is about; None if unknown."""
-        if key == HOST_ROW.key:
+        if key == "cache.host_bytes":
             # Imported late: used rarely, and takes a megabyte of memory.
             import psutil
 
             return psutil.virtual_memory().total
-        if key in (DISK_ROW.key, WEIGHTS_ROW.key) and self._contexts is not None:
+        if key in ON_DISK and self._contexts is not None:
             with contextlib.suppress(OSError):
                 return shutil.disk_usage(self._contexts).total
         return None

@@ -23,7 +23,6 @@ from desktop.chat.data.json_body import DataView
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox
-from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables import chats
 from desktop.store.tables.records import ReplyState
@@ -90,8 +89,8 @@ def make_replies_sober(app: App) -> None:
 async def test_a_day_with_a_picture(open_app: OpenApp, folders: Folders) -> None:
     app, engine = await with_model(open_app, folders)
     # Idle work would take part of what is counted here; it has a story of its own below.
-    for row in AHEAD_ROWS:
-        app.parts.settings.set_value(row, False)
+    for key in ("ahead.settle", "ahead.read_ahead"):
+        app.parts.settings.set_value(key, False)
     await a_picture_is_dropped_and_asked_about(app)
     await the_second_question_reads_no_picture(app)
     await count_and_interval_are_changed(app)

@@ -23,7 +23,6 @@ from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.message_editor import ComposerText
 from desktop.chat.message_row import MessageRow
-from desktop.settings.setting_rows import WINDOW_ROWS
 from desktop.widgets.icon_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -158,9 +157,8 @@ async def test_a_users_message_is_formatted_or_shown_as_typed_and_copied_as_type
     app.window.page.transcript.messages.link_asked.connect(asked.append)
     row.findChildren(BlockText)[1].anchorClicked.emit(QUrl("https://example.org"))
     assert asked == ["https://example.org"]
-    assert WINDOW_ROWS[-1].key == "window.format_messages"
     for formatted, shown in ((False, OWN), (True, "x = 1")):
-        app.parts.settings.set_value(WINDOW_ROWS[-1], formatted)
+        app.parts.settings.set_value("window.format_messages", formatted)
         await settle()
         assert shown_of(row)[-1] == shown
     # A reply is formatted all the same.

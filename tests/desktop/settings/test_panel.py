@@ -24,7 +24,6 @@ from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox, Switch
-from desktop.settings.setting_rows import HOST_ROW
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -224,7 +223,7 @@ async def test_budgets_follow_the_model(open_app: OpenApp, engine: FakeEngine) -
     app = await opened(open_app)
     device = find(app, QComboBox, "settingCacheDeviceBytes")
     assert not device.isVisible()
-    app.parts.settings.set_value(HOST_ROW, 5_000_000)
+    app.parts.settings.set_value("cache.host_bytes", 5_000_000)
     assert trouble(app) == []
     engine.model_to_load = model_info(
         smallest_host_budget=6_000_000, device="cuda", device_budget=3 * GB

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 from core.client.life import EngineState
 from desktop import theme
 from desktop.app import App
-from desktop.settings.setting_rows import TEXT_SIZE_ROW
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats
 from desktop.widgets.icon_button import IconButton
@@ -102,7 +101,7 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
     before = app.window.page.composer.text.font().pointSizeF()
     app.window.resize(1400, 800)
     for percent in percents:
-        app.parts.settings.set_value(TEXT_SIZE_ROW, percent)
+        app.parts.settings.set_value("window.text_size", percent)
         await settle()
         size = app.window.page.composer.text.font().pointSizeF()
         assert size == pytest.approx(before * percent / 100, abs=0.1)
@@ -113,7 +112,7 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
             assert cut(app.window.page) + cut(app.window.side_panel) == [], percent
         icons = app.window.page.findChildren(IconButton)
         assert {each.iconSize().width() for each in icons} <= {theme.px(16), theme.px(12)}
-    app.parts.settings.set_value(TEXT_SIZE_ROW, 100)
+    app.parts.settings.set_value("window.text_size", 100)
     await settle()
     assert app.window.page.composer.text.font().pointSizeF() == before
 
