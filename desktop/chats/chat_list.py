@@ -60,7 +60,7 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def set_busy(self, chat: int, words: str) -> None:
-        """Mark a chat in which a reply runs; its tip says what the reply does."""
+        """The tip says what the reply does."""
         if self._busy.get(chat, "") == words:
             return
         self._busy[chat] = words
@@ -77,7 +77,7 @@ class ChatList(QAbstractListModel):
         return QModelIndex() if row is None else self.index(row)
 
     def chat_at(self, index: AnyIndex) -> Chat | None:
-        """The chat of a row; None for a head."""
+        """None for a head."""
         row = self.rows[index.row()] if index.isValid() else ""
         return row if isinstance(row, Chat) else None
 

@@ -76,7 +76,7 @@ class ChatsController(QObject):
         self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
 
     def fork(self, chat: int, message: int) -> None:
-        """A new chat that begins with this one's messages up to `message`."""
+        """It begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:

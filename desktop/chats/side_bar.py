@@ -194,7 +194,7 @@ class SideBar(QFrame):
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the chat that is on screen, without asking to open it again."""
+        """Select the shown chat without asking to open it again."""
         chats = self._chats.chat_list
         index = chats.index_of(self._chats.shown)
         self._following = True

@@ -75,7 +75,7 @@ class LimitController(QObject):
 
     @property
     def fill(self) -> ContextFill | None:
-        """How full the shown chat is; None if unknown or while a reply is running."""
+        """None if unknown or while a reply is running."""
         model = self._engine.model
         shown = self._chat.shown_path
         if model is None or not shown.path or self._chat.running is not None:
@@ -101,7 +101,7 @@ class LimitController(QObject):
         return f"{self.trouble} {words}".strip() if words else ""
 
     def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
-        """The chat without its oldest turns; None while the context is far from full."""
+        """None while the context is far from full."""
         model = self._engine.model
         if model is None:
             return None
@@ -112,7 +112,7 @@ class LimitController(QObject):
 
     @property
     def longer(self) -> tuple[int, int] | None:
-        """A context that would hold the chat: tokens, and bytes of its KV cache."""
+        """Tokens that would hold the chat, and bytes of their KV cache."""
         fill, model = self.fill, self._engine.model
         tokens = longer_context(fill, model) if fill and model and fill.full else None
         return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None

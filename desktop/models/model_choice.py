@@ -44,7 +44,7 @@ FRAME_PX = 46
 
 
 async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = False) -> str:
-    """The path of the model that was picked, '' for none. Raises SlowFileError."""
+    """Returns '' for none. Raises SlowFileError."""
     try:
         start = await answered(
             partial(first_folder, settings.model.path, settings.recent_models, os.environ)
@@ -60,8 +60,8 @@ async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = F
 
 
 async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
-    """The model in dropped files or in a dropped folder, '' if the user picked none of several;
-    None if nothing of it is a model. Raises SlowFileError."""
+    """Returns '' if the user picked none of several; None if nothing of it is a model. Raises
+    SlowFileError."""
     if all(path.name.lower().endswith(SUFFIX) for path in paths):
         models = [path for path in paths if is_model(path.name)] or list(paths)
         return await _one_of(models, parent)
@@ -75,7 +75,7 @@ async def _models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def may_be_model(paths: Sequence[Path]) -> bool:
-    """False for paths that can't be a model, by their names: several files, or a picture."""
+    """False for several files, or a picture, by their names."""
     pictures = {suffix for each in PICTURE_FORMATS for suffix in each.suffixes}
     if len(paths) == 1:
         return paths[0].suffix.lower() not in pictures
@@ -118,13 +118,12 @@ class ModelsDialog(QDialog):
         self.resize(WIDTH, HEIGHT)
 
     def model(self) -> str:
-        """The path of the selected model, or ''."""
         item = self._list.currentItem()
         return "" if item is None else str(item.data(Qt.ItemDataRole.UserRole))
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """The folder of a dialog: next to the last model, or in the hub cache; '' without both."""
+    """Next to the last model, or in the hub cache; '' without both."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)
@@ -196,7 +195,7 @@ class ModelSwitcher(ToolButton):
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The menu as it would open now, with the model that loaded last checked."""
+        """The model that loaded last is checked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
@@ -213,7 +212,6 @@ class ModelSwitcher(ToolButton):
         return self._menu
 
     def show_offered(self, models: Sequence[FoundModel]) -> None:
-        """Offer the models on this computer, under the program's name."""
         self._offered.clear()
         program = ""
         for model in models[:MOST_OFFERED]:
@@ -229,7 +227,6 @@ class ModelSwitcher(ToolButton):
             self._say(tr("{count} more").format(count=len(models) - MOST_OFFERED))
 
     def _say(self, words: str) -> None:
-        """Add a disabled entry to the offered models."""
         said = action(words, self._offered, lambda: None)
         said.setEnabled(False)
         self._offered.addAction(said)

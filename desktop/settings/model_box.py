@@ -84,7 +84,7 @@ class ModelBox(QWidget):
         self._show_status(self._settings.engine.status)
 
     def _trouble(self, status: EngineStatus) -> str:
-        """The last error; '' if another folder was chosen since."""
+        """Returns '' if another folder was chosen since."""
         if status.trouble != self._told[0]:
             self._told = status.trouble, self._settings.choices
         return status.trouble if self._told[1] == self._settings.choices else ""

@@ -77,7 +77,7 @@ class SettingRow:
         return value
 
     def changed(self, settings: AppSettings, value: object) -> AppSettings:
-        """The settings with this value, rounded up to a step. Raises ValueError out of bounds."""
+        """Rounded up to a step. Raises ValueError out of bounds."""
         if self.least is not None and isinstance(value, int) and value < self.least:
             raise ValueError(f"{value} is less than {self.least}")
         if isinstance(value, int) and self.step > 1:
@@ -102,7 +102,7 @@ class SettingRow:
 
 @cache
 def _schemas(section: str) -> dict[str, Any]:
-    """The schema of each setting of a section, cached since making one takes milliseconds."""
+    """Cached: making one takes milliseconds."""
     kind = AppSettings.model_fields[section].annotation
     assert isinstance(kind, type) and issubclass(kind, BaseModel)
     found: dict[str, Any] = kind.model_json_schema()["properties"]
@@ -110,7 +110,7 @@ def _schemas(section: str) -> dict[str, Any]:
 
 
 class Part(NamedTuple):
-    """A part of the settings; `note` says what it holds for. Its defaults are restored together."""
+    """`note` says what it holds for."""
 
     name: str
     title: str

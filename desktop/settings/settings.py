@@ -80,7 +80,7 @@ class SettingsController(QObject):
         return self.settings.model_to_load(self._contexts) != self.loaded
 
     def set_value(self, key: str, value: object) -> str:
-        """Change one setting; returns why the value is not allowed, '' if it is."""
+        """Returns why the value is not allowed, '' if it is."""
         trouble = too_small(key, value, self.engine.model)
         trouble = trouble or too_large(key, value, self._most(key))
         if trouble:
@@ -102,13 +102,13 @@ class SettingsController(QObject):
         return ""
 
     def set_model_path(self, path: str) -> None:
-        """Choose another model folder; it is loaded by `load`."""
+        """It is loaded by `load`."""
         self.choices += 1
         self._put(self.settings.with_model(path))
         self.changed.emit()
 
     def set_name(self, path: str, name: str) -> None:
-        """Show a model under another name; '' restores the published one."""
+        """'' restores the published one."""
         self._put(self.settings.with_name(kept_path(path), name))
 
     def set_library(self, library: LibrarySettings) -> None:
@@ -121,7 +121,7 @@ class SettingsController(QObject):
         self._put(self.settings.model_copy(update={"server": server}))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
-        """Restore the defaults of these settings; returns a function that undoes it."""
+        """Returns a function that undoes it."""
         usual, settings = AppSettings(), self.settings
         before = [(row, row.value_in(settings)) for row in rows]
         self._put_all([(row, row.value_in(usual)) for row in rows])
@@ -142,7 +142,7 @@ class SettingsController(QObject):
         )
 
     def _longest(self, key: str) -> int | None:
-        """The longest context of the chosen model, if it is the loaded one."""
+        """If the chosen model is the loaded one."""
         model = self.engine.model
         loaded = self.settings.model_to_load(self._contexts).path == self.loaded.path
         if model is None or not loaded or key != CONTEXT_KEY:
@@ -150,7 +150,7 @@ class SettingsController(QObject):
         return model.model_context_length
 
     def _most(self, key: str) -> int | None:
-        """The bytes of the memory or disk that a budget is about; None if unknown."""
+        """The bytes of its memory or disk; None if unknown."""
         if key == "cache.host_bytes":
             # Imported late: used rarely, and takes a megabyte of memory.
             import psutil
@@ -174,7 +174,7 @@ class SettingsController(QObject):
         self.changed.emit()
 
     def delete_matrices(self) -> None:
-        """Delete the quantised weights on disk; a loaded model doesn't need them."""
+        """A loaded model doesn't need them."""
         if self._contexts is not None:
             self.engine.delete_matrices(self._contexts)
 

@@ -113,22 +113,15 @@ class SettingsPanel(QScrollArea):
             wraps=True,
         )
         content = QWidget()
-        last = (self._nothing, self._restore_all, self._all_note, None)
-        column(
-            self._search,
-            *self.parts.values(),
-            *last,
-            of=content,
-            margins=(14, 12, 14, 12),
-            spacing=14,
-        )
+        shown = (self._search, *self.parts.values(), self._nothing, self._restore_all)
+        column(*shown, self._all_note, None, of=content, margins=(14, 12, 14, 12), spacing=14)
         self.setWidget(content)
         # A scroll area fills its widget with the window's colour; here the side's shows through.
         content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
 
     def show_model(self) -> None:
-        """Show the model's settings, whatever was searched for, folded or scrolled to."""
+        """Whatever was searched for, folded or scrolled to."""
         self._search.clear()
         self.parts["Model"].unfold()
         self.verticalScrollBar().setValue(0)
@@ -216,7 +209,7 @@ class SettingsPart(QWidget):
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
-        """Show the settings that match, folded or not; '' shows all. Returns if there are any."""
+        """Folded or not; '' shows all. Returns if there are any."""
         shown = bool(text) or self._open
         wanted = text.casefold().split()
         fits = {
@@ -248,7 +241,7 @@ class SettingsPart(QWidget):
 
 
 class QuantisedWeights(QWidget):
-    """The button that deletes quantised weights without a question: a load quantises them again."""
+    """Deletes without a question: a load quantises them again."""
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()

@@ -78,7 +78,6 @@ class MainWindow(QMainWindow):
         self.close()
 
     def save_geometry(self) -> None:
-        """Save size, place, hidden parts and the open chat."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
         self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
@@ -178,7 +177,7 @@ class MainWindow(QMainWindow):
         self.page.composer.setFocus()
 
     def _open_last(self) -> None:
-        """Open the last chat, unless the user has started something else."""
+        """Unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None
