@@ -83,7 +83,6 @@ class Colours:
 
 
 class Theme(QObject):
-    # A new theme or text size has been applied.
     changed = Signal()
 
     def __init__(self) -> None:

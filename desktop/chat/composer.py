@@ -126,7 +126,7 @@ class Composer(DraftEditor):
         theme.signals().changed.connect(self._draw)
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self.keep()
         if not self._counted.isActive():

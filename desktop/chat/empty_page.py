@@ -25,12 +25,9 @@ FEW_SAMPLES = 3
 
 class EmptyPage(QWidget):
     sample_asked = Signal(object, str)
-    # The user wants to pick a model folder, or a GGUF file.
     folder_asked = Signal()
     file_asked = Signal()
-    # The user wants to download a model.
     get_asked = Signal()
-    # The user wants to use a model on this computer.
     library_asked = Signal()
 
     def __init__(self, folder: Path) -> None:

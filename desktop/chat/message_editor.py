@@ -219,7 +219,7 @@ class MessageEditor(DraftEditor):
         self.filled.emit()
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
 

@@ -137,7 +137,7 @@ class UserRow(MessageRow):
 
 
 class UserText(WholeText):
-    """Markdown, or plain as typed; a very long one in a field. `laid_out()`: its width may change."""
+    """Markdown, or plain as typed; a very long one in a field. `laid_out()`: its width changes."""
 
     laid_out = Signal()
 

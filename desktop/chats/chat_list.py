@@ -38,7 +38,6 @@ FORK_PX = 14
 class ChatList(QAbstractListModel):
     """Chats that match the search, in sections; a row is a chat or the head of a section."""
 
-    # The user typed another title for a chat; the controller stores it.
     rename_asked = Signal(int, str)
 
     def __init__(self) -> None:

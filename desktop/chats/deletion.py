@@ -42,7 +42,6 @@ CONFIRMED_AFTER_S = 86_400.0
 
 
 class Deletion(QObject):
-    # All data is deleted.
     everything_gone = Signal()
     # Why the engine could not forget a chat yet.
     said = Signal(str)

@@ -52,7 +52,6 @@ class SideBar(QFrame):
     look_asked = Signal(object)
     # Search the messages of all chats for these words.
     search_asked = Signal(str)
-    # Another chat of the list is selected, or none.
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -231,7 +230,6 @@ class SideBar(QFrame):
 
 
 class TrashPage(QWidget):
-    # Back to the list of chats.
     left = Signal()
     # Delete this chat for good; None for all of them.
     delete_asked = Signal(object)

@@ -47,9 +47,7 @@ def disk_trouble_words(trouble: str) -> str:
 
 
 class ContextController(QObject):
-    # `view` has changed.
     changed = Signal()
-    # A message for the user.
     said = Signal(str)
 
     def __init__(

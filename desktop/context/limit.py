@@ -255,7 +255,6 @@ def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:
 
 
 class LimitBar(QFrame):
-    # The user wants to edit the last message.
     edit_asked = Signal()
 
     def __init__(self, limit: LimitController) -> None:

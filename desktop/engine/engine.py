@@ -27,7 +27,6 @@ class EngineController(QObject):
     model_loaded = Signal(object)
     # ErrorInfo: a requested load failed or was cancelled.
     load_failed = Signal(object)
-    # A message for the user.
     said = Signal(str)
 
     def __init__(self, engine: EngineClient, tasks: Tasks) -> None:

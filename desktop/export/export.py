@@ -68,7 +68,6 @@ class ImportReport:
 
 
 class ExportController(QObject):
-    # A message for the user.
     said = Signal(str)
     # list[ImportReport]: an import has ended.
     imported = Signal(object)

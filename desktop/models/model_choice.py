@@ -137,17 +137,12 @@ def _beside(model: Path) -> Path:
 
 
 class ModelSwitcher(ToolButton):
-    # The user wants to pick a model folder.
     folder_asked = Signal()
-    # The user wants to pick a GGUF file.
     file_asked = Signal()
-    # The user wants to download a model.
     get_asked = Signal()
-    # The user wants to see all models.
     library_asked = Signal()
     # The menu opens, and wants the models of other programs.
     search_asked = Signal()
-    # The user wants to see the model settings.
     settings_asked = Signal()
 
     def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:

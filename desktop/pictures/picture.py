@@ -32,9 +32,7 @@ LARGEST_THUMBNAIL = 2048
 
 
 class PictureThumbnail(QWidget):
-    # The picture was pressed.
     opened = Signal()
-    # The user removes it from the draft.
     removed = Signal()
 
     def __init__(

@@ -29,7 +29,6 @@ class PictureStrip(QScrollArea):
     open_asked = Signal(str)
     # The user removes the draft picture with this number.
     remove_asked = Signal(int)
-    # Thumbnails were added or removed.
     filled = Signal()
 
     def __init__(self) -> None:

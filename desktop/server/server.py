@@ -58,7 +58,6 @@ class ServerStatus:
 class ServerController(QObject):
     # The status, the settings or the key.
     changed = Signal()
-    # The list of requests.
     listed = Signal()
 
     def __init__(

@@ -44,9 +44,7 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    # The user wants to pick a folder.
     browse_asked = Signal()
-    # The user pressed Load.
     load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:

@@ -49,7 +49,6 @@ CONTEXT_KEY = "model.context_length"
 
 
 class SettingsController(QObject):
-    # Another value is in force.
     changed = Signal()
     # What went wrong with the file.
     said = Signal(str)

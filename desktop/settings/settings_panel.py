@@ -35,7 +35,6 @@ Found: TypeAlias = tuple[QWidget, str]
 class SettingsPanel(QScrollArea):
     # Defaults are in force again: a message, and a function that undoes it.
     restored = Signal(str, object)
-    # The user wants to write instructions for the shown chat.
     instructions_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -180,9 +179,7 @@ class SettingsPanel(QScrollArea):
 
 
 class SettingsPart(QWidget):
-    # The user has folded or unfolded it.
     folded = Signal(bool)
-    # The user wants its defaults.
     restore_asked = Signal()
 
     def __init__(self, part: Part, settings: Sequence[Found], is_open: bool) -> None:

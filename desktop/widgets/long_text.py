@@ -55,7 +55,6 @@ class LongText(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._rests: list[_Rest] = []
-        # Keys pressed while text is being inserted.
         self._held: list[QEvent] = []
         self._was_at = 0
         self.cursorPositionChanged.connect(self._leave_mark)
