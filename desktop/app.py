@@ -35,7 +35,7 @@ from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
 from desktop import starting, theme
 from desktop.engine.tasks import attempted
-from desktop.i18n import tr
+from desktop.i18n import tr, use_language
 from desktop.starting import SecondStarts, StartError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.errors import StoreError
@@ -163,6 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     qt = QApplication(sys.argv[:1])
     qt.setApplicationName("Waymark")
     qt.setDesktopFileName(APP_ID)
+    use_language("system")
     # The last visible window may be a dialog.
     qt.setQuitOnLastWindowClosed(False)
     report_uncaught(log_uncaught)

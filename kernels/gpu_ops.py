@@ -21,8 +21,13 @@ from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
-from kernels.linear.gpu_blocks import GpuBlockFormat, multiplies_blocks
-from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_integers
+from kernels.linear.gpu_formats import (
+    GpuBlockFormat,
+    GpuInt4Format,
+    GpuInt8Format,
+    multiplies_blocks,
+    multiplies_integers,
+)
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats

@@ -59,8 +59,8 @@ class Answered(Command, Generic[Last_co]):
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
     """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
-    None passes nothing to the template. A `guest` is a program that connects: its requests come
-    after the window's."""
+    None passes nothing to the template. A `guest` is a connected program: its requests come after
+    the window's."""
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -94,8 +94,8 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. A reply with a
-    `format` ends only when it is complete, unless a limit or a stop string cuts it off.
+    A `side` request (a title, a summary) evicts nothing. A reply with a `format` ends only when
+    complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"
@@ -166,9 +166,8 @@ class ClearCache(Answered[Done]):
 
 
 class Forget(Answered[Done]):
-    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; for
-    None everything. Works without a model. Answered when it is deleted.
-    """
+    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; None
+    deletes everything. Works without a model."""
 
     type: Literal["forget"] = "forget"
     chat: ChatKey | None

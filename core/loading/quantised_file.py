@@ -1,9 +1,9 @@
 """One safetensors file of quantised matrices, known to the byte before any weight is read.
 
-It holds the tensors that `WeightFormat.quantise` gives for each slice of a matrix, and in its
-metadata a SHA-256 of each. All but these digests follow from the model, so the header is compared
-with the only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights
-are quantised again.
+It holds the tensors that `WeightFormat.quantise` gives for each slice, and in its metadata a
+SHA-256 of each. All but these digests follow from the model, so the header is compared with the
+only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights are
+quantised again.
 """
 
 from __future__ import annotations
@@ -126,7 +126,6 @@ class QuantisedWriter:
         self._digests = [b""] * layout.num_parts
 
     def keep(self, name: str, kept: QuantisedTensors) -> None:
-        """Write the next slice of a matrix."""
         if self.trouble:
             return
         try:
@@ -135,7 +134,6 @@ class QuantisedWriter:
             self.stop(f"{error.strerror}")
 
     def finish(self, key: str) -> bool:
-        """Write the header if the file is complete; returns whether it is."""
         if not self.trouble and all(self._digests):
             try:
                 self._blobs.write_part(WEIGHTS, 0, self.layout.header(key, self._digests))

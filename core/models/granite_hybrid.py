@@ -1,8 +1,8 @@
-"""Granite 4 (text only): mostly Mamba-2, some attention, which may know no positions.
+"""Granite 4 (text only): mostly Mamba-2; attention, in some releases without positions.
 
-In the smallest releases every layer is attention under RoPE. The larger ones have sparse experts in
-every block, next to a feed-forward layer that every token goes through. Numbers in config.json
-multiply embeddings, what each block adds, and scores, and divide the logits.
+In the smallest releases every layer is attention under RoPE. Larger ones have sparse experts next
+to a feed-forward layer in every block. Numbers in config.json multiply embeddings, what each block
+adds, and scores, and divide the logits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server's routes, behind the check of every request's headers."""
+"""The server's routes, behind the check of every request's headers, and `/v1/models`, `/health`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.server import facts
+from core.api.model_info import ModelInfo
 from core.server.access import Access
 from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded
 from core.server.protocols.chat_completions import CHAT_COMPLETIONS
-from core.server.protocols.completions import COMPLETIONS
+from core.server.protocols.completions import COMPLETIONS, TOKENIZE
 from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
 from core.server.protocols.protocol import Count, Protocol, openai_problem, to_json
 from core.server.protocols.responses import RESPONSES
-from core.server.protocols.tokenize import TOKENIZE
 from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
@@ -53,11 +52,11 @@ def application(
         for each in COUNTS
     ]
     routes += [
-        fact("/health", lambda _: facts.health(answering)),
-        fact("/v1/models", lambda _: facts.models(answering)),
+        fact("/health", lambda _: health(answering)),
+        fact("/v1/models", lambda _: models(answering)),
         fact(
             "/v1/models/{name:path}",
-            lambda request: facts.model(answering, request.path_params["name"]),
+            lambda request: model(answering, request.path_params["name"]),
         ),
     ]
     handlers = {HTTPException: _unknown, Refusal: _refused}
@@ -108,3 +107,47 @@ def _unknown(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         refusal = Refusal("This method can't be used here.", status=405)
     return _json(openai_problem(refusal), error.status_code)
+
+
+def health(answering: Answering) -> Body:
+    return {
+        "status": "ok",
+        "model": answering.model.name,
+        "waiting": answering.turns.num_waiting,
+        "preparing": answering.num_preparing,
+    }
+
+
+def models(answering: Answering) -> Body:
+    return {"object": "list", "data": [_described(answering.model)]}
+
+
+def model(answering: Answering, name: str) -> Body:
+    if name != answering.model.name:
+        raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
+    return _described(answering.model)
+
+
+def capabilities(model: ModelInfo) -> list[str]:
+    asked = {
+        "vision": model.vision,
+        "tools": model.tools is not None,
+        "thinking": model.thinking_switch,
+    }
+    return ["completion", *(name for name, can in asked.items() if can)]
+
+
+def _described(model: ModelInfo) -> Body:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "waymark",
+        "context_length": model.context_length,
+        "meta": {
+            "n_ctx": model.context_length,
+            "n_ctx_train": model.model_context_length,
+            "n_params": model.num_parameters,
+            "capabilities": capabilities(model),
+        },
+    }

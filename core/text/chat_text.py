@@ -49,8 +49,8 @@ class RenderedPrompt:
 
     `message_starts` is the first token of each message but the system's, template header included.
     The reply begins inside an open thought (`opens_reasoning`), or after one that the template has
-    closed (`closes_reasoning`). If the prompt continues a reply, it ends in the ids `begun`; that
-    reply paused after `pauses` ids.
+    closed (`closes_reasoning`). A continued reply consists of the ids `begun` and paused after
+    `pauses` ids.
     """
 
     prompt: Prompt
@@ -192,9 +192,8 @@ class ChatText:
     ) -> ReplyReader:
         """A reader for the reply to `rendered`, with the user's stop strings.
 
-        A stop string that spells an added token means that token, which may show no text. With
-        `keeps_blanks` an answer includes the whitespace between it and a thought; with `calls` the
-        marks around tool calls.
+        A stop string that spells an added token means that token. With `keeps_blanks` an answer
+        includes the whitespace between it and a thought; with `calls` the marks around tool calls.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
         spelled = {token_id for token_id in found if token_id is not None}

@@ -1,6 +1,6 @@
 """Every setting, declared once: title, description, choices; bounds come from its type.
 
-Rows are made when they are first shown, since their texts are translated then.
+Rows are made when they are shown, since their texts are translated then.
 """
 
 from __future__ import annotations
@@ -118,7 +118,6 @@ class Part(NamedTuple):
     rows: tuple[SettingRow, ...]
 
 
-@cache
 def parts() -> tuple[Part, ...]:
     loaded = tr("For all chats. Takes effect when you press Load.")
     together = tr("For all chats together, from the next message on.")
@@ -378,6 +377,14 @@ def _window_rows() -> tuple[SettingRow, ...]:
             tr("The size of all text in this window."),
             tr("font size zoom scale letters"),
             tuple((default if size == 100 else f"{size} %", size) for size in TEXT_SIZES),
+        ),
+        SettingRow(
+            "window.language",
+            tr("Language"),
+            tr("The language of this window. Takes effect when Waymark starts again."),
+            "language Sprache English Deutsch German",
+            # A language is listed in its own words.
+            ((tr("System"), "system"), ("English", "en"), ("Deutsch", "de")),
         ),
         SettingRow(
             "window.format_messages",

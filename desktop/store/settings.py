@@ -46,6 +46,7 @@ class AheadSettings(Settings):
 
 class WindowSettings(Settings):
     theme: Literal["system", "light", "dark"] = "system"
+    language: Literal["system", "en", "de"] = "system"
     # Of the usual size, in percent.
     text_size: Literal[85, 100, 115, 130, 150] = 100
     # True renders Markdown in the user's own messages.

@@ -24,7 +24,7 @@ from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.export.export import ExportController
 from desktop.formulas.formulas import formulas
-from desktop.i18n import tr
+from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
@@ -68,6 +68,7 @@ class WindowParts(QObject):
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
         )
+        use_language(self.settings.settings.window.language)
         blobs = BlobStore(folders.pictures)
         services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
         self.replies = Replies(services)

@@ -1,7 +1,7 @@
 """Grouped attention over torch's fused scaled_dot_product_attention, on any device.
 
-The query heads that share a key head are folded into the query axis: on a CPU the fused op repeats
-the keys instead (85 ms against 8 ms for one token over 8,192 keys). Its `is_causal` counts from the
+Query heads that share a key head are folded into the query axis: on a CPU the fused op repeats the
+keys instead (85 ms against 8 ms for one token over 8,192 keys). Its `is_causal` counts from the
 first key, so masks are built here. Shapes and the window alone decide how rows are blocked.
 """
 

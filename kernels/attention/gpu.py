@@ -1,9 +1,9 @@
 """Attention of one generated token in Triton, split over the context.
 
-The keys are cut into SPLITS equal parts, so that a long context keeps the whole GPU busy. A program
+The keys are cut into SPLITS equal parts, so a long context keeps the whole GPU busy. A program
 takes one split of one key head, for all its query heads; a second kernel adds up the splits in
-order. The number of keys, read from the device, alone decides the splits: equal calls give equal
-bits, and a captured graph stays valid as the context grows.
+order. The number of keys, read from the device, alone decides the splits, so a captured graph stays
+valid as the context grows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Blocks of 32 or 64 values with one scale, or one for each 16, and ternary blocks of 256.
 
-An unpacker gets blocks as records and fills their values in, [blocks, values]. Its operations and
-their order are those of ggml's reference, so each value has the same bits; only products and sums
-with exact results are arranged differently. Values of a group of 32 are stored as nibbles of 16
-bytes, the first half in the low ones (ggml, ggml-common.h).
+An unpacker fills [blocks, values] from records, with the operations and order of ggml's reference,
+so each value has the same bits; only products and sums with exact results are arranged differently.
+Values of a group of 32 are nibbles of 16 bytes, the first half in the low ones (ggml,
+ggml-common.h).
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ if os.environ.get("QT_QPA_PLATFORM", "offscreen") == "offscreen":
 
 # Numbers as the tests write them, whatever the system's locale is.
 QLocale.setDefault(QLocale.c())
+# Sentences too: Qt reads the preferred languages from here first.
+os.environ["LANGUAGE"] = "en"
 
 T = TypeVar("T")
 # A bound on what would otherwise hang, not a measure of speed.

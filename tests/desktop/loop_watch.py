@@ -6,6 +6,9 @@ between, and that is no fault of ours. Two things cost no processor time of this
 loop waiting all the same: another thread of ours that holds Python's lock, whose processor time is
 taken too, with a wider bound, and a call that never returns, for which the wall's clock has one.
 
+Time that the host of a virtual machine takes away counts as processor time too. Such a stop is
+chance and a block of ours is not, so pyproject.toml has a test that fails here run again.
+
 Qt has loops of several makes. In GLib's, waiting and working can't be told apart, so that Qt is
 asked for its own.
 """

@@ -26,8 +26,8 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.measure_kernels",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
-    wanted |= {"window.theme", "window.text_size", "window.format_messages", "draft.mode"}
-    assert set(BY_KEY) == wanted | {"thinking"}
+    wanted |= {"window.theme", "window.text_size", "window.format_messages", "window.language"}
+    assert set(BY_KEY) == wanted | {"thinking", "draft.mode"}
 
 
 @pytest.mark.parametrize("key", BY_KEY)
