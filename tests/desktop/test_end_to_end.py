@@ -54,7 +54,6 @@ async def with_model(open_app: OpenApp, folders: Folders) -> tuple[App, EngineCl
 
 
 async def begin(app: App, text: str) -> None:
-    """Type and press Send; returns when the reply is on its way."""
     count = len(app.parts.transcript.rows)
     type_in(app, text)
     press(app, "sendButton")
@@ -227,20 +226,17 @@ class Heard:
         self._told.clear()
 
     async def of_last(self) -> Prepared:
-        """The settling of the reply that ends the transcript."""
         end = self._app.parts.transcript.rows[-1].id
         await until(lambda: end in self._told)
         return self._told[end]
 
     async def of_draft(self) -> Prepared:
-        """The reading ahead of the draft of a new chat."""
         self._told.pop(None, None)
         await until(lambda: None in self._told)
         return self._told[None]
 
 
 async def delete(app: App, chat: int) -> None:
-    """Delete a chat for good, and wait until the engine has forgotten it."""
     app.parts.chats.delete(chat)
     await until(lambda: chat in [each.id for each in app.parts.chats.trash.chats])
     app.parts.deletion.delete_for_good(chat)

@@ -1,5 +1,3 @@
-"""A message's buttons, menu, width and text."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -38,7 +36,7 @@ async def say(app: App, engine: FakeEngine, question: str, answer: str = "Yes.")
 
 
 def drawn(button: QWidget) -> bool:
-    """Whether a button is seen: what it is drawn on differs from its surroundings."""
+    """True if its area differs from its surroundings."""
     row: QWidget | None = button
     while not isinstance(row, MessageRow):
         assert row is not None
@@ -180,7 +178,7 @@ async def the_bubble_is_as_wide_as_its_content(app: App, engine: FakeEngine) -> 
 
 
 def right_click(widget: QWidget) -> list[str]:
-    """What the menu offers that opens there; '' is a separator."""
+    """The entries of the menu that opens there; '' is a separator."""
     target = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
     place = QPoint(3, 3)
     mouse = QContextMenuEvent.Reason.Mouse

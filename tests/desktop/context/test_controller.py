@@ -1,5 +1,3 @@
-"""What the Context page knows: the newest word of the engine, and never an older one for a new."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Idle work: what the window asks the engine to read before anyone waits for it."""
-
 from __future__ import annotations
 
 from pathlib import Path

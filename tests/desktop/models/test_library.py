@@ -1,5 +1,3 @@
-"""*Models* in the real window: listed, judged, loaded, ejected, renamed, deleted."""
-
 from __future__ import annotations
 
 import asyncio
@@ -38,8 +36,6 @@ Heard = Callable[[Described | Device], None]
 
 
 class FakeLibrary:
-    """Tells facts that tests make, in batches as the process does."""
-
     def __init__(self, heard: Heard, make: Callable[[str], ModelFacts]) -> None:
         self.heard, self.make = heard, make
         self.asked: list[Sequence[str]] = []

@@ -1,5 +1,3 @@
-"""Search in the window: what is typed is found, shown in its branch, and marked."""
-
 from __future__ import annotations
 
 import random

@@ -1,5 +1,3 @@
-"""The settings in the window: costs, refusals, and what reaches the engine and the file."""
-
 from __future__ import annotations
 
 import re
@@ -60,7 +58,6 @@ def type_number(app: App, name: str, text: str) -> None:
 
 
 def trouble(app: App) -> list[str]:
-    """What stands in red on the settings page."""
     return [
         label.text()
         for label in app.window.side_panel.settings.findChildren(QLabel)
@@ -385,7 +382,6 @@ async def test_cancelling_a_load_is_no_error(
 
 
 def shown_settings(app: App) -> set[str]:
-    """The object names of the settings that are seen."""
     controls = app.window.side_panel.settings.findChildren(QWidget)
     shown = {each.objectName() for each in controls if each.isVisible()}
     return {name for name in shown if re.fullmatch("setting[A-Z].*", name)}

@@ -1,5 +1,3 @@
-"""Each declared setting: its bounds come from its type, in words and in effect."""
-
 from __future__ import annotations
 
 import pytest

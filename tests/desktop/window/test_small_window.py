@@ -1,5 +1,3 @@
-"""A small window cuts nothing off, and the conversation keeps its width beside a scroll bar."""
-
 from __future__ import annotations
 
 from itertools import combinations
@@ -29,7 +27,6 @@ QUESTIONS = (
 
 
 def cut(page: QWidget) -> list[str]:
-    """What reaches out of the conversation to the right, or is higher than the room it has."""
     found = []
     for widget in page.findChildren(QWidget):
         if not widget.isVisible() or widget.objectName().startswith("qt_"):
