@@ -1,7 +1,7 @@
 """Two hundred turns of an ordinary day: pictures, edits, other replies, restarts, deleted chats.
 
 What window and engine hold at the end is what they held after fifty turns: memory within a
-twentieth, open files and threads the same. `make test` plays a few turns, for the moves' sake.
+twentieth, open files and threads the same. `make test-slow` plays a few turns, for the moves' sake.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts open files as Linux tells them")
 @pytest.mark.timeout(3_000)
+@pytest.mark.slow
 async def test_two_hundred_turns_leave_nothing_behind(open_app: OpenApp, folders: Folders) -> None:
     app, engine = await with_model(open_app, folders)
     app.window.side_panel.show_page(1)

@@ -56,6 +56,7 @@ def connects(app: App) -> bool:
     return app.parts.downloads._client.pid is not None
 
 
+@pytest.mark.slow
 async def test_a_model_is_found_downloaded_and_loaded(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:

@@ -111,6 +111,7 @@ async def library(app: App, make: Callable[[str], ModelFacts] = facts) -> FakeLi
     return fake
 
 
+@pytest.mark.slow
 async def test_a_model_of_this_computer_is_described_loaded_and_ejected(
     open_app: OpenApp, folders: Folders, home: Path
 ) -> None:
