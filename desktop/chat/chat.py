@@ -32,10 +32,7 @@ from desktop.store.tables.records import ChatPath, Message, Picture, Reply, Repl
 
 
 class ChatController(ShownChat):
-    """Actions of the user on the shown chat.
-
-    A message is in the store before the engine gets it. `refused(str)`: why nothing was sent.
-    """
+    """A message is in the store before the engine gets it. `refused(str)`: why nothing was sent."""
 
     refused = Signal(str)
     stored = Signal()
@@ -110,7 +107,6 @@ class ChatController(ShownChat):
         return ()
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
-        """Send the chat's draft, or a message that was queued before it."""
         self._sending[chat] = draft
         taken, sent = draft is not self._drafts.of(chat), False
         try:
@@ -135,7 +131,7 @@ class ChatController(ShownChat):
         self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
-        """Store a message and generate its reply; False if it could not be stored."""
+        """Returns False if the message could not be stored."""
         text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
@@ -215,7 +211,6 @@ PathOf = Callable[[str], Path]
 
 
 def conversation_of(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """The engine's view of a chat: its instructions and the messages in the prompt."""
     messages = [_message(message, picture_path) for message in chat_path.in_prompt]
     if chat_path.system:
         messages.insert(0, SystemMessage(text=chat_path.system))
@@ -231,7 +226,7 @@ def _message(message: Message, picture_path: PathOf) -> ApiMessage:
 
 
 def draft_message(text: str, pictures: Sequence[Picture], picture_path: PathOf) -> UserMessage:
-    """A user's message, sent or not: pictures before text."""
+    """Pictures come before the text."""
     content: list[ContentPart] = [
         ImagePart(digest=picture.digest, path=str(picture_path(picture.digest)), name=picture.name)
         for picture in pictures

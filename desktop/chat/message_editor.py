@@ -25,7 +25,7 @@ MOST_LINES_SEEN = 8
 
 
 class ComposerText(LongText):
-    """A text field that grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+    """Grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
 
     `data_given(QMimeData)`: pictures or files were pasted.
     """
@@ -108,7 +108,7 @@ class ComposerText(LongText):
 
 
 def has_files(data: QMimeData) -> bool:
-    """True if this is a picture or files rather than text; a copied web address is text."""
+    """A copied web address is text."""
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
@@ -151,10 +151,8 @@ class DraftEditor(QFrame):
         self._pictures.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Show what was not done and why, or nothing for ''.
-
-        Refused pictures are listed until the message is sent.
-        """
+        """Show why something was not done, '' for nothing. Refused pictures are listed until the
+        message is sent."""
         said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
@@ -186,7 +184,7 @@ class DraftEditor(QFrame):
 
 
 class MessageEditor(DraftEditor):
-    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
+    """`filled()`: its size has changed."""
 
     send_asked = Signal(str)
     left = Signal()
@@ -221,7 +219,7 @@ class MessageEditor(DraftEditor):
         self.filled.emit()
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
 

@@ -26,10 +26,8 @@ from desktop.widgets.plain import Button, Label, action, set_tip
 
 
 class RowActions(QObject):
-    """User actions on messages; an int is a message's id.
-
-    `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
-    """
+    """An int is a message's id. `tell_all_asked`: undo leaving out turns.
+    `choose_pictures_asked(take)`: call `take` with them."""
 
     edit_asked = Signal(int, str)
     regenerate_asked = Signal(int)
@@ -43,7 +41,7 @@ class RowActions(QObject):
 
 
 class MessageRow(TextOwner):
-    """One message; subclasses place `bar`."""
+    """Subclasses place `bar`."""
 
     def __init__(self, row: Row, role: Literal["user", "assistant"], actions: RowActions) -> None:
         super().__init__()
@@ -111,7 +109,6 @@ class MessageRow(TextOwner):
         return all(body.is_drawn() for body in self.findChildren(MarkdownBody))
 
     def more_button(self) -> QPushButton | None:
-        """The button that draws more of a long message, if there is more."""
         found = self.findChild(QPushButton, "showMore")
         return found if isinstance(found, QPushButton) and found.isVisibleTo(self) else None
 
@@ -127,7 +124,7 @@ class MessageRow(TextOwner):
 
 
 class MessageBar(QWidget):
-    """The small buttons under a message. `again` edits a message, or regenerates a reply."""
+    """`again` edits a message, or regenerates a reply."""
 
     def __init__(self, is_reply: bool) -> None:
         super().__init__()
@@ -163,7 +160,7 @@ class MessageBar(QWidget):
             row(None, *versions, *steady, of=self, spacing=2)
 
     def entries(self, parent: QObject) -> list[QAction]:
-        """The buttons as menu entries; none while the bar is hidden."""
+        """None while the bar is hidden."""
         layout = self.layout()
         assert layout is not None
         entries: list[QAction] = []

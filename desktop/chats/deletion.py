@@ -42,7 +42,6 @@ CONFIRMED_AFTER_S = 86_400.0
 
 
 class Deletion(QObject):
-    # All data is deleted.
     everything_gone = Signal()
     # Why the engine could not forget a chat yet.
     said = Signal(str)
@@ -79,14 +78,12 @@ class Deletion(QObject):
         self._tasks.spawn(self.purge(chat), tr("Deleting a chat for good"))
 
     async def purge(self, chat: int | None = None) -> None:
-        """Delete this chat of the trash, or all of it. Raises NotDeletedError, StoreError."""
+        """This chat of the trash, or all of it. Raises NotDeletedError, StoreError."""
         await self._purge(partial(chats.purge, chat=chat))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """Delete what has been in the trash for long enough, but no copies in `spare`.
-
-        Raises NotDeletedError, StoreError.
-        """
+        """Delete what has been in the trash for long enough, but no copies in `spare`. Raises
+        NotDeletedError, StoreError."""
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
@@ -197,7 +194,7 @@ class Deletion(QObject):
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Delete files in a thread. Raises NotDeletedError."""
+    """Delete in a thread. Raises NotDeletedError."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
@@ -210,7 +207,7 @@ async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:
-    """Delete the picture files that are not in use, only `known` ones if given. Raises OSError."""
+    """Only `known` files if given. Raises OSError."""
     blobs = BlobStore(folder)
     for path in folder.glob("??/*"):
         name = path.name

@@ -68,8 +68,8 @@ def room(available: Memory) -> int:
 
 
 def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
-    """About how many bytes a model takes in each precision that the engine may choose, the most
-    exact first; nothing if neither number is known."""
+    """About how many bytes in each precision that the engine may choose, the most exact first;
+    nothing if neither number is known."""
     found = {
         tr("in {precision}").format(precision=name): int(parameters * each) + ROOM_BYTES
         for name, each in BYTES_PER_PARAMETER.items()
@@ -128,7 +128,7 @@ HEADROOM = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a model fits: in which way, with a context of how many tokens; None if not at all."""
+    """In which way it fits, with a context of how many tokens; None if not at all."""
 
     fit: Fit
     way: Way | None
@@ -137,7 +137,6 @@ class Verdict:
 
 
 def memory_of(way: Way, context: int) -> int:
-    """The bytes of a model's weights and of its context."""
     return way.num_bytes + context * way.kv_bytes
 
 
@@ -170,7 +169,7 @@ def judge(
 
 
 def _held(way: Way, available: Memory, on_disk: int = 0) -> int:
-    """The tokens of context for which memory is free; -1 if not even the weights fit."""
+    """-1 if not even the weights fit."""
     left = available.free - HEADROOM - way.num_bytes + on_disk
     return -1 if left < 0 else left // max(1, way.kv_bytes)
 
@@ -241,8 +240,8 @@ def _too_large(way: Way, context: int, available: Memory) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How a model would run here: in the most exact precision that fits, in about `num_bytes`;
-    `tokens_s` is 0 while this machine's speed isn't known."""
+    """In the most exact precision that fits, in about `num_bytes`; `tokens_s` is 0 while this
+    machine's speed isn't known."""
 
     fit: Fit
     precision: str = ""

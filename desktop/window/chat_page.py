@@ -116,7 +116,7 @@ class ChatPage(QWidget):
         self.delete_all.ask(said)
 
     def show_hit(self, hit: Hit) -> None:
-        """Open the chat of what was found, at the message and with the match marked."""
+        """At the message, with the match marked."""
         if hit.message:
             self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
         else:

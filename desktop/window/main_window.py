@@ -44,7 +44,6 @@ STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
-    # The user closes the window.
     close_asked = Signal()
 
     def __init__(self, parts: WindowParts, samples: Path) -> None:
@@ -78,7 +77,6 @@ class MainWindow(QMainWindow):
         self.close()
 
     def save_geometry(self) -> None:
-        """Save size, place, hidden parts and the open chat."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
         self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
@@ -178,7 +176,7 @@ class MainWindow(QMainWindow):
         self.page.composer.setFocus()
 
     def _open_last(self) -> None:
-        """Open the last chat, unless the user has started something else."""
+        """Unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None

@@ -46,7 +46,6 @@ ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
-    # A message for the user.
     said = Signal(str)
     # ErrorInfo: a background task failed.
     failed = Signal(object)

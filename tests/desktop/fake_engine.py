@@ -85,7 +85,6 @@ def model_info(**other: object) -> ModelInfo:
 
 
 def png(width: int = 48, height: int = 32, colour: str = "red") -> bytes:
-    """A real picture file's bytes."""
     image = QImage(width, height, QImage.Format.Format_RGB32)
     image.fill(QColor(colour))
     array = QByteArray()
@@ -107,7 +106,7 @@ def rendered(command: RenderImage) -> ImageRendered:
 
 
 class Asked:
-    """One reply to give, and the ways a test may give it."""
+    """One reply to give."""
 
     def __init__(self, command: Generate) -> None:
         self.command = command
@@ -278,7 +277,7 @@ class FakeEngine(EngineClient):
         return deaths == self._deaths
 
     def cancel_load(self) -> None:
-        """As the client does, which has nothing to cancel where no load goes on."""
+        """Does nothing if no load goes on."""
         if self._loads_now:
             self.load_cancelled = True
             self.load_cancels += 1
@@ -365,7 +364,7 @@ class FakeEngine(EngineClient):
         self.forgotten.append((command.chat, command.cache_folder))
 
     async def die(self, words: str = "The engine crashed (SIGSEGV).") -> None:
-        """What the client does when the worker dies: fail, come back, load again."""
+        """Fail, come back, load again, like a client whose worker dies."""
         for asked in self.asked:
             if not asked.request._ended:
                 asked.fail(EngineDiedError(words).info())

@@ -13,7 +13,6 @@ from desktop.store.tables.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
-# How long the trash keeps a deleted chat.
 TRASH_DAYS = 30
 TRASH_S = TRASH_DAYS * 86_400.0
 

@@ -29,7 +29,7 @@ def decode(data: bytes) -> str:
 
 
 def text(value: object) -> str:
-    """A text, or `DAMAGED`."""
+    """`DAMAGED` if it isn't a text."""
     if isinstance(value, bytes):
         return decode(value)
     return value if isinstance(value, str) else DAMAGED

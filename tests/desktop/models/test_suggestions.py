@@ -1,5 +1,3 @@
-"""A model on this computer is judged; of others, those are suggested that fit and are fast."""
-
 from __future__ import annotations
 
 from core.downloads.messages import Repository

@@ -1,5 +1,3 @@
-"""The tree of messages: what is shown, what is kept, and rows that can't be read."""
-
 from __future__ import annotations
 
 import sqlite3
