@@ -187,6 +187,9 @@ class ScriptedEngine:
         self._answers = itertools.chain(answers, itertools.repeat(then))
         self._numbers = itertools.count(1)
 
+    def answer_next(self, answer: str | Failed | None) -> None:
+        self._answers = itertools.chain([answer], self._answers)
+
     async def connect(self) -> EngineClient:
         return cast(EngineClient, self)
 
