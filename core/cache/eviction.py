@@ -98,11 +98,10 @@ class Evictor:
         self._drop(chosen)
         return True
 
-    def _fair(
-        self, candidates: list[Candidate], by_bytes: bool, anything: bool
-    ) -> list[Candidate]:
-        """What the present tenant may evict: its own, and what others hold beyond their share. If
-        that is nothing, everything, where room has to be made at any cost."""
+    def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
+        """What the present tenant may evict: its own, and things of others who hold more than the
+        mean, and still as much as it does without them. If that is nothing, everything, where room
+        has to be made at any cost."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates
@@ -112,11 +111,14 @@ class Evictor:
             held.update(dict.fromkeys(tenants, size))
         if len(held) < 2:
             return candidates
-        own, share = tenant_of(self.embeddings.owner), held.total() / len(held)
+        own, mean = tenant_of(self.embeddings.owner), held.total() / len(held)
         allowed = [
             candidate
             for candidate, (tenants, size) in zip(candidates, sized, strict=True)
-            if all(each == own or held[each] - size >= share for each in tenants)
+            if all(
+                each == own or (held[each] > mean and held[each] - size >= held[own])
+                for each in tenants
+            )
         ]
         return candidates if anything and not allowed else allowed
 

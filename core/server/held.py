@@ -65,7 +65,7 @@ class HeldReplies:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._num_bytes = 0
+        self.num_bytes = 0
         self._replies: OrderedDict[bytes, AssistantMessage] = OrderedDict()
         self._branches: OrderedDict[bytes, Branch] = OrderedDict()
         # What each of the latest requests asked and was answered: client, question, reply.
@@ -120,12 +120,12 @@ class HeldReplies:
     def _put(self, key: bytes, reply: AssistantMessage) -> None:
         before = self._replies.pop(key, None)
         if before is not None:
-            self._num_bytes -= _num_bytes(before)
+            self.num_bytes -= _num_bytes(before)
         self._replies[key] = reply
-        self._num_bytes += _num_bytes(reply)
-        while self._num_bytes > self._most_bytes and self._replies:
+        self.num_bytes += _num_bytes(reply)
+        while self.num_bytes > self._most_bytes and self._replies:
             _, dropped = self._replies.popitem(last=False)
-            self._num_bytes -= _num_bytes(dropped)
+            self.num_bytes -= _num_bytes(dropped)
 
     def _quotes(self, conversation: Conversation, client: str) -> bool:
         """True for a single message that has a question or a reply of the client's other chats in
