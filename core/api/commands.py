@@ -36,6 +36,11 @@ MAX_RENDERED_EDGE = 4_000
 ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 
 
+def tenant_of(chat: str) -> str:
+    """Which program's chat it is: what precedes the "_" in its key. The window's keys have none."""
+    return chat.rpartition("_")[0]
+
+
 Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
 
 
