@@ -115,9 +115,7 @@ def _add_message(
     chosen: int,
     known: Mapping[str, Picture],
 ) -> int:
-    parent = messages.fitting_parent(
-        connection, chat, parent, message.reply is not None, chosen
-    )
+    parent = messages.fitting_parent(connection, chat, parent, message.reply is not None, chosen)
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen) VALUES (?, ?, ?, ?, ?)",
         (chat, parent, messages.storable(message.text), message.created, chosen),

@@ -229,7 +229,7 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
     parents: list[tuple[int | None, int]] = []
     for number, chat, parent in _parents_first(connection):
         is_reply = number in replies
-        upper = known.get(parent)
+        upper = None if parent is None else known.get(parent)
         if upper is not None and upper[0] == chat and not (upper[1] and is_reply):
             # Below a question is a reply, also where its other row was lost.
             is_reply = not upper[1]

@@ -218,9 +218,7 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     return _read_messages(connection, shown_path(tree_of(connection, chat)))
 
 
-def read_tree(
-    connection: sqlite3.Connection, chat: int
-) -> list[tuple[Message, tuple[int, ...]]]:
+def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
     """All messages of all branches, parents first, without siblings, each with its `chosen`."""
     _merge_parts(connection, chat)
     nodes = parents_first(tree_of(connection, chat))
@@ -256,7 +254,8 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
     """The shown path and what else a request needs; None for a deleted chat."""
     row = connection.execute(
-        "SELECT key, created, system, left_out, format, settings FROM chats WHERE id = ? AND deleted IS NULL",
+        "SELECT key, created, system, left_out, format, settings FROM chats"
+        " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
@@ -338,11 +337,7 @@ def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
         number: (fields.whole(parent), fields.whole(chosen) or 0, bool(gone))
         for number, parent, chosen, gone in rows
     }
-    return [
-        _node(number, known)
-        for number, (_parent, _chosen, gone) in known.items()
-        if not gone
-    ]
+    return [_node(number, known) for number, (_parent, _chosen, gone) in known.items() if not gone]
 
 
 def parents_first(nodes: Iterable[Node]) -> list[Node]:
@@ -363,7 +358,7 @@ def _node(number: int, known: Mapping[int, tuple[int | None, int, bool]]) -> Nod
     parent, *order = known[number][:2]
     passed = {number}
     # A damaged file may hold a circle.
-    while parent in known and known[parent][2] and parent not in passed:
+    while parent is not None and parent in known and known[parent][2] and parent not in passed:
         passed.add(parent)
         parent, chosen, _ = known[parent]
         order.insert(0, chosen)

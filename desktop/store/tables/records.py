@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
@@ -44,6 +44,9 @@ class DeletedMessages:
     title: str
     deleted: float
     count: int
+
+
+Trashed: TypeAlias = Chat | DeletedMessages
 
 
 @dataclass(frozen=True, slots=True)
