@@ -6,11 +6,12 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from core.api.chat import Conversation, ImagePart
+from core.api.chat import AssistantMessage, Conversation, ImagePart
 from core.api.events import (
     Answer,
     Counted,
     Done,
+    Edited,
     Finished,
     ImageDescribed,
     ImageRendered,
@@ -156,6 +157,15 @@ class CountTokens(Answered[Counted]):
     text: str
 
 
+class EditReply(Answered[Edited]):
+    """Get the ids of a reply whose answer was changed to `text`: those that were sampled up to the
+    first difference, and from there on those of the text. In parallel to other commands."""
+
+    type: Literal["edit_reply"] = "edit_reply"
+    reply: AssistantMessage
+    text: str
+
+
 class CountPrompt(Answered[Counted]):
     """Count the tokens of a conversation's prompt, after the requests before it; the answer has the
     ids, too."""
@@ -202,6 +212,7 @@ AnyCommand = Annotated[
     | DescribeImage
     | RenderImage
     | CountTokens
+    | EditReply
     | CountPrompt
     | ClearCache
     | Forget

@@ -159,6 +159,13 @@ class Counted(Last):
     ids: tuple[int, ...] = ()
 
 
+class Edited(Last):
+    """`ids` are None if the model's tokenizer has not made those of the reply."""
+
+    type: Literal["edited"] = "edited"
+    ids: ReplyIds | None
+
+
 class ImageDescribed(Last):
     """A picture that can be sent. Sizes are (width, height) in pixels, upright.
 
@@ -195,6 +202,7 @@ Answer = (
     | Prepared
     | Failed
     | Counted
+    | Edited
     | ImageDescribed
     | ImageRendered
 )

@@ -18,6 +18,7 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Flush,
     Forget,
     Generate,
@@ -29,6 +30,7 @@ from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import (
     Counted,
     Done,
+    Edited,
     Event,
     Finished,
     ImageDescribed,
@@ -205,6 +207,13 @@ class Engine:
         if loaded is None:
             raise NoModelError("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
+
+    def edit_reply(self, command: EditReply) -> Edited:
+        loaded = self.loaded
+        if loaded is None:
+            raise NoModelError("There is no model to edit with.")
+        ids = loaded.text.edited_ids(command.reply, command.text)
+        return Edited(request=command.request, ids=ids)
 
     def count_prompt(self, command: CountPrompt, flag: CancelFlag) -> Counted:
         loaded, conversation = self.loaded, command.conversation

@@ -19,7 +19,7 @@ from desktop.chat.shown_chat import ShownChat
 from desktop.i18n import tr
 from desktop.numbers import context_used, format_count
 from desktop.services import Services
-from desktop.store.tables.records import ChatPath, Message
+from desktop.store.tables.records import ChatPath, Message, alternating
 
 # Shares of the context: from NEAR on the chat says so; from PREPARE on, what would remain is
 # prefilled when idle.
@@ -180,11 +180,14 @@ def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int
     """With an even number of messages, the last is the part of the reply that was continued."""
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
-    end = place + 1 - count % 2
-    given = path[max(0, end - count) : end]
+    told = alternating(path[: place + 1])
+    end = len(told) - count % 2
+    given = told[max(0, end - count) : end]
     pairs = list(pairwise(starts))[count - len(given) :]
     costs = {
-        message.id: after - start for message, (start, after) in zip(given, pairs, strict=True)
+        message.id: after - start
+        for message, (start, after) in zip(given, pairs, strict=True)
+        if message is not None
     }
     reply = path[place].id
     costs[reply] = costs.get(reply, 0) + stats.reply_tokens

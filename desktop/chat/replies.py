@@ -261,6 +261,7 @@ class ReplyRun:
                 stats=last.stats,
                 format=live.format,
                 model=live.model,
+                edited=live.edited,
             )
         # Stopped before the engine had its prompt; a continued reply keeps its text.
         if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":

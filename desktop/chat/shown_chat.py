@@ -144,6 +144,11 @@ class ShownChat(QObject):
         self._schemas.clear()
         self.open(None)
 
+    def look_again(self, chat: int) -> None:
+        """Read the chat again if it is the one to show: it was changed elsewhere."""
+        if chat == self._wanted:
+            self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
+
     async def show_again(self, chat: int) -> None:
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is not None:

@@ -28,6 +28,8 @@ from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
+from desktop.store.tables.message_tree import Moved
+from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
 from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
@@ -140,6 +142,9 @@ class MainWindow(QMainWindow):
         parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
+        parts.chat.deleted.connect(self._on_messages_deleted)
+        parts.chat.moved.connect(self._on_moved)
+        parts.chat.said.connect(self.toast.say)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
@@ -301,6 +306,15 @@ class MainWindow(QMainWindow):
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
         said = tr("Moved to Deleted chats, kept for {days} days: {title}")
         self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
+
+    def _on_messages_deleted(self, gone: DeletedMessages) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chats.restore_messages(gone))
+        said = tr("Moved to the trash, kept for {days} days: {title}")
+        self.toast.say(said.format(days=TRASH_DAYS, title=gone.title), action=undo)
+
+    def _on_moved(self, moved: Moved) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chat.move(moved.undone))
+        self.toast.say(tr("The messages follow this version now."), action=undo)
 
     def _on_trash(self) -> None:
         """Hide Undo when its chat has left the trash."""

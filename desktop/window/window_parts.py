@@ -82,6 +82,7 @@ class WindowParts(QObject):
         self.chat.shown.connect(self.chats.set_shown)
         self.chat.stored.connect(self.chats.read_again)
         self.chats.forked.connect(self.chat.open_made)
+        self.chats.messages_restored.connect(self.chat.look_again)
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(

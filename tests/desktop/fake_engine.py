@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Forget,
     Generate,
     IdleWork,
@@ -37,6 +39,7 @@ from core.api.events import (
     Answer,
     Counted,
     Done,
+    Edited,
     Failed,
     Finished,
     FinishReason,
@@ -324,6 +327,14 @@ class FakeEngine(EngineClient):
                 self.counted.append(command.text)
                 await self.may_count.wait()
                 return Counted(request=0, tokens=len(command.text.split()))
+            case EditReply():
+                # Its words are characters, each an id, and the first difference is at one of them.
+                kept = len(os.path.commonprefix([command.reply.text, command.text]))
+                ids = range(len(command.text))
+                return Edited(
+                    request=0,
+                    ids=ReplyIds.pack(ids, TOKENIZER, False, (kept,) if kept else ()),
+                )
             case Forget():
                 await self._forget(command)
             case DeleteMatrices():
