@@ -89,7 +89,10 @@ class ContextCache:
             self.tree, self.embeddings, self.ledger, self.throughput, self.disk.holds_state
         )
         self.disk.connect(self.ledger, self.throughput, self._evictor.make_room)
-        self.embeddings.fetch, self.embeddings.stored = self.disk.embedding, self.disk.holds_embedding
+        self.embeddings.fetch, self.embeddings.stored = (
+            self.disk.embedding,
+            self.disk.holds_embedding,
+        )
         self.embeddings.admit = self._evictor.admit_picture
         self._live = LivePath(
             specs, self.kv_buffer, self.tree, self.ledger, self._room_for_rows, self.disk.rows
@@ -159,7 +162,9 @@ class ContextCache:
         off = self.recurrent and settings.count == 0
         num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
         runs = prompt.runs[num_runs:]
-        pictures = {run.content.key: run.num_tokens for run in runs if isinstance(run.content, Image)}
+        pictures = {
+            run.content.key: run.num_tokens for run in runs if isinstance(run.content, Image)
+        }
         new = [key for key in pictures if not self.embeddings.has(key)]
         tokens = sum(run.num_tokens for run in runs)
         seconds = self.throughput.request_seconds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction
@@ -14,6 +14,7 @@ from desktop.engine.engine_status import COMING, EngineStatus, model_name, shown
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
 from desktop.widgets.plain import ToolButton, action, set_tip
+from desktop.widgets.plain_text import tip
 
 # Models of other programs in the menu; more are found by choosing a folder.
 MOST_OFFERED = 100
@@ -47,6 +48,7 @@ class ModelSwitcher(ToolButton):
         self._settings = settings
         self._menu = QMenu(self)
         self._menu.setObjectName("modelMenu")
+        self._menu.setToolTipsVisible(True)
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
@@ -97,6 +99,13 @@ class ModelSwitcher(ToolButton):
         self._menu.addAction(self._more)
         return self._menu
 
+    def show_waits(self, waits: Mapping[str, str]) -> None:
+        """Show what loading a model means for the chat, by the models' names."""
+        for entry in self._menu.actions():
+            words = waits.get(entry.data() or "")
+            if words and not entry.isChecked():
+                entry.setToolTip(tip(words))
+
     def show_offered(self, models: Sequence[FoundModel]) -> None:
         """Offer the models on this computer, under the program's name."""
         self._offered.clear()
@@ -122,6 +131,7 @@ class ModelSwitcher(ToolButton):
     def _entry(self, path: str) -> QAction:
         entry = action(shown_name(path), self._menu, lambda: self._load(path))
         entry.setCheckable(True)
+        entry.setData(shown_name(path))
         return entry
 
     def _load(self, path: str) -> None:

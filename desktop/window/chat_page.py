@@ -92,6 +92,7 @@ class ChatPage(QWidget):
         ):
             asked.connect(done)
             asked.connect(self._write_on)
+        shown.pointed.connect(self._parts.predictions.point)
         self.find_bar.closed.connect(self._write_on)
         self.delete_all.kept.connect(self._write_on)
         self.delete_all.confirmed.connect(self._write_on)

@@ -21,6 +21,7 @@ from core.api.commands import (
     Generate,
     IdleWork,
     Last_co,
+    Predict,
     PrefillDraft,
     PrefillReply,
     RenderImage,
@@ -43,6 +44,7 @@ from core.api.events import (
     Generated,
     ImageDescribed,
     ImageRendered,
+    Predicted,
     Prefilling,
     Prepared,
     Queued,
@@ -193,6 +195,9 @@ class FakeEngine(EngineClient):
         self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
+        # What was asked of coming requests, and the answer.
+        self.foreseen: list[Predict] = []
+        self.prediction = Predicted(request=0, prompt_tokens=900, tokens=212, seconds=0.4)
         # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
         self.forgotten: list[tuple[str | None, str | None]] = []
         self.deleted_matrices: list[str] = []
@@ -325,6 +330,9 @@ class FakeEngine(EngineClient):
                 self.counted.append(command.text)
                 await self.may_count.wait()
                 return Counted(request=0, tokens=len(command.text.split()))
+            case Predict():
+                self.foreseen.append(command)
+                return self.prediction
             case Forget():
                 await self._forget(command)
             case DeleteMatrices():

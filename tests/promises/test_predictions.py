@@ -51,7 +51,7 @@ def test_W2_each_way_on_reads_what_was_predicted(machine: Machine, picture: Pict
     assert foreseen(machine, [*settled, user("Why?")]).stats.restored_from == "disk"
 
 
-def test_W2_T3_continue_reads_what_was_predicted(machine: Machine) -> None:
+def test_W2_continue_reads_what_was_predicted(machine: Machine) -> None:
     chat: list[Message] = [system("Be brief."), user(words(30))]
     ten = SamplingParams(temperature=0, max_tokens=3, frequency_penalty=0.3)
     answer = machine.ask(chat, sampling=ten)
