@@ -16,6 +16,7 @@ from core.api.events import (
     ImageDescribed,
     ImageRendered,
     Loaded,
+    Predicted,
     Prepared,
 )
 from core.api.params import (
@@ -28,7 +29,7 @@ from core.api.params import (
 )
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -75,8 +76,8 @@ class OfPrompt(Answered[Last_co], Generic[Last_co]):
     cache: CacheSettings = CacheSettings()
 
 
-class IdleWork(OfPrompt[Prepared]):
-    """Prefills for the next request in idle time; other work interrupts it within one chunk."""
+class IdleWork(OfPrompt[Last_co], Generic[Last_co]):
+    """Done in idle time; other work interrupts it within one chunk."""
 
 
 class OfPicture(Answered[Last_co], Generic[Last_co]):
@@ -112,16 +113,23 @@ class Generate(OfPrompt[Finished]):
     probe: Probe | None = None
 
 
-class PrefillReply(IdleWork):
+class PrefillReply(IdleWork[Prepared]):
     """Prefill the reply that ends `conversation` as later turns show it."""
 
     type: Literal["prefill_reply"] = "prefill_reply"
 
 
-class PrefillDraft(IdleWork):
+class PrefillDraft(IdleWork[Prepared]):
     """Prefill the draft that ends `conversation`, up to the last cut that typing can't move."""
 
     type: Literal["prefill_draft"] = "prefill_draft"
+
+
+class Predict(IdleWork[Predicted]):
+    """Ask how much of a conversation would be read: by Generate, or by the next turn if it ends
+    with a complete reply. Changes nothing."""
+
+    type: Literal["predict"] = "predict"
 
 
 class Cancel(Command):
@@ -207,6 +215,7 @@ AnyCommand = Annotated[
     | Generate
     | PrefillReply
     | PrefillDraft
+    | Predict
     | Cancel
     | Ping
     | DescribeImage

@@ -24,6 +24,7 @@ from core.api.commands import (
     Generate,
     IdleWork,
     LoadModel,
+    Predict,
     RenderImage,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
@@ -37,6 +38,7 @@ from core.api.events import (
     ImageRendered,
     Loaded,
     Loading,
+    Predicted,
     Prepared,
 )
 from core.api.params import ModelSettings
@@ -122,13 +124,18 @@ class Engine:
         finally:
             release_to_system()
 
-    def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
+    def prepare(self, command: IdleWork[Prepared], flag: CancelFlag) -> Prepared:
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
             return IdlePrefill(self.loaded, command, flag).run()
         finally:
             release_to_system()
+
+    def predict(self, command: Predict, flag: CancelFlag) -> Predicted:
+        if self.loaded is None:
+            raise NoModelError("There is no model to predict for.")
+        return IdlePrefill(self.loaded, command, flag).predict()
 
     def clear_cache(self) -> None:
         if self.loaded is not None:

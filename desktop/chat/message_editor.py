@@ -252,14 +252,14 @@ class MessageEditor(DraftEditor):
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
-        self._send = Button(send, name="editSend", style="primary", spoken=send)
+        self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self._send)
+        buttons = row(self._add, None, self._cancel, self.send)
         column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
-        self._send.clicked.connect(self._ask_to_send)
+        self.send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(pictures.add_files, draft)
@@ -277,7 +277,7 @@ class MessageEditor(DraftEditor):
             self._draft.text = self.text.toPlainText()
 
     def _enable(self) -> None:
-        self._send.setEnabled(self._draft.complete and not self.empty)
+        self.send.setEnabled(self._draft.complete and not self.empty)
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QEnterEvent, QGuiApplication
@@ -28,6 +28,13 @@ from desktop.widgets.plain import Button, Label, action, set_tip
 MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
 
+class Deed(NamedTuple):
+    """An action on a message, which takes some time."""
+
+    kind: Literal["regenerate", "continue", "edit", "send_again", "fork", "before", "after"]
+    message: int
+
+
 class RowActions(QObject):
     """User actions on messages; an int is a message's id.
 
@@ -50,6 +57,25 @@ class RowActions(QObject):
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
+    # QAbstractButton, Deed | None: the pointer or the focus came to a button, or left it.
+    pointed = Signal(object, object)
+
+    def watch(self, button: QAbstractButton, deed: Deed) -> None:
+        button.installEventFilter(_Watch(button, deed, self))
+
+
+class _Watch(QObject):
+    def __init__(self, button: QAbstractButton, deed: Deed, actions: RowActions) -> None:
+        super().__init__(button)
+        self._button, self._deed, self._actions = button, deed, actions
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        kind = event.type()
+        if kind in (QEvent.Type.Enter, QEvent.Type.FocusIn):
+            self._actions.pointed.emit(self._button, self._deed)
+        elif kind in (QEvent.Type.Leave, QEvent.Type.FocusOut):
+            self._actions.pointed.emit(self._button, None)
+        return False
 
 
 class MessageRow(TextOwner):
@@ -70,6 +96,11 @@ class MessageRow(TextOwner):
         self.bar.after.clicked.connect(lambda: self._turn(1))
         self.bar.fork.clicked.connect(lambda: actions.fork_asked.emit(self.row.id))
         self.bar.more.clicked.connect(self._open_menu)
+        actions.watch(self.bar.again, Deed("regenerate" if is_reply else "edit", row.id))
+        actions.watch(self.bar.go_on, Deed("continue", row.id))
+        actions.watch(self.bar.fork, Deed("fork", row.id))
+        actions.watch(self.bar.before, Deed("before", row.id))
+        actions.watch(self.bar.after, Deed("after", row.id))
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:

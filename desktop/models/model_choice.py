@@ -34,6 +34,7 @@ from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain_text import tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 # Models of other programs in the menu; more are found by choosing a folder.
@@ -156,6 +157,7 @@ class ModelSwitcher(ToolButton):
         self._settings = settings
         self._menu = QMenu(self)
         self._menu.setObjectName("modelMenu")
+        self._menu.setToolTipsVisible(True)
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
@@ -206,6 +208,13 @@ class ModelSwitcher(ToolButton):
         self._menu.addAction(self._more)
         return self._menu
 
+    def show_waits(self, waits: Mapping[str, str]) -> None:
+        """Show what loading a model means for the chat, by the models' names."""
+        for entry in self._menu.actions():
+            words = waits.get(entry.data() or "")
+            if words and not entry.isChecked():
+                entry.setToolTip(tip(words))
+
     def show_offered(self, models: Sequence[FoundModel]) -> None:
         self._offered.clear()
         program = ""
@@ -229,6 +238,7 @@ class ModelSwitcher(ToolButton):
     def _entry(self, path: str) -> QAction:
         entry = action(shown_name(path), self._menu, lambda: self._load(path))
         entry.setCheckable(True)
+        entry.setData(shown_name(path))
         return entry
 
     def _load(self, path: str) -> None:

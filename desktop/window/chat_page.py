@@ -98,6 +98,7 @@ class ChatPage(QWidget):
             asked.connect(self._write_on)
         shown.copy_asked.connect(chat.copy)
         shown.insert_asked.connect(self._ask_to_insert)
+        shown.pointed.connect(self._parts.predictions.point)
         self.find_bar.closed.connect(self._write_on)
         self.delete_all.kept.connect(self._write_on)
         self.delete_all.confirmed.connect(self._write_on)

@@ -249,6 +249,7 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
+        self.page.header.model.show_waits(await self._parts.predictions.of_models())
         self.page.header.model.show_offered(await self._parts.library.find())
 
     async def _set_chosen_model(self, file: bool = False) -> bool:

@@ -20,6 +20,7 @@ from desktop.chats.deletion import Deletion
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
+from desktop.context.predictions import Predictions
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.export.export import ExportController
@@ -88,6 +89,7 @@ class WindowParts(QObject):
         self.idle_prefill = IdlePrefill(
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
+        self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
         self.search = SearchController(folders, self.tasks)
         self.deletion = Deletion(

@@ -23,6 +23,7 @@ from core.api.commands import (
     Generate,
     IdleWork,
     Last_co,
+    Predict,
     PrefillDraft,
     PrefillReply,
     RenderImage,
@@ -46,6 +47,7 @@ from core.api.events import (
     Generated,
     ImageDescribed,
     ImageRendered,
+    Predicted,
     Prefilling,
     Prepared,
     Queued,
@@ -195,6 +197,9 @@ class FakeEngine(EngineClient):
         self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
+        # What was asked of coming requests, and the answer.
+        self.foreseen: list[Predict] = []
+        self.prediction = Predicted(request=0, prompt_tokens=900, tokens=212, seconds=0.4)
         # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
         self.forgotten: list[tuple[str | None, str | None]] = []
         self.deleted_matrices: list[str] = []
@@ -335,6 +340,9 @@ class FakeEngine(EngineClient):
                     request=0,
                     ids=ReplyIds.pack(ids, TOKENIZER, False, (kept,) if kept else ()),
                 )
+            case Predict():
+                self.foreseen.append(command)
+                return self.prediction
             case Forget():
                 await self._forget(command)
             case DeleteMatrices():

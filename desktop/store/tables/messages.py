@@ -213,9 +213,32 @@ def _choose(connection: sqlite3.Connection, message: int, condition: str) -> Non
     )
 
 
-def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
+def read_path(
+    connection: sqlite3.Connection, chat: int, chosen: int | None = None
+) -> list[Message]:
+    """The shown path, or the one that would be shown if `chosen` was."""
     _merge_parts(connection, chat)
-    return _read_messages(connection, shown_path(tree_of(connection, chat)))
+    nodes = tree_of(connection, chat)
+    highest = max((node.chosen for node in nodes), default=(0,))
+    nodes = [
+        node._replace(chosen=(highest[0] + 1,)) if node.id == chosen else node for node in nodes
+    ]
+    return _read_messages(connection, shown_path(nodes))
+
+
+def prefill_speeds(connection: sqlite3.Connection) -> dict[str, float]:
+    """Measured seconds per prefilled token, by the names of models, of the newest replies."""
+    rows = connection.execute(
+        "SELECT model, sum(json_extract(stats, '$.prefill_s')),"
+        " sum(json_extract(stats, '$.evaluated_tokens')) FROM"
+        " (SELECT model, stats FROM replies WHERE model IS NOT NULL AND json_valid(stats)"
+        " ORDER BY message DESC LIMIT 500) GROUP BY model"
+    )
+    return {
+        name: seconds / tokens
+        for name, seconds, tokens in rows
+        if isinstance(name, str) and isinstance(seconds, float) and tokens
+    }
 
 
 def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
@@ -251,8 +274,11 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
     return path[-1][0] if path else None
 
 
-def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
-    """The shown path and what else a request needs; None for a deleted chat."""
+def read_chat(
+    connection: sqlite3.Connection, chat: int, chosen: int | None = None
+) -> ChatPath | None:
+    """The shown path, or the one with `chosen`, and what else a request needs; None for a deleted
+    chat."""
     row = connection.execute(
         "SELECT key, created, system, left_out, format, settings FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -262,7 +288,7 @@ def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
         return None
     key, created, system, left_out, reply_format, settings = row
     return ChatPath(
-        tuple(read_path(connection, chat)),
+        tuple(read_path(connection, chat, chosen)),
         fields.text(key),
         fields.moment(created),
         fields.text(system),
