@@ -67,13 +67,9 @@ def decode_attention(
         num_stages=1 if keys.dtype == torch.float32 else 2,
     )
     _add_splits[(num_heads, triton.cdiv(head_dim, _COLUMNS))](
-        partial,
-        weights,
-        length,
-        outputs,
-        **shape,
-        COLUMNS=_COLUMNS,
-    )
+        partial, weights, length, outputs,
+        **shape, COLUMNS=_COLUMNS,
+    )  # fmt: skip
     return outputs
 
 
