@@ -194,11 +194,7 @@ class Rig:
     def num_new(self, messages: Sequence[Message]) -> int:
         """Tokens of the last message, with what the template puts before and after it."""
         prompt = self.prompt(messages)
-        ends = [
-            run.end.token.value
-            for run in prompt.runs
-            if run.kind is not None and run.kind & CutKind.MESSAGE_END
-        ]
+        ends = [run.end.token.value for run in prompt.runs if run.ends(CutKind.MESSAGE_END)]
         return prompt.num_tokens - (ends[-2] if len(ends) > 1 else 0)
 
     def _prepare(
