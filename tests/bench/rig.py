@@ -1,7 +1,7 @@
-"""An engine with clocks on it: what a request took, where, and how many tokens it really fed.
+"""An engine with clocks: a request's time by part, and how many tokens it fed.
 
-Nothing is measured twice over: the clocks sit around the engine's own calls, so the numbers are
-those of the app. Whatever the engine reports is compared with what went through the model.
+The clocks wrap the engine's own calls, so the numbers are those of the app. Reported counts are
+compared with what went through the model.
 """
 
 from __future__ import annotations
