@@ -14,7 +14,6 @@ from desktop.engine.engine_status import COMING, EngineStatus, model_name, shown
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
 from desktop.widgets.plain import ToolButton, action, set_tip
-from desktop.widgets.plain_text import tip
 
 # Models of other programs in the menu; more are found by choosing a folder.
 MOST_OFFERED = 100
@@ -104,7 +103,7 @@ class ModelSwitcher(ToolButton):
         for entry in self._menu.actions():
             words = waits.get(entry.data() or "")
             if words and not entry.isChecked():
-                entry.setToolTip(tip(words))
+                set_tip(entry, words)
 
     def show_offered(self, models: Sequence[FoundModel]) -> None:
         """Offer the models on this computer, under the program's name."""
