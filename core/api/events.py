@@ -170,6 +170,13 @@ class Counted(Last):
     ids: tuple[int, ...] = ()
 
 
+class Edited(Last):
+    """`ids` are None if the model's tokenizer has not made those of the reply."""
+
+    type: Literal["edited"] = "edited"
+    ids: ReplyIds | None
+
+
 class ImageDescribed(Last):
     """A picture that can be sent. Sizes are (width, height) in pixels, upright.
 
@@ -207,6 +214,7 @@ Answer = (
     | Predicted
     | Failed
     | Counted
+    | Edited
     | ImageDescribed
     | ImageRendered
 )

@@ -142,7 +142,6 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """The plan's runs and the prompt's end."""
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
@@ -284,7 +283,6 @@ class ContextCache:
         node.role = self._usage.roles.get(node.end.token, node.role)
 
     def _drop_older_stops(self, node: Node) -> None:
-        """Drop the ends of the chat's earlier prompts."""
         path = set(node.upwards())
         for above in (self.tree.root, *(path - {node})):
             for child in list(above.children.values()):

@@ -17,8 +17,6 @@ Admit = Callable[[int, int], bool]
 
 @dataclass
 class Picture:
-    """One embedding [tokens, image_width], the chats that used it, and its last use."""
-
     embedding: Tensor
     owners: set[str] = field(default_factory=set)
     last_used: int = 0
@@ -43,7 +41,6 @@ class EmbeddingCache:
         return self._ledger.used(Held.EMBEDDINGS)
 
     def get(self, key: bytes) -> Tensor | None:
-        """The embedding from memory or disk; its use is the present owner's."""
         picture = self._held.get(key)
         if picture is None:
             embedding = self.fetch(key)

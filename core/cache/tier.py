@@ -47,7 +47,6 @@ class DiskTier:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be kept on disk, in words for a person."""
         return self.store.trouble if self.store is not None else None
 
     @property

@@ -128,7 +128,6 @@ class IdlePrefill:
         return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses), calls)
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
-        """Add a prompt's runs to the tree; returns the number of evaluated tokens."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
         fits = prompt.num_tokens <= self._loaded.info.context_length

@@ -33,7 +33,7 @@ NARROWEST_CODE = 160
 
 
 class UserRow(MessageRow):
-    """One message of the user; while it is edited, a `MessageEditor` is in its place."""
+    """While it is edited, a `MessageEditor` is in its place."""
 
     def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
         super().__init__(row, "user", actions)
@@ -138,10 +138,7 @@ class UserRow(MessageRow):
 
 
 class UserText(WholeText):
-    """The text of a user message: Markdown, or plain as typed; a very long one in a field.
-
-    `laid_out()`: its width may change.
-    """
+    """Markdown, or plain as typed; a very long one in a field. `laid_out()`: its width changes."""
 
     laid_out = Signal()
 

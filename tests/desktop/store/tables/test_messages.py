@@ -1,5 +1,3 @@
-"""The tree of messages: what is shown, what is kept, and rows that can't be read."""
-
 from __future__ import annotations
 
 import sqlite3
@@ -148,7 +146,7 @@ def test_titles_are_the_first_words(text: str, title: str) -> None:
 def trees(draw: st.DrawFn) -> list[Node]:
     count = draw(st.integers(0, 12))
     parents = [draw(st.sampled_from([None, *range(1, number)])) for number in range(1, count + 1)]
-    chosen = draw(st.lists(st.integers(0, 20), min_size=count, max_size=count))
+    chosen = draw(st.lists(st.tuples(st.integers(0, 20)), min_size=count, max_size=count))
     return [Node(at + 1, parents[at], chosen[at]) for at in range(count)]
 
 
@@ -194,7 +192,7 @@ def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Conne
 
 
 def test_a_ring_of_parents_ends() -> None:
-    assert shown_path([Node(1, 2, 0), Node(2, 1, 0)]) == []
+    assert shown_path([Node(1, 2, (0,)), Node(2, 1, (0,))]) == []
 
 
 def gained(reasoning: str, ids: list[int]) -> Reply:
