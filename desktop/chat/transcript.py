@@ -118,7 +118,7 @@ class Row:
     """A message on the shown path, with its live reply if it has one.
 
     `first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`: the
-    context has no room to continue it.
+    context has no room to continue it, or a server would have to.
     """
 
     message: Message

@@ -63,13 +63,13 @@ def begin_from(
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
     """An empty chat with the same instructions and clock, so both share the KV cache."""
-    title, created, system, reply_format = connection.execute(
-        "SELECT title, created, system, format FROM chats WHERE id = ?", (chat,)
+    title, created, system, reply_format, *where = connection.execute(
+        "SELECT title, created, system, format, place, agreed FROM chats WHERE id = ?", (chat,)
     ).fetchone()
     new = chats.create(connection, fields.text(title), system=fields.text(system))
     connection.execute(
-        "UPDATE chats SET created = ?, format = ?, forked = 1 WHERE id = ?",
-        (fields.moment(created), reply_format, new),
+        "UPDATE chats SET created = ?, format = ?, place = ?, agreed = ?, forked = 1 WHERE id = ?",
+        (fields.moment(created), reply_format, *where, new),
     )
     return new
 

@@ -18,6 +18,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.remote.messages import Place
 from desktop.store.tables import chats, drafts, fields, pictures
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
@@ -47,13 +48,15 @@ def append_turn(
     system: str = "",
     left: StoredDraft | None = None,
     reply_format: ReplyFormat | None = None,
+    place: Place | None = None,
 ) -> Turn:
     """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
-    `system` and `reply_format`. It replaces the draft by what is `left` of it."""
+    `system`, `reply_format` and `place`. It replaces the draft by what is `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
         title = chats.title_from(storable(text))
         chat = chats.create(connection, title, key, storable(system), reply_format)
+        chats.run_at(connection, chat, place)
     if left is not None:
         drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
     parent = end_of_path(connection, chat)
@@ -209,12 +212,17 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
     """The shown path and what else a request needs; None for a deleted chat."""
     row = connection.execute(
-        "SELECT key, created, system, left_out, format FROM chats WHERE id = ? AND deleted IS NULL",
+        "SELECT key, created, system, left_out, format, place, agreed FROM chats"
+        " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    key, created, system, left_out, reply_format = row
+    key, created, system, left_out, reply_format, place, agreed = row
+    allowed, chosen = fields.texts(agreed), fields.model(Place, place)
+    if chosen is not None and chosen.address not in allowed:
+        # Damage must not send a chat anywhere.
+        chosen = None
     return ChatPath(
         tuple(read_path(connection, chat)),
         fields.text(key),
@@ -222,6 +230,8 @@ def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
         fields.text(system),
         fields.whole(left_out),
         fields.model(ReplyFormat, reply_format),
+        chosen,
+        allowed,
     )
 
 

@@ -10,6 +10,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.remote.messages import Place
 
 
 class ReplyState(enum.StrEnum):
@@ -86,7 +87,8 @@ class ChatPath:
     """The shown path of a chat, and what else a request needs.
 
     `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
-    is the last message that is no longer in the prompt.
+    is the last message that is no longer in the prompt. `place` writes the next replies, None for
+    this computer; `agreed` are the servers that the chat may be sent to.
     """
 
     path: tuple[Message, ...] = ()
@@ -95,6 +97,8 @@ class ChatPath:
     system: str = ""
     left_out: int | None = None
     format: ReplyFormat | None = None
+    place: Place | None = None
+    agreed: tuple[str, ...] = ()
 
     @property
     def first_in_prompt(self) -> int:

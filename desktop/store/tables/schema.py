@@ -128,7 +128,14 @@ ALTER TABLE replies ADD COLUMN model TEXT;
 ALTER TABLE chats ADD COLUMN forked INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
+# The server and model that write a chat's replies, as JSON of `Place`, NULL for this computer; and
+# the servers that the user agreed to send the chat to, as a JSON list of addresses.
+EIGHTH = """
+ALTER TABLE chats ADD COLUMN place TEXT;
+ALTER TABLE chats ADD COLUMN agreed TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH)
 
 
 def script(steps: Sequence[str]) -> str:
