@@ -1,7 +1,6 @@
 """All named errors, each with a title and a message for a dialog.
 
-The class name crosses the pipe, and code that handles an error catches the class; people read title
-and message.
+The class name crosses the pipe; code that handles an error catches the class.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class WaymarkError(Exception):
         cls.title = title or cls.title
 
     def __init__(self, message: str, title: str = "") -> None:
-        """`title` replaces that of the class."""
         super().__init__(message)
         self.message = message
         self.title = title or self.title

@@ -85,10 +85,10 @@ class RemoteReport(Frozen):
 
 
 class RequestStats(Frozen):
-    """Counters of one request; prompt = reused + evaluated tokens, always.
+    """Counters of one request; prompt = reused + evaluated tokens.
 
     `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
-    `disk_trouble` is why contexts can't be kept on disk now. `message_starts` are the token indices
+    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are the token indices
     of all messages but the system's.
     """
 

@@ -12,7 +12,7 @@ from desktop.chats.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
-from desktop.models.model_switcher import ModelSwitcher
+from desktop.models.model_choice import ModelSwitcher
 from desktop.remote.remote import place_words
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
@@ -131,6 +131,8 @@ class HeaderBar(QFrame):
         # An error and its remedy come first.
         for widget in (self._title, self.instructions, self.model):
             widget.setVisible(not (narrow and self._needs_restart))
+        if narrow and self._chat.place is not None:
+            self._title.hide()
         elsewhere = self._chat.place is not None
         at_rest = status.phase is Phase.READY and not status.silent
         self._state.setVisible(not (narrow and at_rest) and not elsewhere)
