@@ -177,6 +177,9 @@ class Composer(DraftEditor):
 
     def _show_tokens(self) -> None:
         size = self._draft_size.size
+        if self._chat.place is not None:
+            # Another tokenizer and another context.
+            self._tokens.setText("")
         if size is None:
             return
         self._tokens.setText(size_text(size))

@@ -70,7 +70,8 @@ class Predictions(QObject):
         return {name: another_model_words(tokens, tokens * each) for name, each in speeds.items()}
 
     def _on_rest(self) -> None:
-        if self._pointed is not None and self._engine.model is not None:
+        here = self._engine.model is not None and self._chat.place is None
+        if self._pointed is not None and here:
             self._tasks.spawn(self._predict(*self._pointed), tr("Predicting a wait"))
 
     async def _predict(self, button: QAbstractButton, deed: Deed) -> None:
