@@ -251,8 +251,8 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
     if keyring_there:
         press(app, "networkToggle")
         press(app, "networkForgetToken")
-        await until(lambda: not backend.kept)
-        assert not app.parts.downloads.has_token
+        await until(lambda: not app.parts.downloads.has_token)
+        assert not backend.kept
 
 
 async def test_H9_the_window_connects_to_nothing_by_itself(
