@@ -1,4 +1,4 @@
-"""`python -m core.library`: one command on standard input, facts on standard output, then the end.
+"""`python -m core.library`: one command on standard input, events on standard output, then the end.
 
 Facts are remembered by the sizes and times of the files. The processor's time goes to replies
 first. A file that ends this process costs itself alone: the window asks again for the others.
@@ -25,7 +25,17 @@ from core.api.params import Frozen, ModelSettings
 from core.client.codec import decode, encode, read_frame
 from core.client.programs import become_child
 from core.gguf.library import PART_NAME, find_towers
-from core.library.messages import COMMAND, Described, Device, ModelFacts, Reading
+from core.library.messages import (
+    COMMAND,
+    Described,
+    Device,
+    ModelFacts,
+    Move,
+    Moved,
+    Moving,
+    Reading,
+)
+from core.library.moving import Mover
 from core.library.speed import Rate
 from core.model_files import INDEX_BYTES, read_small
 from core.storage.index import stored_note
@@ -204,6 +214,34 @@ def _end_with(commands: BinaryIO) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def move(asked: Move, commands: BinaryIO, events: BinaryIO) -> None:
+    """Move a model; the window cancels it by closing the pipe."""
+    ended, told = threading.Event(), [0.0]
+
+    def wait() -> None:
+        commands.read(1)
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+    def emit(event: Moving | Moved) -> None:
+        with contextlib.suppress(BrokenPipeError):  # what was begun is carried through
+            events.write(encode(event))
+            events.flush()
+
+    def tell(done: int, total: int) -> None:
+        if time.monotonic() - told[0] > EVERY_S:
+            told[0] = time.monotonic()
+            emit(Moving(done=done, total=total))
+
+    try:
+        Mover(asked, tell, ended.is_set).run()
+    except WaymarkError as error:
+        emit(Moved(error=error.info()))
+    else:
+        emit(Moved())
+
+
 def main() -> None:
     commands, events = become_child()
     if hasattr(os, "nice"):
@@ -212,8 +250,11 @@ def main() -> None:
     if body is None:
         return
     asked = decode(COMMAND, body)
-    _end_with(commands)
     with contextlib.suppress(BrokenPipeError):
+        if isinstance(asked, Move):
+            move(asked, commands, events)
+            os._exit(0)
+        _end_with(commands)
         Survey(events, Path(asked.cache), Path(asked.contexts)).run(asked.paths, asked.again)
     sys.stderr.flush()
     # The thread waits for the window.

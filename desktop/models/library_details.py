@@ -31,6 +31,7 @@ class LibraryDetails(QFrame):
     eject_asked = Signal()
     rename_asked = Signal()
     reveal_asked = Signal()
+    move_asked = Signal()
     delete_asked = Signal()
 
     def __init__(self) -> None:
@@ -46,11 +47,21 @@ class LibraryDetails(QFrame):
         self._eject = self._button("libraryEject", tr("Eject"), self.eject_asked)
         self._rename = self._button("libraryRename", tr("Rename"), self.rename_asked)
         self._reveal = self._button("libraryReveal", tr("Show in folder"), self.reveal_asked)
+        self._move = self._button("libraryMove", tr("Move…"), self.move_asked)
         self.delete = self._button("libraryDelete", tr("Delete"), self.delete_asked)
         self.load.setProperty("class", "primary")
-        self._buttons = (self.load, self._eject, self._rename, self._reveal, self.delete)
+        self._buttons = (
+            self.load,
+            self._eject,
+            self._rename,
+            self._reveal,
+            self._move,
+            self.delete,
+        )
         parts = (self._name, self._facts, self._fit, self._memory, self._places, None)
-        acts = row(self._rename, self._reveal, self.delete, None, self._eject, self.load)
+        acts = row(
+            self._rename, self._reveal, self._move, self.delete, None, self._eject, self.load
+        )
         column(*parts, acts, of=self, margins=(14, 12, 14, 12), spacing=8)
         self.show_nothing("")
 
@@ -68,8 +79,10 @@ class LibraryDetails(QFrame):
         loaded: bool,
         coming: bool,
         busy: bool,
+        moving: bool,
     ) -> None:
-        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to."""
+        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to;
+        `moving`: a model is being moved."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         trouble = facts.trouble if facts is not None else None
@@ -90,7 +103,8 @@ class LibraryDetails(QFrame):
         self._places.show()
         self._show_buttons(name, loaded, busy)
         self.load.setEnabled(trouble is None and not loaded and not coming)
-        self.delete.setEnabled(not loaded and not coming)
+        for each in (self._move, self.delete):
+            each.setEnabled(not loaded and not coming and not moving)
 
     def _show_buttons(self, name: str, loaded: bool, busy: bool) -> None:
         for button in self._buttons:

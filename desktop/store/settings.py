@@ -216,6 +216,18 @@ class AppSettings(Settings):
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
 
+    def with_moved(self, before: str, now: str) -> AppSettings:
+        def follow(path: str) -> str:
+            return now if path == before else path
+
+        models = (
+            each.model_copy(update={"path": follow(each.path)}) for each in self.library.models
+        )
+        library = self.library.model_copy(update={"models": tuple(models)})
+        model = self.model.model_copy(update={"path": follow(self.model.path)})
+        recent = tuple(map(follow, self.recent_models))
+        return self.model_copy(update={"model": model, "recent_models": recent, "library": library})
+
     def without_recent(self, path: str) -> AppSettings:
         recent = tuple(each for each in self.recent_models if each != path)
         return self.model_copy(update={"recent_models": recent})
