@@ -13,8 +13,11 @@ import platform
 import sys
 import threading
 import time
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache
 from importlib import metadata
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -78,7 +81,8 @@ class Survey:
 
     def run(self, paths: tuple[str, ...], again: bool = False) -> None:
         again = self._other_choice() or again
-        states = {path: state_of(Path(path)) for path in paths}
+        names_in = cache(_names_in)
+        states = {path: state_of(Path(path), names_in) for path in paths}
         missing = []
         for path, state in states.items():
             facts = self._old.models.get(state)
@@ -182,26 +186,31 @@ def recalled(cache: Path) -> Remembered:
     return Remembered()
 
 
-def state_of(path: Path) -> str:
-    """Changes when a file that facts come from does."""
+def state_of(path: Path, names_in: Callable[[Path], list[str]]) -> str:
+    """Changes when a file that facts come from does; `names_in` gives a folder's sorted names."""
     found = hashlib.sha256(str(path).encode(errors="surrogateescape"))
-    for each in _files_of(path):
+    for each in _files_of(path, names_in):
         with contextlib.suppress(OSError):
             now = each.stat()
             found.update(f"{each.name} {now.st_size} {now.st_mtime_ns}\n".encode(errors="replace"))
     return found.hexdigest()
 
 
-def _files_of(path: Path) -> list[Path]:
-    try:
-        if path.is_dir():
-            return sorted(islice(path.iterdir(), MOST_FILES))
-        part = PART_NAME.fullmatch(path.name)
-        stem = part[1] if part else path.name
-        near = (each for each in path.parent.iterdir() if each.name.startswith(stem))
-        return [*sorted(islice(near, MOST_FILES)), *find_towers(path)[:1]]
-    except OSError:
-        return []
+def _names_in(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return sorted(each.name for each in os.scandir(folder))
+    return []
+
+
+def _files_of(path: Path, names_in: Callable[[Path], list[str]]) -> list[Path]:
+    if path.is_dir():
+        return [path / name for name in names_in(path)[:MOST_FILES]]
+    part = PART_NAME.fullmatch(path.name)
+    stem = part[1] if part else path.name
+    names = names_in(path.parent)
+    near = islice(names, bisect_left(names, stem), None)
+    own = islice(takewhile(lambda name: name.startswith(stem), near), MOST_FILES)
+    return [*(path.parent / name for name in own), *find_towers(path)[:1]]
 
 
 def _end_with(commands: BinaryIO) -> None:
