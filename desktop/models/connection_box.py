@@ -63,7 +63,7 @@ class ConnectionBox(QFrame):
         choose.clicked.connect(self.folder_asked)
         form = QFormLayout(self)
         form.setContentsMargins(12, 10, 12, 10)
-        form.addRow(row(self.allowed, Label(may), None))
+        form.addRow(row(self.allowed, (Label(may, wraps=True), 1)))
         for name, field in (
             (tr("Model server"), self._hub),
             (tr("Proxy"), self._proxy),

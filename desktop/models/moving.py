@@ -132,7 +132,7 @@ class MoveRow(QFrame):
     def _refresh(self) -> None:
         moves = self._moves
         self.setVisible(bool(moves.path))
-        words = tr("Moving {name}: {done} of {total} copied and compared")
+        words = tr("Moving {name}: {done} of {total}")
         # Each byte is counted twice.
         done, total = format_bytes(moves.done // 2), format_bytes(moves.total // 2)
         name = shown_name(moves.path) if moves.path else ""
