@@ -437,7 +437,7 @@ def demo_downloaded(command: list[str], folder: Path) -> Path:
     async def live() -> None:
         client = DownloadsClient(heard.append, folder / "log", command)
         try:
-            await client.configure(Connection(hub=hub.address))
+            await client.configure(Connection(hub=local.address))
             (found,) = await client.search("tiny")
             plan = choices(await client.look(found.name))[-1]
             await client.fetch(jobs.create(folder / "models", plan).work)
@@ -446,7 +446,7 @@ def demo_downloaded(command: list[str], folder: Path) -> Path:
             await client.close()
 
     config = {"model_type": "qwen3_5"}
-    with FakeHub({"Org/Tiny-Demo": FakeRepository(files, config=config)}) as hub:
+    with FakeHub({"Org/Tiny-Demo": FakeRepository(files, config=config)}) as local:
         asyncio.run(live())
     assert isinstance(heard[-1], Completed), heard[-1]
     return Path(heard[-1].path)
