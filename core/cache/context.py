@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch import Tensor
 from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
-from core.api.prompt import ORIGIN, Cut, Prompt, Run
+from core.api.prompt import ORIGIN, Cut, Image, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
 from core.cache.kv_buffer import KVBuffer
@@ -51,6 +52,15 @@ class Budgets:
     disk: int = 0
 
 
+class Foreseen(NamedTuple):
+    """Tokens and pictures that a request will compute, and its time to the first token; None
+    before any was measured."""
+
+    tokens: int
+    encoded: int
+    seconds: float | None
+
+
 class ContextCache:
     """Everything cached for one model; `context_length` bounds the KV buffer in tokens."""
 
@@ -80,7 +90,10 @@ class ContextCache:
             self.tree, self.embeddings, self.ledger, self.throughput, self.disk.holds_state
         )
         self.disk.connect(self.ledger, self.throughput, self._evictor.make_room)
-        self.embeddings.fetch = self.disk.embedding
+        self.embeddings.fetch, self.embeddings.stored = (
+            self.disk.embedding,
+            self.disk.holds_embedding,
+        )
         self.embeddings.admit = self._evictor.admit_picture
         room_for_rows = partial(self._evictor.make_room, Held.ROWS)
         self._live = LivePath(
@@ -143,6 +156,22 @@ class ContextCache:
             if self._usage.turn and restored.node.is_stop:
                 self._drop_older_pauses(restored.node)
         return restored
+
+    def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
+        """The work of a request for `prompt`; changes nothing. Lower limits in `settings` than
+        those in force may evict something first, which this doesn't see."""
+        off = self.recurrent and settings.count == 0
+        num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
+        runs = prompt.runs[num_runs:]
+        pictures = {
+            run.content.key: run.num_tokens for run in runs if isinstance(run.content, Image)
+        }
+        new = [key for key in pictures if not self.embeddings.has(key)]
+        tokens = sum(run.num_tokens for run in runs)
+        seconds = self.throughput.request_seconds(
+            tokens, sum(pictures[key] for key in new), num_bytes
+        )
+        return Foreseen(tokens, len(new), seconds)
 
     def holds(self, prompt: Prompt, usage: Usage) -> bool:
         """True if memory can resume from the prompt's end; only its owner is noted."""

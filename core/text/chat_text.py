@@ -15,6 +15,7 @@ from core.api.chat import (
     AssistantMessage,
     Conversation,
     Message,
+    ReplyIds,
     SystemMessage,
     TextPart,
     UserMessage,
@@ -33,6 +34,7 @@ from core.api.tools import MARKS
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
+from core.text.edited_reply import edited_ids
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
@@ -109,6 +111,10 @@ class ChatText:
     def count(self, text: str) -> int:
         """Count the tokens of a text inside a message, uncached; from any thread."""
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
+
+    def edited_ids(self, reply: AssistantMessage, text: str) -> ReplyIds | None:
+        """The ids of a reply with another answer, or None; from any thread."""
+        return edited_ids(self._kit, reply, text)
 
     def render(
         self, conversation: Conversation, images: Sequence[Image], thinking: bool | None, grid: int

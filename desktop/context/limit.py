@@ -36,7 +36,7 @@ from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 from desktop.services import Services
-from desktop.settings.setting_rows import MODEL_ROWS
+from desktop.settings.settings import CONTEXT_KEY
 from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
@@ -44,7 +44,6 @@ from desktop.widgets.layouts import column
 from desktop.widgets.plain import Button, Label, set_tip
 
 SUMMARY_TOKENS = 300
-CONTEXT_ROW = next(row for row in MODEL_ROWS if row.key == "model.context_length")
 ASK = (
     "Summarise our conversation so far, so that it can be continued from the summary alone. Name "
     "what was asked, what was found and decided, what the pictures show as far as it matters, and "
@@ -76,10 +75,11 @@ class LimitController(QObject):
 
     @property
     def fill(self) -> ContextFill | None:
-        """How full the shown chat is; None if unknown or while a reply is running."""
+        """None if unknown or while a reply is running."""
         model = self._engine.model
         shown = self._chat.shown_path
-        if model is None or not shown.path or self._chat.running is not None:
+        elsewhere = shown.place is not None
+        if model is None or elsewhere or not shown.path or self._chat.running is not None:
             return None
         return fill_of(shown, model.context_length)
 
@@ -90,7 +90,7 @@ class LimitController(QObject):
     def _mark_last(self) -> None:
         transcript, fill = self._chat.transcript, self.fill
         row = transcript.rows[-1] if transcript.rows else None
-        full = fill is not None and fill.full
+        full = self._chat.place is not None or (fill is not None and fill.full)
         if row is not None and row.full != full:
             transcript.update(replace(row, full=full))
 
@@ -102,7 +102,7 @@ class LimitController(QObject):
         return f"{self.trouble} {words}".strip() if words else ""
 
     def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
-        """The chat without its oldest turns; None while the context is far from full."""
+        """None while the context is far from full."""
         model = self._engine.model
         if model is None:
             return None
@@ -113,7 +113,7 @@ class LimitController(QObject):
 
     @property
     def longer(self) -> tuple[int, int] | None:
-        """A context that would hold the chat: tokens, and bytes of its KV cache."""
+        """Tokens that would hold the chat, and bytes of their KV cache."""
         fill, model = self.fill, self._engine.model
         tokens = longer_context(fill, model) if fill and model and fill.full else None
         return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None
@@ -123,7 +123,7 @@ class LimitController(QObject):
         longer, rows = self.longer, self._chat.transcript.rows
         if longer is None or not rows:
             return
-        words = self._settings.set_value(CONTEXT_ROW, longer[0])
+        words = self._settings.set_value(CONTEXT_KEY, longer[0])
         if words:
             self.trouble = words
             self.changed.emit()
@@ -256,7 +256,6 @@ def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:
 
 
 class LimitBar(QFrame):
-    # The user wants to edit the last message.
     edit_asked = Signal()
 
     def __init__(self, limit: LimitController) -> None:

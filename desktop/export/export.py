@@ -68,7 +68,6 @@ class ImportReport:
 
 
 class ExportController(QObject):
-    # A message for the user.
     said = Signal(str)
     # list[ImportReport]: an import has ended.
     imported = Signal(object)
@@ -88,7 +87,7 @@ class ExportController(QObject):
         self._tasks.spawn(self._import_all(paths), tr("Importing chats"))
 
     async def write(self, chats: Sequence[int], path: Path) -> None:
-        """Write chats in the format that the suffix names. Raises ExportError, StoreError."""
+        """In the format that the suffix names. Raises ExportError, StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
         count = 0
@@ -124,7 +123,7 @@ class ExportController(QObject):
         self.imported.emit(reports)
 
     async def read(self, path: Path) -> ImportReport:
-        """Import a file, chat by chat. Chats that came before an error stay."""
+        """Chats that came before an error stay."""
         report = ImportReport(path.name)
         try:
             file = await _in_thread(partial(ChatsFile, path))
@@ -160,7 +159,7 @@ class ExportController(QObject):
     async def _stored_pictures(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
     ) -> tuple[ArchivedChat, dict[str, Picture]]:
-        """Store the pictures; returns the chat with those that could be, by their digests."""
+        """Returns the chat with the pictures that could be stored, by their digests."""
         known = await self._database.run(known_pictures, set(digests_of(chat)))
         known = {
             digest: each for digest, each in known.items() if self._blobs.path(digest).exists()
@@ -198,7 +197,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
-    """The file to export to, with the suffix of its format; none is replaced unasked."""
+    """With the suffix of its format; none is replaced unasked."""
     kinds = {
         tr("Everything: ZIP ({patterns})"): ".zip",
         tr("Everything: JSON ({patterns})"): ".json",
@@ -244,14 +243,12 @@ async def choose_imports(parent: QWidget) -> list[Path]:
 
 
 def file_name(title: str) -> str:
-    """A title as a name that every system allows."""
+    """A name that every system allows."""
     plain = re.sub(r"[^\w .-]+", " ", title).strip(" .")
     return " ".join(plain.split())[:LONGEST_NAME].rstrip(" .") or "chat"
 
 
 class ImportDialog(QDialog):
-    """Shows the reports of imported files."""
-
     def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("importDialog")
@@ -272,8 +269,6 @@ class ImportDialog(QDialog):
 
 
 class ExportMenu(QObject):
-    """The menu's entries about export and import, over one window."""
-
     def __init__(
         self, export: ExportController, chats: ChatsController, tasks: Tasks, window: QWidget
     ) -> None:

@@ -71,7 +71,7 @@ class Drawing:
     svg: str
 
     def image(self, colour: str, width: int, height: int, top: float, density: float) -> QImage:
-        """The drawing on an image of this size, its upper edge at `top`, everything in pixels."""
+        """The drawing's upper edge is at `top`; everything in pixels."""
         return _image(self, colour, width, height, top, density)
 
 
@@ -95,7 +95,7 @@ def _image(
 
 
 def source_of(written: str) -> Source | None:
-    """The formula between its delimiters; None while it isn't closed."""
+    """None while it isn't closed."""
     opener = next((each for each in _CLOSERS if written.startswith(each)), "")
     closer = _CLOSERS.get(opener, "")
     latex = written[len(opener) : -len(closer) or None]
@@ -121,7 +121,6 @@ class Formulas(QObject):
         self.ready.connect(self._on_ready)
 
     def begin(self) -> None:
-        """Draw formulas from now on."""
         self._executor, self._helper = DaemonExecutor("formulas", 1), Helper(MEMORY_BYTES)
 
     def close(self) -> None:
@@ -137,7 +136,7 @@ class Formulas(QObject):
         self._busy = False
 
     def find(self, source: Source) -> Drawing | None:
-        """The drawing if it is there; else `ready` tells when it is, or that there is none."""
+        """If it isn't there, `ready` tells when it is, or that there is none."""
         if source in self._drawings:
             self._drawings.move_to_end(source)
             return self._drawings[source]
@@ -233,7 +232,7 @@ def formulas() -> Formulas:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing in a text; `top` is the room above it. In pixels."""
+    """`top` is the room above it. In pixels."""
 
     written: str
     drawing: Drawing
@@ -246,8 +245,8 @@ class Picture:
 
 
 class Illustrated:
-    """A block's HTML with drawings, the pictures by their names, and the sources that may still
-    come. `least_width` is that of a formula alone, which scrolls."""
+    """`pending` are sources that may still come. `least_width` is that of a formula alone, which
+    scrolls."""
 
     def __init__(self, html: str, metrics: QFontMetrics, pixels: float) -> None:
         self.pictures: dict[str, Picture] = {}

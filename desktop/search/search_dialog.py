@@ -92,7 +92,6 @@ class SearchDialog(QDialog):
         self._connect()
 
     def begin(self, words: str = "") -> None:
-        """Show the window, and search for what is typed or given."""
         if words:
             self.field.setText(words)
         come_up(self, self.field)
@@ -210,7 +209,7 @@ class HitList(QAbstractListModel):
         self.hits: list[Hit] = []
 
     def show(self, hits: Sequence[Hit]) -> None:
-        """Show these; rows that stay keep their selection."""
+        """Rows that stay keep their selection."""
         before = len(self.hits)
         if list(hits[:before]) != self.hits:
             self.beginResetModel()
@@ -236,8 +235,6 @@ class HitList(QAbstractListModel):
 
 
 class HitDelegate(QStyledItemDelegate):
-    """Draws the chat's title, who wrote when, and two lines around the match, which is marked."""
-
     def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
         line = QFontMetrics(option.font).height()
         return QSize(200, (1 + LINES) * line + GAP_PX + 2 * ENDS_PX)

@@ -86,8 +86,6 @@ class LocalServerDialog(QDialog):
 
 
 class AccessBox(QFrame):
-    """Who may connect, and at which address."""
-
     def __init__(self, server: ServerController) -> None:
         super().__init__()
         self.setObjectName("serverAccess")
@@ -177,8 +175,6 @@ class AccessBox(QFrame):
 
 
 class ConnectBox(QFrame):
-    """A program's name, and the text to paste into it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("serverConnect")

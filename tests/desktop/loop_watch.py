@@ -33,7 +33,7 @@ LONGEST_WALL_S = 20.0
 
 
 class LoopWatch(QObject):
-    """Watches the loop of the thread it is made in, from `with` on, and fails at its end."""
+    """Watches the loop of its thread from `with` on, and fails at its end."""
 
     def __init__(self, bound: float = LONGEST_S) -> None:
         super().__init__()
@@ -77,7 +77,6 @@ class LoopWatch(QObject):
             assert self.longest_wall <= LONGEST_WALL_S, self.words()
 
     def words(self) -> str:
-        """What was measured."""
         return (
             f"the loop was blocked for {1e3 * self.longest:.0f} ms during {self.longest_doing!r} "
             f"(meanwhile other threads took {1e3 * self.longest_elsewhere:.0f} ms at most, and "

@@ -1,5 +1,3 @@
-"""Formulas in the window: drawn on the line, copied as LaTeX, and never in the way."""
-
 from __future__ import annotations
 
 import asyncio

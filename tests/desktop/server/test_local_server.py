@@ -1,5 +1,3 @@
-"""The page *Local server* in the real window: programs ask the window's engine, and only then."""
-
 from __future__ import annotations
 
 import asyncio
@@ -38,7 +36,7 @@ HELLO: list[Any] = [{"role": "user", "content": "What is in the picture?"}]
 
 
 async def switched_on(app: App) -> str:
-    """Switch the server on by its page; returns the key."""
+    """Returns the key."""
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     app.window.actions_by_name["actionServer"].trigger()
     port = find(app, QSpinBox, "serverPort")
