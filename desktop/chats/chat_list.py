@@ -16,6 +16,7 @@ from desktop.i18n import tr
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat
+from desktop.widgets.plain import named
 from desktop.widgets.plain_text import shortened, tip
 from desktop.widgets.two_lines import (
     ENDS_PX,
@@ -191,8 +192,7 @@ def set_up(
     model: QAbstractItemModel,
     show_menu: Callable[[QPoint], None],
 ) -> None:
-    view.setObjectName(name)
-    view.setAccessibleName(spoken)
+    named(view, name, spoken)
     view.setModel(model)
     view.setItemDelegate(ChatDelegate(view))
     view.setTextElideMode(Qt.TextElideMode.ElideRight)

@@ -20,7 +20,7 @@ from desktop.numbers import (
     short_count,
 )
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, ElidedLabel, Label
+from desktop.widgets.plain import Button, ElidedLabel, Label, named
 
 # Contexts for which the memory is shown, and the model's own.
 CONTEXTS = (4_096, 32_768)
@@ -118,8 +118,7 @@ class MemoryTable(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("libraryMemory")
-        self.setAccessibleName(tr("Memory by precision and context"))
+        named(self, "libraryMemory", tr("Memory by precision and context"))
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 4, 0, 4)
         self._grid.setHorizontalSpacing(12)

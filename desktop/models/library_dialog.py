@@ -23,7 +23,7 @@ from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
 from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
 
@@ -81,8 +81,7 @@ class LibraryDialog(QDialog):
 
     def _build(self) -> None:
         view = self.view
-        view.setObjectName("libraryList")
-        view.setAccessibleName(tr("Models on this computer"))
+        named(view, "libraryList", tr("Models on this computer"))
         view.setItemDelegate(TwoLineDelegate(view))
         view.setModel(self.list)
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -91,8 +90,7 @@ class LibraryDialog(QDialog):
         view.setUniformItemSizes(True)
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self._folders = Button(tr("Folders"), name="libraryFolders")
-        self._menu = QMenu(self)
-        self._menu.setObjectName("libraryFoldersMenu")
+        self._menu = named(QMenu(self), "libraryFoldersMenu")
         self._add = action(tr("Add a folder…"), self, self._choose_folder)
         self._add.setObjectName("actionAddModelFolder")
         self._again = action(tr("Look again"), self, self._look_again)

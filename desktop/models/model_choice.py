@@ -33,7 +33,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 # Models of other programs in the menu; more are found by choosing a folder.
@@ -96,8 +96,7 @@ class ModelsDialog(QDialog):
         super().__init__(parent)
         self.setObjectName("modelsDialog")
         self.setWindowTitle(tr("Choose a model"))
-        self._list = QListWidget()
-        self._list.setObjectName("modelsFound")
+        self._list = named(QListWidget(), "modelsFound")
         found = tr("There are several models. Choose one.")
         self._list.setAccessibleName(found)
         for model in models:
@@ -154,8 +153,7 @@ class ModelSwitcher(ToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._settings = settings
-        self._menu = QMenu(self)
-        self._menu.setObjectName("modelMenu")
+        self._menu = named(QMenu(self), "modelMenu")
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
@@ -166,8 +164,7 @@ class ModelSwitcher(ToolButton):
         self._get.setObjectName("actionDownloadModel")
         self._library = action(tr("All models…"), self, self.library_asked.emit)
         self._library.setObjectName("actionAllModels")
-        self._offered = QMenu(tr("On this computer"), self)
-        self._offered.setObjectName("modelsOffered")
+        self._offered = named(QMenu(tr("On this computer"), self), "modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._say(tr("Looking for models…"))
         self._more = action(tr("Model settings"), self, self.settings_asked.emit)
