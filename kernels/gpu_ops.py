@@ -94,20 +94,30 @@ def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
 
 
 def causal_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Like `attention.reference.causal_attention`; more tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:
-        return fused.causal_attention(queries, keys, values, scale, window)
-    return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window)
+        return fused.causal_attention(queries, keys, values, scale, window, sinks)
+    return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window, sinks)
 
 
 def step_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
-    return fused.each_alone(causal_attention, queries, keys, values, scale, window)
+    return fused.each_alone(causal_attention, queries, keys, values, scale, window, sinks)
 
 
 GPU_OPS = Ops(

@@ -76,6 +76,14 @@ class DraftCounts(Frozen):
     rejected: int = 0
 
 
+class RemoteReport(Frozen):
+    """The host that wrote a reply, and which of its counters it reported; the others are 0."""
+
+    host: str
+    prompt: bool = False
+    cached: bool = False
+
+
 class RequestStats(Frozen):
     """Counters of one request; prompt = reused + evaluated tokens.
 
@@ -106,3 +114,4 @@ class RequestStats(Frozen):
     message_starts: tuple[int, ...] = ()
     seed: int | None = None
     draft: DraftCounts | None = None
+    remote: RemoteReport | None = None

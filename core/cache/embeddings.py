@@ -23,13 +23,14 @@ class Picture:
 
 
 class EmbeddingCache:
-    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk;
-    `admit` makes room."""
+    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk
+    what is `stored` there; `admit` makes room."""
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes
         self._ledger = ledger
         self.fetch: Fetch = lambda key: None
+        self.stored: Callable[[bytes], bool] = lambda key: False
         self.admit: Admit = lambda num_tokens, num_bytes: True
         self._held: OrderedDict[bytes, Picture] = OrderedDict()
         self._clock = 0
@@ -70,6 +71,9 @@ class EmbeddingCache:
         for key, picture in self._held.items():
             rows = picture.embedding
             yield key, rows.nbytes, rows.shape[0], self._clock - picture.last_used
+
+    def has(self, key: bytes) -> bool:
+        return key in self._held or self.stored(key)
 
     def peek(self, key: bytes) -> Picture | None:
         return self._held.get(key)

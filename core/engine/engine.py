@@ -18,23 +18,27 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Flush,
     Forget,
     Generate,
     IdleWork,
     LoadModel,
+    Predict,
     RenderImage,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import (
     Counted,
     Done,
+    Edited,
     Event,
     Finished,
     ImageDescribed,
     ImageRendered,
     Loaded,
     Loading,
+    Predicted,
     Prepared,
 )
 from core.api.params import ModelSettings
@@ -120,13 +124,18 @@ class Engine:
         finally:
             release_to_system()
 
-    def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
+    def prepare(self, command: IdleWork[Prepared], flag: CancelFlag) -> Prepared:
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
             return IdlePrefill(self.loaded, command, flag).run()
         finally:
             release_to_system()
+
+    def predict(self, command: Predict, flag: CancelFlag) -> Predicted:
+        if self.loaded is None:
+            raise NoModelError("There is no model to predict for.")
+        return IdlePrefill(self.loaded, command, flag).predict()
 
     def clear_cache(self) -> None:
         if self.loaded is not None:
@@ -205,6 +214,13 @@ class Engine:
         if loaded is None:
             raise NoModelError("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
+
+    def edit_reply(self, command: EditReply) -> Edited:
+        loaded = self.loaded
+        if loaded is None:
+            raise NoModelError("There is no model to edit with.")
+        ids = loaded.text.edited_ids(command.reply, command.text)
+        return Edited(request=command.request, ids=ids)
 
     def count_prompt(self, command: CountPrompt, flag: CancelFlag) -> Counted:
         loaded, conversation = self.loaded, command.conversation

@@ -26,8 +26,8 @@ class Attention:
     multiplied by sigmoid(gate). `head_gate` names a projection to one such gate for each head.
     `both_ways`: tokens of one picture also see later ones. `value_norm`: values are normalised,
     without a weight. `keys_as_values`: values are the keys before norm and rotation. Layers with
-    the same `shared_kv` use the keys and values of the first, `owns_kv`. `input_norm` as in
-    `JoinedLinear`.
+    the same `shared_kv` use the keys and values of the first, `owns_kv`. With sinks in `shape`,
+    each head has the score of one more key, which has no value. `input_norm` as in `JoinedLinear`.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Attention:
         if head_gate is not None:
             parts.append((head_gate, heads))
         self.projections = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
+        self.sinks = weights.tensor("sinks", (heads,), torch.float32) if shape.sinks else None
         self.output = Linear(weights, "o_proj", query_width, width, bias=bias)
         self._norm_all = norm_all_heads
         self.query_norm = self.key_norm = self.value_norm = None
@@ -123,14 +124,14 @@ class Attention:
         self, queries: Tensor, keys: Tensor, values: Tensor, memory: LayerMemory, image: bool
     ) -> Tensor:
         """`queries` [n, heads, head_dim], the last rows, over all `keys`."""
-        window, ops = self.shape.window, self._ops
+        limits, ops = (self.scale, self.shape.window, self.sinks), self._ops
         attend = ops.run_attention if image and self.both_ways else ops.causal_attention
         if memory.is_step:
             attend = ops.step_attention
         if memory.is_step or len(memory.runs) == 1:
-            return attend(queries, keys, values, self.scale, window)
+            return attend(queries, keys, values, *limits)
         attended, end = [], keys.shape[0] - queries.shape[0]
         for run in queries.split(memory.runs):
             end += run.shape[0]
-            attended.append(attend(run, keys[:end], values[:end], self.scale, window))
+            attended.append(attend(run, keys[:end], values[:end], *limits))
         return torch.cat(attended)

@@ -9,6 +9,7 @@ from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
     granite_hybrid,
+    granite_swa,
     jamba,
     llama,
     ministral3,
@@ -38,6 +39,8 @@ FAMILIES = {
     "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
     "granitemoehybrid": granite_hybrid.FAMILY,
+    "granite_swa": granite_swa.FAMILY,
+    "granitemoe_swa": granite_swa.FAMILY,
     "jamba": jamba.FAMILY,
     "ministral3": ministral3.FAMILY,
     "mistral3": ministral3.FAMILY,

@@ -15,6 +15,7 @@ from core.api.chat import (
     AssistantMessage,
     Conversation,
     Message,
+    ReplyIds,
     SystemMessage,
     TextPart,
     UserMessage,
@@ -28,11 +29,12 @@ from core.api.errors import (
     TemplateError,
 )
 from core.api.positions import TokenIndex
-from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
+from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
 from core.api.tools import MARKS
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
+from core.text.edited_reply import edited_ids
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
@@ -109,6 +111,10 @@ class ChatText:
     def count(self, text: str) -> int:
         """Count the tokens of a text inside a message, uncached; from any thread."""
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
+
+    def edited_ids(self, reply: AssistantMessage, text: str) -> ReplyIds | None:
+        """The ids of a reply with another answer, or None; from any thread."""
+        return edited_ids(self._kit, reply, text)
 
     def render(
         self, conversation: Conversation, images: Sequence[Image], thinking: bool | None, grid: int
@@ -244,7 +250,7 @@ class ChatText:
         pauses = (*(pause for pause in known if 0 < pause < len(stored)), len(stored))
         segments = (*asked.prompt.segments, TextRun(tuple(stored)))
         paused = pauses_of(pauses, asked.prompt.num_tokens, len(stored))
-        ends = [run.end.token for run in asked.prompt.runs if _ends_message(run)]
+        ends = [run.end.token for run in asked.prompt.runs if run.ends(CutKind.MESSAGE_END)]
         return RenderedPrompt(
             Prompt(
                 segments, self.end_of_turn_ids, grid, asked.prompt.pauses | paused, self.call_ids
@@ -299,10 +305,6 @@ class ChatText:
         thinking = self._kit.thinking
         ours = self.end_of_turn_ids | {thinking.open, thinking.close}
         return next((token_id for token_id in controls if token_id in ours), None)
-
-
-def _ends_message(run: Run) -> bool:
-    return run.kind is not None and bool(run.kind & CutKind.MESSAGE_END)
 
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:

@@ -164,6 +164,11 @@ class ReplyReader:
     def reasoning(self) -> str:
         return "".join(self._reasoning.shown)
 
+    @property
+    def holds_back(self) -> bool:
+        """True if the last id began a character that is not shown yet."""
+        return self._current.holds_back
+
     def reply_ids(self) -> list[int]:
         """The ids to store: all but the one that ended the turn, or those before a stop string."""
         return self._ids[: self._num_kept]
@@ -232,6 +237,10 @@ class _Channel:
     @property
     def stopped(self) -> bool:
         return self.stops.found_at is not None
+
+    @property
+    def holds_back(self) -> bool:
+        return self._decoder.holds_back
 
     def push(self, token_id: int, index: int) -> str:
         mark = self._marks.get(token_id)

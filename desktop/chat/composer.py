@@ -75,6 +75,14 @@ class Composer(DraftEditor):
         self.text.setPlainText(text)
         self.text.selectAll()
 
+    def quote(self, text: str) -> None:
+        """Add a text as a quotation on lines of its own, and let the user write below it."""
+        typed = self.text.toPlainText()
+        lines = "\n".join(f"> {line}".rstrip() for line in text.strip().split("\n"))
+        self.text.moveCursor(self.text.textCursor().MoveOperation.End)
+        self.text.put(f"{chr(10) * 2 if typed.strip() else ''}{lines}\n\n")
+        self.text.setFocus()
+
     def keep(self) -> None:
         """Copy the text into the draft, which is stored if it has changed."""
         text = self.text.toPlainText()
@@ -169,6 +177,9 @@ class Composer(DraftEditor):
 
     def _show_tokens(self) -> None:
         size = self._draft_size.size
+        if self._chat.place is not None:
+            # Another tokenizer and another context.
+            self._tokens.setText("")
         if size is None:
             return
         self._tokens.setText(size_text(size))

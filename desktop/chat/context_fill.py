@@ -19,7 +19,7 @@ from desktop.chat.shown_chat import ShownChat
 from desktop.i18n import tr
 from desktop.numbers import context_used, format_count
 from desktop.services import Services
-from desktop.store.tables.records import ChatPath, Message
+from desktop.store.tables.records import ChatPath, Message, alternating
 
 # Shares of the context: from NEAR on the chat says so; from PREPARE on, what would remain is
 # prefilled when idle.
@@ -180,11 +180,14 @@ def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int
     """With an even number of messages, the last is the part of the reply that was continued."""
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
-    end = place + 1 - count % 2
-    given = path[max(0, end - count) : end]
+    told = alternating(path[: place + 1])
+    end = len(told) - count % 2
+    given = told[max(0, end - count) : end]
     pairs = list(pairwise(starts))[count - len(given) :]
     costs = {
-        message.id: after - start for message, (start, after) in zip(given, pairs, strict=True)
+        message.id: after - start
+        for message, (start, after) in zip(given, pairs, strict=True)
+        if message is not None
     }
     reply = path[place].id
     costs[reply] = costs.get(reply, 0) + stats.reply_tokens
@@ -226,12 +229,13 @@ class DraftSize(QObject):
         self._counting = False
         for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
             signal.connect(self.changed)
+        chat.placed.connect(self._begin)
         services.engine.changed.connect(self._begin)
 
     @property
     def size(self) -> DraftTokens | None:
         model, tokens = self._engine.model, self._known()
-        if model is None or tokens is None:
+        if model is None or tokens is None or self._chat.place is not None:
             return None
         pictures = self._chat.draft.ready_pictures()
         tokens += sum(each.tokens or PICTURE_TOKENS for each in pictures)
@@ -245,7 +249,7 @@ class DraftSize(QObject):
     def _known(self) -> int | None:
         model = self._engine.model
         text, tokenizer, tokens = self._counted
-        if not self._wanted or model is None:
+        if not self._wanted or model is None or self._chat.place is not None:
             return 0
         return tokens if (text, tokenizer) == (self._wanted, model.tokenizer) else None
 

@@ -22,6 +22,7 @@ from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
+MOST_LINES_OF_REPLY = 20
 
 
 class ComposerText(LongText):
@@ -37,6 +38,7 @@ class ComposerText(LongText):
     def __init__(self) -> None:
         super().__init__()
         self.can_be_left = False  # with Esc
+        self.most_lines = MOST_LINES_SEEN
         named(self, "composerText", tr("Message"))
         self._placeholder = tr("Ask a question or drop a picture")
         self.setPlaceholderText(self._placeholder)
@@ -65,11 +67,11 @@ class ComposerText(LongText):
         self.updateGeometry()
         bar = self.verticalScrollBar()
         # Qt scrolls to the cursor before the field has grown, and counts one line too few.
-        if self._lines() <= MOST_LINES_SEEN and bar.maximum() > 0:
+        if self._lines() <= self.most_lines and bar.maximum() > 0:
             bar.setRange(0, 0)
 
     def sizeHint(self) -> QSize:
-        shown = min(self._lines(), MOST_LINES_SEEN)
+        shown = min(self._lines(), self.most_lines)
         margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
         return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
 
@@ -111,6 +113,57 @@ def has_files(data: QMimeData) -> bool:
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
+
+
+class ReplyText(ComposerText):
+    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            LongText.keyPressEvent(self, event)
+        else:
+            super().keyPressEvent(event)
+
+
+class ReplyEditor(QFrame):
+    """Edits the text of a reply, kept in `draft`."""
+
+    save_asked = Signal(str)
+    left = Signal()
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self._draft = draft
+        self.text = ReplyText()
+        self.text.can_be_left = True
+        self.text.most_lines = MOST_LINES_OF_REPLY
+        self.text.setObjectName("editReplyText")
+        self.text.setPlaceholderText("")
+        self.text.setAccessibleName(tr("Edit the reply"))
+        self.text.setProperty("class", "field")
+        cancel, save = tr("Cancel"), tr("Save as a new version")
+        self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)
+        self._save = Button(
+            save, name="editReplySave", style="primary", spoken=save, tip=tr("Save (Ctrl+Enter)")
+        )
+        column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
+        self.text.setPlainText(draft.text)
+        self.text.textChanged.connect(self._on_typed)
+        self.text.send_asked.connect(self._on_save)
+        self._save.clicked.connect(self._on_save)
+        self._cancel.clicked.connect(self.left)
+        self.text.left.connect(self.left)
+
+    def _on_typed(self) -> None:
+        # A long text arrives in steps; reading all of it at each would take long.
+        if self.text.is_complete():
+            self._draft.text = self.text.toPlainText()
+        self._save.setEnabled(not self.text.document().isEmpty())
+
+    def _on_save(self) -> None:
+        if self.text.is_complete() and self.text.toPlainText().strip():
+            self.save_asked.emit(self.text.toPlainText())
 
 
 class DraftEditor(QFrame):
@@ -193,14 +246,14 @@ class MessageEditor(DraftEditor):
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
-        self._send = Button(send, name="editSend", style="primary", spoken=send)
+        self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self.add, None, self._cancel, self._send)
+        buttons = row(self.add, None, self._cancel, self.send)
         column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
-        self._send.clicked.connect(self._ask_to_send)
+        self.send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(pictures.add_files, draft)
@@ -218,7 +271,7 @@ class MessageEditor(DraftEditor):
             self._draft.text = self.text.toPlainText()
 
     def _enable(self) -> None:
-        self._send.setEnabled(self._draft.complete and not self.empty)
+        self.send.setEnabled(self._draft.complete and not self.empty)
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:

@@ -95,7 +95,7 @@ class RowWidgets(RowActions):
 
     def make(self, place: int, row: Row, width: int, height: int) -> RowWidget:
         widget = (
-            ReplyRow(row, self._formats, self)
+            ReplyRow(row, self._formats, self, self._drafts)
             if row.message.is_reply
             else UserRow(row, self._drafts, self, self._formatted)
         )

@@ -46,6 +46,7 @@ class LiveReply(QObject):
         self.saved = True
         self.format = begun.format
         self.model = begun.model
+        self.edited = begun.edited
         self._unshown: list[Generated] = []
         self._timer = QTimer(self, singleShot=True, interval=0)
         self._timer.timeout.connect(self.show_arrived)
@@ -91,6 +92,7 @@ class LiveReply(QObject):
             error=error,
             format=self.format,
             model=self.model,
+            edited=self.edited,
         )
 
 
@@ -113,7 +115,7 @@ def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestSta
 @dataclass(frozen=True, slots=True)
 class Row:
     """`first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`:
-    the context has no room to continue it."""
+    the context has no room to continue it, or a server would have to."""
 
     message: Message
     live: LiveReply | None = None
@@ -141,11 +143,13 @@ class Row:
 
     @property
     def can_go_on(self) -> bool:
-        """True if this is the last reply and was stopped or cut off."""
+        """True if this is the last reply and was stopped, cut off or edited."""
         reply = self.message.reply
         if reply is None or self.live is not None or not self.last:
             return False
-        return reply.state is ReplyState.STOPPED or reply.finish_reason in {*CUT_SHORT, "context"}
+        if reply.edited or reply.state is ReplyState.STOPPED:
+            return True
+        return reply.finish_reason in {*CUT_SHORT, "context"}
 
     @property
     def offers_continue(self) -> bool:
@@ -221,9 +225,9 @@ def _num_common(old: Sequence[Row], new: Sequence[Row]) -> int:
 
 
 def ending_text(reply: Reply) -> str:
-    """Returns '' for a complete one."""
+    """Why a reply ended early, or that it was edited; '' for a complete one."""
     if reply.state in (ReplyState.RUNNING, ReplyState.COMPLETE) and reply.finish_reason == "stop":
-        return ""
+        return tr("Edited by you.") if reply.edited else ""
     if reply.error is not None:
         return f"{reply.error.title}. {reply.error.message}"
     match reply.finish_reason:

@@ -13,7 +13,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import MessageRow, RowActions
+from desktop.chat.message_row import Deed, MessageRow, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
@@ -108,6 +108,7 @@ class UserRow(MessageRow):
         editor.strip.open_asked.connect(self._asked.open_picture_asked)
         editor.choose_pictures_asked.connect(self._asked.choose_pictures_asked)
         editor.filled.connect(self._fit)
+        self._asked.watch(editor.send, Deed("send_again", self.row.id))
         inside = self._bubble.layout()
         assert inside is not None
         inside.addWidget(editor)

@@ -12,8 +12,8 @@ from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList, TrashList
 from desktop.i18n import tr
 from desktop.services import Services
-from desktop.store.tables import chats, forks
-from desktop.store.tables.records import Chat
+from desktop.store.tables import chats, forks, message_tree
+from desktop.store.tables.records import Chat, DeletedMessages, Trashed
 
 LONGEST_PAUSE_S = 3600.0
 
@@ -23,6 +23,8 @@ class ChatsController(QObject):
     shown_changed = Signal()
     deleted = Signal(int, str)
     restored = Signal(int)
+    # Messages of a chat are back.
+    messages_restored = Signal(int)
     # Fork: there is a new chat with the messages of another one.
     forked = Signal(object)
     # An hour is over, or a day.
@@ -73,6 +75,9 @@ class ChatsController(QObject):
     def restore(self, chat: int, opened: bool = True) -> None:
         self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
 
+    def restore_messages(self, gone: DeletedMessages) -> None:
+        self._tasks.spawn(self._restore_messages(gone), tr("Restoring messages"))
+
     def fork(self, chat: int, message: int) -> None:
         """It begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
@@ -112,6 +117,11 @@ class ChatsController(QObject):
         if opened:
             self.restored.emit(chat)
 
+    async def _restore_messages(self, gone: DeletedMessages) -> None:
+        await self._database.run(message_tree.restore, gone)
+        await self.refresh()
+        self.messages_restored.emit(gone.chat)
+
     def _on_time(self) -> None:
         self._clock.start(_pause_ms())
         self.read_again()
@@ -125,8 +135,9 @@ class ChatsController(QObject):
         self.chat_list.set_busy(live.chat, others[0].status or tr("Replying") if others else "")
 
 
-def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Chat]]:
-    return chats.listed(connection), chats.trashed(connection)
+def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Trashed]]:
+    trashed: list[Trashed] = [*chats.trashed(connection), *message_tree.deleted(connection)]
+    return chats.listed(connection), sorted(trashed, key=lambda each: -each.deleted)
 
 
 def _pause_ms() -> int:

@@ -29,7 +29,9 @@ class ConnectionBox(QFrame):
         self.setProperty("class", "card")
         self._downloads = downloads
         network = downloads.network
-        may = tr("Waymark may connect for searches and downloads of models")
+        may = tr(
+            "Waymark may connect: for searches, downloads of models, and servers that you added"
+        )
         self.allowed = named(Switch(), "networkAllowed", may)
         self.allowed.setChecked(network.allowed)
         self.allowed.toggled.connect(self.apply)

@@ -49,7 +49,7 @@ FOUND = """
 SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model
 FROM {source} JOIN chats.messages AS m ON m.id = t.id JOIN chats.chats AS c ON c.id = m.chat
 LEFT JOIN chats.replies AS r ON r.message = m.id
-WHERE {conditions} AND c.deleted IS NULL
+WHERE {conditions} AND c.deleted IS NULL AND m.deleted IS NULL
 AND m.created >= :since
 AND (:chat IS NULL OR m.chat = :chat)
 AND (:model = '' OR r.model = :model)

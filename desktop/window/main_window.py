@@ -24,10 +24,13 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
+from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
+from desktop.store.tables.message_tree import Moved
+from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
 from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
@@ -112,6 +115,7 @@ class MainWindow(QMainWindow):
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
             "actionServer": lambda: dialogs.come_up(self._server),
+            "actionServers": self._show_servers,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -140,6 +144,9 @@ class MainWindow(QMainWindow):
         parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
+        parts.chat.deleted.connect(self._on_messages_deleted)
+        parts.chat.moved.connect(self._on_moved)
+        parts.chat.said.connect(self.toast.say)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
@@ -153,6 +160,9 @@ class MainWindow(QMainWindow):
             asking.get_asked.connect(self._show_get_model)
             asking.library_asked.connect(self._show_library)
         page.header.model.search_asked.connect(self._look_for_models)
+        page.header.model.place_asked.connect(page.run_at)
+        page.header.model.servers_asked.connect(self._show_servers)
+        parts.remote.key_wanted.connect(self._ask_for_key)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
@@ -244,6 +254,7 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
+        self.page.header.model.show_waits(await self._parts.predictions.of_models())
         self.page.header.model.show_offered(await self._parts.library.find())
 
     async def _set_chosen_model(self, file: bool = False) -> bool:
@@ -271,6 +282,12 @@ class MainWindow(QMainWindow):
         return LocalServerDialog(self._parts.server, self)
 
     @cached_property
+    def _servers(self) -> ServersDialog:
+        dialog = ServersDialog(self._parts.remote, self._parts.tasks, self)
+        dialog.place_asked.connect(self.page.run_at)
+        return dialog
+
+    @cached_property
     def _search(self) -> SearchDialog:
         dialog = SearchDialog(self._parts.search, lambda: self._parts.chats.shown, self)
         dialog.open_asked.connect(self.page.show_hit)
@@ -278,6 +295,13 @@ class MainWindow(QMainWindow):
 
     def _show_get_model(self) -> None:
         dialogs.come_up(self._get_model, self._get_model.search)
+
+    def _show_servers(self) -> None:
+        dialogs.come_up(self._servers, self._servers.address)
+
+    def _ask_for_key(self, address: str) -> None:
+        self._servers.edit(address)
+        dialogs.come_up(self._servers, self._servers.key)
 
     def _show_library(self) -> None:
         dialogs.come_up(self._library, self._library.view)
@@ -301,6 +325,15 @@ class MainWindow(QMainWindow):
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
         said = tr("Moved to Deleted chats, kept for {days} days: {title}")
         self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
+
+    def _on_messages_deleted(self, gone: DeletedMessages) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chats.restore_messages(gone))
+        said = tr("Moved to the trash, kept for {days} days: {title}")
+        self.toast.say(said.format(days=TRASH_DAYS, title=gone.title), action=undo)
+
+    def _on_moved(self, moved: Moved) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chat.move(moved.undone))
+        self.toast.say(tr("The messages follow this version now."), action=undo)
 
     def _on_trash(self) -> None:
         """Hide Undo when its chat has left the trash."""

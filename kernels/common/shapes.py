@@ -18,6 +18,7 @@ class AttentionShape:
     kv_heads: int
     head_dim: int
     window: int | None = None
+    sinks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Forget,
     Generate,
     IdleWork,
     Last_co,
+    Predict,
     PrefillDraft,
     PrefillReply,
     RenderImage,
@@ -37,12 +40,14 @@ from core.api.events import (
     Answer,
     Counted,
     Done,
+    Edited,
     Failed,
     Finished,
     FinishReason,
     Generated,
     ImageDescribed,
     ImageRendered,
+    Predicted,
     Prefilling,
     Prepared,
     Queued,
@@ -192,6 +197,9 @@ class FakeEngine(EngineClient):
         self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
+        # What was asked of coming requests, and the answer.
+        self.foreseen: list[Predict] = []
+        self.prediction = Predicted(request=0, prompt_tokens=900, tokens=212, seconds=0.4)
         # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
         self.forgotten: list[tuple[str | None, str | None]] = []
         self.deleted_matrices: list[str] = []
@@ -302,7 +310,7 @@ class FakeEngine(EngineClient):
         return request
 
     def _idle(
-        self, command: IdleWork, asked: list[Request[Prepared]], cancelled: list[int]
+        self, command: IdleWork[Prepared], asked: list[Request[Prepared]], cancelled: list[int]
     ) -> Request[Prepared]:
         numbered = command.model_copy(update={"request": len(asked)})
         asked.append(Request(numbered, cancelled.append))
@@ -324,6 +332,17 @@ class FakeEngine(EngineClient):
                 self.counted.append(command.text)
                 await self.may_count.wait()
                 return Counted(request=0, tokens=len(command.text.split()))
+            case EditReply():
+                # Its words are characters, each an id, and the first difference is at one of them.
+                kept = len(os.path.commonprefix([command.reply.text, command.text]))
+                ids = range(len(command.text))
+                return Edited(
+                    request=0,
+                    ids=ReplyIds.pack(ids, TOKENIZER, False, (kept,) if kept else ()),
+                )
+            case Predict():
+                self.foreseen.append(command)
+                return self.prediction
             case Forget():
                 await self._forget(command)
             case DeleteMatrices():

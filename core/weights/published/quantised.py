@@ -34,8 +34,7 @@ class Quantised:
     """weight[o, i] = (values[o, i] - zeros[o, g]) * scales[o, g], where g is the group of column i.
 
     `values` is int8 [out, in]; 4-bit formats use -8 to 7. `scales` is float32 [out, groups], and
-    `zeros` int8 [out, groups], or None if all are 0. The group of a column is `column
-
+    `zeros` int8 [out, groups], or None if all are 0. The group of a column is `column //
     group_size`, unless `groups` (int64 [in]) says otherwise.
     """
 
@@ -84,11 +83,7 @@ class Quantised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Float8Blocks:
-    """weight[o, i] = values[o, i] * scales[o
-
-    height, i
-
-    width], with `block` (height, width).
+    """weight[o, i] = values[o, i] * scales[o // height, i // width], with `block` (height, width).
 
     `values` is float8 e4m3 [out, in], `scales` float32 [blocks down, blocks across]; the last block
     of either axis may be shorter.

@@ -1,0 +1,52 @@
+"""Answers about the server and its model: `/v1/models` and `/health`."""
+
+from __future__ import annotations
+
+from core.api.model_info import ModelInfo
+from core.server.answering import Answering
+from core.server.requests.parameters import Body
+from core.server.requests.refusals import Refusal
+
+
+def health(answering: Answering) -> Body:
+    return {
+        "status": "ok",
+        "model": answering.model.name,
+        "waiting": answering.turns.num_waiting,
+        "preparing": answering.num_preparing,
+    }
+
+
+def models(answering: Answering) -> Body:
+    return {"object": "list", "data": [_described(answering.model)]}
+
+
+def model(answering: Answering, name: str) -> Body:
+    if name != answering.model.name:
+        raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
+    return _described(answering.model)
+
+
+def capabilities(model: ModelInfo) -> list[str]:
+    asked = {
+        "vision": model.vision,
+        "tools": model.tools is not None,
+        "thinking": model.thinking_switch,
+    }
+    return ["completion", *(name for name, can in asked.items() if can)]
+
+
+def _described(model: ModelInfo) -> Body:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "waymark",
+        "context_length": model.context_length,
+        "meta": {
+            "n_ctx": model.context_length,
+            "n_ctx_train": model.model_context_length,
+            "n_params": model.num_parameters,
+            "capabilities": capabilities(model),
+        },
+    }
