@@ -204,8 +204,7 @@ class GetModelDialog(QDialog):
 
     def _say(self, words: str, wrong: bool = False) -> None:
         self._said.setText(words)
-        self._said.setProperty("class", "error small" if wrong else "muted small")
-        theme.restyle(self._said)
+        theme.set_class(self._said, "error small" if wrong else "muted small")
         self._said.setVisible(bool(words))
 
     def _say_error(self, info: ErrorInfo) -> None:

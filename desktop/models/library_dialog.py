@@ -123,11 +123,11 @@ class LibraryDialog(QDialog):
         self.view.delete_asked.connect(self._ask_to_delete)
         self._folders.clicked.connect(self._open_folders)
         details = self.details
-        details.load_asked.connect(self._load)
-        details.eject_asked.connect(self._settings.engine.unload)
-        details.rename_asked.connect(lambda: self.view.edit(self.view.currentIndex()))
-        details.reveal_asked.connect(self._reveal)
-        details.delete_asked.connect(self._ask_to_delete)
+        details.load.clicked.connect(self._load)
+        details.eject.clicked.connect(self._settings.engine.unload)
+        details.rename.clicked.connect(lambda: self.view.edit(self.view.currentIndex()))
+        details.reveal.clicked.connect(self._reveal)
+        details.delete.clicked.connect(self._ask_to_delete)
         self.question.confirmed.connect(self._delete)
         self._library.changed.connect(self._refresh)
         self._library.failed.connect(self._say_error)
@@ -209,8 +209,7 @@ class LibraryDialog(QDialog):
                 )
             )
         self._said.setText(self._trouble or " ".join(parts))
-        self._said.setProperty("class", "error small" if self._trouble else "muted small")
-        theme.restyle(self._said)
+        theme.set_class(self._said, "error small" if self._trouble else "muted small")
 
     def _say_error(self, error: ErrorInfo) -> None:
         self._trouble = f"{error.title}. {error.message}"
