@@ -108,7 +108,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message, with the pictures of its draft; store one of a reply."""
+        """Send another version of a message with the pictures of its draft; store one of a reply."""
         row = self.transcript.row_of(message)
         if row is None:
             return

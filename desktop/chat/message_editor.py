@@ -19,7 +19,7 @@ from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
 MOST_LINES_OF_REPLY = 20
@@ -39,8 +39,7 @@ class ComposerText(LongText):
         super().__init__()
         self.can_be_left = False  # with Esc
         self.most_lines = MOST_LINES_SEEN
-        self.setObjectName("composerText")
-        self.setAccessibleName(tr("Message"))
+        named(self, "composerText", tr("Message"))
         self._placeholder = tr("Ask a question or drop a picture")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
@@ -176,8 +175,7 @@ class DraftEditor(QFrame):
         self._pictures = pictures
         self._refusals: list[Refusal] = []
         self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName(f"{name}Pictures")
+        self.strip = named(PictureStrip(), f"{name}Pictures")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
         self.add = IconButton("picture", tr("Add pictures"), name=add)
@@ -244,8 +242,7 @@ class MessageEditor(DraftEditor):
     def __init__(self, draft: Draft, pictures: PictureController) -> None:
         super().__init__(draft, pictures, "edit", "editAddPictures")
         self.text.can_be_left = True
-        self.text.setObjectName("editText")
-        self.text.setAccessibleName(tr("Edit your message"))
+        named(self.text, "editText", tr("Edit your message"))
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)

@@ -23,7 +23,7 @@ from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Button, Label, action, set_tip
+from desktop.widgets.plain import Button, Label, action, named, set_tip
 
 MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
@@ -218,8 +218,7 @@ class MessageBar(QWidget):
         self.after = IconButton("chevron_right", tr("Show the next version"), name="turnOn")
         self.copy = CopyButton(tr("Copy the reply") if is_reply else tr("Copy the message"))
         self.copy.setObjectName("copyMessage")
-        self.copy_json = CopyButton(tr("Copy as JSON, indented"), icon="braces")
-        self.copy_json.setObjectName("copyJson")
+        self.copy_json = named(CopyButton(tr("Copy as JSON, indented"), icon="braces"), "copyJson")
         self.copy_json.hide()
         self.again = (
             IconButton("regenerate", tr("Write another reply"), name="regenerate")
