@@ -97,6 +97,7 @@ class ChatPage(QWidget):
             asked.connect(done)
             asked.connect(self._write_on)
         shown.copy_asked.connect(chat.copy)
+        shown.reply_typed.connect(chat.reply_typed)
         shown.insert_asked.connect(self._ask_to_insert)
         self.find_bar.closed.connect(self._write_on)
         self.delete_all.kept.connect(self._write_on)
