@@ -1,5 +1,5 @@
-"""The engine: at most one loaded model. A method does what was asked, or raises a WaymarkError and
-changes nothing."""
+"""The engine: at most one loaded model. Methods raise a WaymarkError and change nothing if they
+fail."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from core.api.commands import (
     Generate,
     IdleWork,
     LoadModel,
+    Predict,
     RenderImage,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
@@ -37,6 +38,7 @@ from core.api.events import (
     ImageRendered,
     Loaded,
     Loading,
+    Predicted,
     Prepared,
 )
 from core.api.params import ModelSettings
@@ -58,16 +60,14 @@ Emit = Callable[[Event], None]
 
 
 class Engine:
-    """Loads, answers, describes pictures; works without a model where none is needed."""
-
     def __init__(self) -> None:
         self.loaded: LoadedModel | None = None
         # Separate from the loaded model's, so that a thumbnail waits for no reply.
         self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Replace the model, which stays if the load fails. It is unloaded first if memory holds
-        only one."""
+        """Replace the model, which stays if the load fails; unloaded first if memory holds only
+        one."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -124,13 +124,18 @@ class Engine:
         finally:
             release_to_system()
 
-    def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
+    def prepare(self, command: IdleWork[Prepared], flag: CancelFlag) -> Prepared:
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
             return IdlePrefill(self.loaded, command, flag).run()
         finally:
             release_to_system()
+
+    def predict(self, command: Predict, flag: CancelFlag) -> Predicted:
+        if self.loaded is None:
+            raise NoModelError("There is no model to predict for.")
+        return IdlePrefill(self.loaded, command, flag).predict()
 
     def clear_cache(self) -> None:
         if self.loaded is not None:
@@ -150,14 +155,14 @@ class Engine:
                     forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
-        """Delete quantised weights kept on disk. Raises NotDeletedError."""
+        """Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)
 
     def _store_of(self, settings: ModelSettings) -> DiskStore | None:
-        """The store of a model to be loaded, which it may share with the present one: two stores on
-        one folder would not know of each other."""
+        """The store of a model to be loaded, perhaps the present one's: two stores on one folder
+        would not know of each other."""
         blobs = self._blobs_in(settings.cache_folder)
         if settings.cache_folder is not None and (blobs is None or blobs.closed):
             return DiskStore(Path(settings.cache_folder))
@@ -169,7 +174,6 @@ class Engine:
         return store.blobs if store is not None else None
 
     def _blobs_in(self, folder: str | None) -> DiskStore | None:
-        """The loaded model's store, if it is in this folder."""
         blobs = self._blobs
         return blobs if folder is not None and blobs and blobs.folder == Path(folder) else None
 

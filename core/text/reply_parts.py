@@ -44,7 +44,7 @@ class ThinkingTokens:
 
 @dataclass(frozen=True, slots=True)
 class SampledReply:
-    """A reply as ids: all of them, and those of its thought and its answer.
+    """A reply as ids: all, and those of its thought and its answer.
 
     `thought` is None without one; it lacks the opening and the closing id. `answer` is the whole
     reply without a thought, else the ids after the closing one, trimmed.
@@ -121,10 +121,9 @@ class Delta:
 class ReplyReader:
     """Reads one reply. A stop string counts within one channel; channels are split by id only.
 
-    The texts lack the whitespace around a thought and before the answer after it, unless the answer
-    `keeps_blanks`; the ids keep it. Special ids show no text but are stored. `begun` are the ids of
-    a reply that is continued: stops in them don't count. `marks` are ids that show a text in the
-    answer.
+    The texts lack the whitespace around a thought and before the answer, unless it `keeps_blanks`;
+    the ids keep it. Special ids show no text but are stored. Stops in `begun`, the ids of a
+    continued reply, don't count. `marks` are ids that show a text in the answer.
     """
 
     def __init__(
@@ -294,8 +293,8 @@ class _Channel:
 class StopStrings:
     """Finds stop strings as text arrives; holds back what could still become one.
 
-    The first stop string to be complete counts, and of those that end together the longest, however
-    the text is split into pieces. `found_at` is where it begins, in characters of all text pushed.
+    The first one complete counts, and of those that end together the longest. `found_at` is where
+    it begins, in characters of all text pushed.
     """
 
     def __init__(self) -> None:

@@ -108,7 +108,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message, with the pictures of its draft; of a reply, store it."""
+        """Send another version of a message with the pictures of its draft, or store a reply's."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -161,7 +161,6 @@ class ChatController(ShownChat):
         return ()
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
-        """Send the chat's draft, or a message that was queued before it."""
         self._sending[chat] = draft
         taken, sent = draft is not self._drafts.of(chat), False
         try:
@@ -186,11 +185,20 @@ class ChatController(ShownChat):
         self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
-        """Store a message and generate its reply; False if it could not be stored."""
+        """Returns False if the message could not be stored."""
         text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
-                messages.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
+                messages.append_turn,
+                chat,
+                text,
+                shown,
+                draft.key,
+                draft.system,
+                left,
+                draft.format,
+                None,
+                self._remote.new_chats if chat is None else None,
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")
@@ -210,7 +218,7 @@ class ChatController(ShownChat):
         model = self._engine.model
         rows = self.transcript.rows
         pictures = draft.pictures or any(row.message.pictures for row in rows)
-        if model is None or model.vision or not pictures:
+        if model is None or model.vision or not pictures or self.place is not None:
             return True
         text = (
             tr("{title}: {model}. Remove the picture, or load a model that can.")
@@ -228,7 +236,9 @@ class ChatController(ShownChat):
         await self._drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, message.chat)
         begun = message.id in self._replies.live
-        if begun or chat_path is None or chat_path.path[-1].id != message.id:
+        if begun or (chat_path is not None and chat_path.place is not None):
+            return
+        if chat_path is None or chat_path.path[-1].id != message.id:
             return
         self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, chat_path)
 
@@ -319,7 +329,7 @@ class ChatController(ShownChat):
 
     def _generate(self, live: LiveReply, chat_path: ChatPath, prompt: ChatPath) -> None:
         conversation = conversation_of(prompt, self._blobs.path)
-        self._replies.begin(live, conversation, chat_path.key)
+        self._replies.begin(live, conversation, chat_path.key, chat_path.place)
         self._show_path(live.chat, chat_path)
 
 
@@ -355,7 +365,7 @@ def _message(message: Message, picture_path: PathOf) -> ApiMessage:
 
 
 def draft_message(text: str, pictures: Sequence[Picture], picture_path: PathOf) -> UserMessage:
-    """A user's message, sent or not: pictures before text."""
+    """Pictures come before the text."""
     content: list[ContentPart] = [
         ImagePart(digest=picture.digest, path=str(picture_path(picture.digest)), name=picture.name)
         for picture in pictures

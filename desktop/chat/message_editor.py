@@ -28,7 +28,7 @@ PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
-    """A text field that grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+    """Grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
 
     `data_given(QMimeData)`: pictures or files were pasted.
     """
@@ -112,7 +112,7 @@ class ComposerText(LongText):
 
 
 def has_files(data: QMimeData) -> bool:
-    """True if this is a picture or files rather than text; a copied web address is text."""
+    """A copied web address is text."""
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
@@ -177,8 +177,6 @@ class ReplyEditor(QFrame):
 class DraftEditor(QFrame):
     """The text, pictures and notice of one draft; subclasses place them and a button to add."""
 
-    open_picture_asked = Signal(str)
-
     def __init__(self, draft: Draft, pictures: PictureController, name: str, add: str) -> None:
         super().__init__()
         self._draft = draft
@@ -189,12 +187,11 @@ class DraftEditor(QFrame):
         self.strip.setObjectName(f"{name}Pictures")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name=add)
+        self.add = IconButton("picture", tr("Add pictures"), name=add)
         self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
-        self.strip.open_asked.connect(self.open_picture_asked)
         self.strip.remove_asked.connect(self._remove)
         pictures.changed.connect(self._on_pictures)
         pictures.refused.connect(self._on_refused)
@@ -211,10 +208,8 @@ class DraftEditor(QFrame):
         self._pictures.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Show what was not done and why, or nothing for ''.
-
-        Refused pictures are listed until the message is sent.
-        """
+        """Show why something was not done, '' for nothing. Refused pictures are listed until the
+        message is sent."""
         said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
@@ -246,7 +241,7 @@ class DraftEditor(QFrame):
 
 
 class MessageEditor(DraftEditor):
-    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
+    """`filled()`: its size has changed."""
 
     send_asked = Signal(str)
     left = Signal()
@@ -261,18 +256,18 @@ class MessageEditor(DraftEditor):
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
-        self._send = Button(send, name="editSend", style="primary", spoken=send)
+        self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self._send)
+        buttons = row(self.add, None, self._cancel, self.send)
         column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
-        self._send.clicked.connect(self._ask_to_send)
+        self.send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(pictures.add_files, draft)
-        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
 
@@ -281,12 +276,12 @@ class MessageEditor(DraftEditor):
         self.filled.emit()
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
 
     def _enable(self) -> None:
-        self._send.setEnabled(self._draft.complete and not self.empty)
+        self.send.setEnabled(self._draft.complete and not self.empty)
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QEnterEvent, QGuiApplication
@@ -26,6 +26,13 @@ from desktop.widgets.layouts import row
 from desktop.widgets.plain import Button, Label, action, set_tip
 
 MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
+
+
+class Deed(NamedTuple):
+    """An action on a message, which takes some time."""
+
+    kind: Literal["regenerate", "continue", "edit", "send_again", "fork", "before", "after"]
+    message: int
 
 
 class RowActions(QObject):
@@ -52,10 +59,29 @@ class RowActions(QObject):
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
+    # QAbstractButton, Deed | None: the pointer or the focus came to a button, or left it.
+    pointed = Signal(object, object)
+
+    def watch(self, button: QAbstractButton, deed: Deed) -> None:
+        button.installEventFilter(_Watch(button, deed, self))
+
+
+class _Watch(QObject):
+    def __init__(self, button: QAbstractButton, deed: Deed, actions: RowActions) -> None:
+        super().__init__(button)
+        self._button, self._deed, self._actions = button, deed, actions
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        kind = event.type()
+        if kind in (QEvent.Type.Enter, QEvent.Type.FocusIn):
+            self._actions.pointed.emit(self._button, self._deed)
+        elif kind in (QEvent.Type.Leave, QEvent.Type.FocusOut):
+            self._actions.pointed.emit(self._button, None)
+        return False
 
 
 class MessageRow(TextOwner):
-    """One message; subclasses place `bar`."""
+    """Subclasses place `bar`."""
 
     def __init__(self, row: Row, role: Literal["user", "assistant"], actions: RowActions) -> None:
         super().__init__()
@@ -72,6 +98,11 @@ class MessageRow(TextOwner):
         self.bar.after.clicked.connect(lambda: self._turn(1))
         self.bar.fork.clicked.connect(lambda: actions.fork_asked.emit(self.row.id))
         self.bar.more.clicked.connect(self._open_menu)
+        actions.watch(self.bar.again, Deed("regenerate" if is_reply else "edit", row.id))
+        actions.watch(self.bar.go_on, Deed("continue", row.id))
+        actions.watch(self.bar.fork, Deed("fork", row.id))
+        actions.watch(self.bar.before, Deed("before", row.id))
+        actions.watch(self.bar.after, Deed("after", row.id))
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
@@ -165,7 +196,6 @@ class MessageRow(TextOwner):
         return all(body.is_drawn() for body in self.findChildren(MarkdownBody))
 
     def more_button(self) -> QPushButton | None:
-        """The button that draws more of a long message, if there is more."""
         found = self.findChild(QPushButton, "showMore")
         return found if isinstance(found, QPushButton) and found.isVisibleTo(self) else None
 
@@ -181,7 +211,7 @@ class MessageRow(TextOwner):
 
 
 class MessageBar(QWidget):
-    """The small buttons under a message. `again` edits a message, or regenerates a reply."""
+    """`again` edits a message, or regenerates a reply."""
 
     def __init__(self, is_reply: bool) -> None:
         super().__init__()
@@ -219,7 +249,7 @@ class MessageBar(QWidget):
             row(None, *versions, self.copy, self.again, self.fork, self.more, of=self, spacing=2)
 
     def entries(self, parent: QObject) -> list[QAction]:
-        """The buttons as menu entries; none while the bar is hidden."""
+        """None while the bar is hidden."""
         layout = self.layout()
         assert layout is not None
         entries: list[QAction] = []

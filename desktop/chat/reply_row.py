@@ -99,7 +99,6 @@ class ReplyRow(MessageRow):
         self.notice()
 
     def _follow(self, live: LiveReply | None) -> None:
-        """Append what arrives of a live reply, from its present text on."""
         if self._live is not None:
             self._live.grown.disconnect(self._grow)
         self._live = live
@@ -135,7 +134,7 @@ class ReplyRow(MessageRow):
         return self.row.last or super().shows_always()
 
     def _show_numbers(self) -> None:
-        """The numbers of the reply; while it is in progress, from its first token on."""
+        """While a reply is in progress, from its first token on."""
         live, reply = self.row.live, self.row.message.reply
         begun = self.row.message.created
         if live is not None:
@@ -155,7 +154,7 @@ class ReplyRow(MessageRow):
             self._body.show_pages(pages)
 
     def show_source(self) -> None:
-        """Show the text of a structured reply, not a table or tree of it."""
+        """Instead of a table or tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
@@ -200,7 +199,7 @@ class ReplyRow(MessageRow):
 
 
 class ReasoningFold(QWidget):
-    """A reply's reasoning under a button that shows and hides it; drawn only while shown."""
+    """Drawn only while shown."""
 
     def __init__(self) -> None:
         super().__init__()

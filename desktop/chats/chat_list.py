@@ -39,7 +39,6 @@ FORK_PX = 14
 class ChatList(QAbstractListModel):
     """Chats that match the search, in sections; a row is a chat or the head of a section."""
 
-    # The user typed another title for a chat; the controller stores it.
     rename_asked = Signal(int, str)
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def set_busy(self, chat: int, words: str) -> None:
-        """Mark a chat in which a reply runs; its tip says what the reply does."""
+        """The tip says what the reply does."""
         if self._busy.get(chat, "") == words:
             return
         self._busy[chat] = words
@@ -78,7 +77,7 @@ class ChatList(QAbstractListModel):
         return QModelIndex() if row is None else self.index(row)
 
     def chat_at(self, index: AnyIndex) -> Chat | None:
-        """The chat of a row; None for a head."""
+        """None for a head."""
         row = self.rows[index.row()] if index.isValid() else ""
         return row if isinstance(row, Chat) else None
 

@@ -21,9 +21,7 @@ LONGEST_PAUSE_S = 3600.0
 class ChatsController(QObject):
     # Another chat is on screen, or the list has another order.
     shown_changed = Signal()
-    # A chat and its title went to the trash.
     deleted = Signal(int, str)
-    # A chat is back from the trash, to be opened.
     restored = Signal(int)
     # Messages of a chat are back.
     messages_restored = Signal(int)
@@ -81,7 +79,7 @@ class ChatsController(QObject):
         self._tasks.spawn(self._restore_messages(gone), tr("Restoring messages"))
 
     def fork(self, chat: int, message: int) -> None:
-        """A new chat that begins with this one's messages up to `message`."""
+        """It begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:

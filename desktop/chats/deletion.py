@@ -52,7 +52,6 @@ CONFIRMED_AFTER_S = 86_400.0
 
 
 class Deletion(QObject):
-    # All data is deleted.
     everything_gone = Signal()
     # Why the engine could not forget a chat yet.
     said = Signal(str)
@@ -94,10 +93,8 @@ class Deletion(QObject):
         await self._purge(partial(purged_of, item=item))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """Delete what has been in the trash for long enough, but no copies in `spare`.
-
-        Raises NotDeletedError, StoreError.
-        """
+        """Delete what has been in the trash for long enough, but no copies in `spare`. Raises
+        NotDeletedError, StoreError."""
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
@@ -223,7 +220,7 @@ def purged_of(
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Delete files in a thread. Raises NotDeletedError."""
+    """Delete in a thread. Raises NotDeletedError."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
@@ -236,7 +233,7 @@ async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:
-    """Delete the picture files that are not in use, only `known` ones if given. Raises OSError."""
+    """Only `known` files if given. Raises OSError."""
     blobs = BlobStore(folder)
     for path in folder.glob("??/*"):
         name = path.name

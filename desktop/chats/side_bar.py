@@ -54,7 +54,6 @@ class SideBar(QFrame):
     look_asked = Signal(object)
     # Search the messages of all chats for these words.
     search_asked = Signal(str)
-    # Another chat of the list is selected, or none.
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -197,7 +196,7 @@ class SideBar(QFrame):
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the chat that is on screen, without asking to open it again."""
+        """Select the shown chat without asking to open it again."""
         chats = self._chats.chat_list
         index = chats.index_of(self._chats.shown)
         self._following = True
@@ -234,7 +233,6 @@ class SideBar(QFrame):
 
 
 class TrashPage(QWidget):
-    # Back to the list of chats.
     left = Signal()
     # Delete this chat, or these DeletedMessages, for good; None for all of them.
     delete_asked = Signal(object)

@@ -38,8 +38,6 @@ SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class IdlePrefill(QObject):
-    """Reacts to replies that end, opened chats, loaded models and changed drafts."""
-
     # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
     # the draft of a new chat).
     prepared = Signal(object, object)
@@ -89,11 +87,8 @@ class IdlePrefill(QObject):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """Prefill the chat on screen, unless a reply is running.
-
-        For a fork this also registers it as a user of the shared cache, so that deleting the
-        original chat doesn't evict what the fork needs.
-        """
+        """For a fork this also registers it as a user of the shared cache, so that deleting the
+        original chat doesn't evict what the fork needs."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
@@ -129,7 +124,7 @@ class IdlePrefill(QObject):
             self._draft = None
         draft = self._chat.draft
         wanted = self._settings.settings.ahead.read_ahead and is_worth_prefilling(draft)
-        if wanted and self._chat.running is None:
+        if wanted and self._chat.place is None and self._chat.running is None:
             self._tasks.spawn(self._read(draft), tr("Prefilling the draft"))
 
     async def _settle(self, live: LiveReply) -> None:
@@ -146,9 +141,11 @@ class IdlePrefill(QObject):
         await self._follow(self._opening, end)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
-        """A chat's path, if this is still its last message and a model is loaded."""
+        """None unless this is still its last message and the loaded model answers this chat."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is None or not chat_path.path or self._engine.model is None:
+            return None
+        if chat_path.place is not None:
             return None
         return chat_path if chat_path.path[-1].id == message else None
 
@@ -179,7 +176,6 @@ class IdlePrefill(QObject):
         return self._engine.client.ask(command)
 
     async def _follow(self, request: Request[Prepared], end: int | None) -> None:
-        """Report the result of a request that wasn't interrupted."""
         async for event in request:
             if isinstance(event, Prepared):
                 self._settings.note_outcome(None)
@@ -214,6 +210,8 @@ class IdlePrefill(QObject):
         model = self._engine.model
         # The draft may have been sent, or another chat opened, meanwhile.
         if chat_path is None or model is None or draft is not self._chat.draft:
+            return
+        if self._chat.place is not None:
             return
         if not is_worth_prefilling(draft):
             return

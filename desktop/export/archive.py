@@ -12,7 +12,7 @@ from desktop.store.tables.records import Message, Picture, Reply, ReplyState
 
 
 def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | None:
-    """A chat with everything in it; None if it is gone."""
+    """None if it is gone."""
     row = connection.execute(
         "SELECT title, created, used, pinned, forked, system, format, settings, left_out FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -82,7 +82,7 @@ def _archived_reply(reply: Reply) -> ArchivedReply:
 def add_archive(
     connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
 ) -> int:
-    """Add a chat with those of its pictures that are known by digest; returns its id."""
+    """With pictures that are known by digest; returns its id."""
     store = messages.storable
     new = chats.create(
         connection,

@@ -90,7 +90,7 @@ class Writer(ABC):
         self._file.write(text.encode())
 
     def _picture(self, digest: str) -> bytes:
-        """A picture's file, or nothing if it is gone."""
+        """Nothing if it is gone."""
         try:
             return read_regular(self._path_of(digest))
         except (OSError, WaymarkError):

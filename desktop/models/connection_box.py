@@ -21,7 +21,6 @@ FASTEST = 100_000
 
 
 class ConnectionBox(QFrame):
-    # The user wants to pick a folder for models.
     folder_asked = Signal()
 
     def __init__(self, downloads: DownloadsController) -> None:
@@ -30,7 +29,9 @@ class ConnectionBox(QFrame):
         self.setProperty("class", "card")
         self._downloads = downloads
         network = downloads.network
-        may = tr("Waymark may connect for searches and downloads of models")
+        may = tr(
+            "Waymark may connect: for searches, downloads of models, and servers that you added"
+        )
         self.allowed = Switch()
         self.allowed.setObjectName("networkAllowed")
         self.allowed.setAccessibleName(may)

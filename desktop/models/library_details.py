@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 from core.library.messages import ModelFacts, Way
 from desktop import theme
 from desktop.i18n import tr
-from desktop.models.fits import HEADROOM, Fit, Memory, Verdict, memory_of
+from desktop.models.fits import Fit, Memory, Verdict, memory_of
 from desktop.models.library import LibraryModel
 from desktop.models.library_list import family_name
 from desktop.numbers import (
@@ -114,7 +114,7 @@ class LibraryDetails(QFrame):
 
 
 class MemoryTable(QWidget):
-    """Memory and speed at each precision: a row each, and a column for each context."""
+    """A row for each precision, a column for each context."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class MemoryTable(QWidget):
 
     def _put_memory(self, line: int, place: int, way: Way, context: int, free: Memory) -> None:
         needed = memory_of(way, context)
-        fits = needed + HEADROOM <= free.free
+        fits = needed + free.kept <= free.free
         cell = self._put(line, place, format_bytes(needed), "small" if fits else "error small")
         spoken = tr("{precision} with {tokens}: {needed}, {fit}").format(
             precision=precision_name(way.precision),
@@ -183,7 +183,6 @@ def _place(program: str, path: object) -> str:
 
 
 def describe(facts: ModelFacts) -> str:
-    """Family, parameters, published precision, abilities, context and licence."""
     parts = [
         family_name(facts),
         tr("{count} parameters").format(count=short_count(facts.parameters)),
@@ -198,7 +197,7 @@ def describe(facts: ModelFacts) -> str:
 
 
 def speed(way: Way | None) -> str:
-    """The expected speed, from what this machine was measured to do."""
+    """From what this machine was measured to do."""
     if way is None or not way.step_s:
         return ""
     words = tr("About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.")

@@ -54,10 +54,11 @@ GROUP BY parent
 
 
 def salvage(path: Path, new: Path, backups: Sequence[Path]) -> str:
-    """Write what can be read of `path` and its log into the empty file `new`.
+    """Write what can be read into the empty file `new`; the first whole one of `backups` fills the
+    gaps.
 
-    The first whole one of `backups` fills the gaps. Returns a message about what was saved. Raises
-    sqlite3.Error or OSError when `new` can't be written.
+    Returns a message about what was saved. Raises sqlite3.Error or OSError when `new` can't be
+    written.
     """
     empty = is_empty(path)
     with (
@@ -104,7 +105,7 @@ def _words(target: sqlite3.Connection, lost: int, backup: Path | None, complete:
 
 
 def _fill_gaps(target: sqlite3.Connection, backup: Path, tables: Sequence[str]) -> bool:
-    """Add the rows that `target` lacks; False if the backup has none, or is damaged itself."""
+    """False if the backup has nothing that `target` lacks, or is damaged itself."""
     before = after = target.total_changes
     try:
         with closing(read_only(backup, immutable=True)) as source:
@@ -124,10 +125,8 @@ def _copy(
     tables: Sequence[str],
     fit: bool = False,
 ) -> int:
-    """Copy the rows that SQLite reads and `target` lacks; returns at how many places it failed.
-
-    A row with a value of a wrong type is a failure, or with `fit` gets another value.
-    """
+    """Returns at how many places it failed. A row with a value of a wrong type is a failure, or
+    with `fit` gets another value."""
     try:
         (version,) = source.execute("PRAGMA user_version").fetchone()
         # Otherwise one damaged line of the schema makes every table unreadable.
@@ -198,7 +197,7 @@ def _rows(source: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...] | 
 
 
 def _fitted(column: tuple[str, bool], value: Any) -> Any:
-    """The value, or a replacement if the column can't hold its type."""
+    """A replacement if the column can't hold its type."""
     kind, required = column
     if isinstance(value, KINDS[kind]) or (value is None and not required):
         return value

@@ -30,7 +30,7 @@ def decode(data: bytes) -> str:
 
 
 def text(value: object) -> str:
-    """A text, or `DAMAGED`."""
+    """`DAMAGED` if it isn't a text."""
     if isinstance(value, bytes):
         return decode(value)
     return value if isinstance(value, str) else DAMAGED
@@ -84,6 +84,17 @@ def numbers(value: object) -> tuple[int, ...]:
         return ()
     whole_ones = isinstance(found, list) and all(type(each) is int and each > 0 for each in found)
     return tuple(found) if whole_ones else ()
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """A JSON list of texts; () if it is missing or something else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else ()
+    except ValueError:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        return ()
+    return tuple(found)
 
 
 def is_digest(value: object) -> bool:

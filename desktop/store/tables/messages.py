@@ -18,6 +18,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.remote.messages import Place
 from desktop.store.tables import chats, drafts, fields, pictures
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
@@ -52,13 +53,16 @@ def append_turn(
     left: StoredDraft | None = None,
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
+    place: Place | None = None,
 ) -> Turn:
     """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
-    `system`, `reply_format` and `settings`. It replaces the draft by what is `left` of it."""
+    `system`, `reply_format`, `settings` and `place`. It replaces the draft by what is `left` of
+    it."""
     drafts.remove(connection, chat)
     if chat is None:
         title = chats.title_from(storable(text))
         chat = chats.create(connection, title, key, storable(system), reply_format, settings)
+        chats.run_at(connection, chat, place)
     if left is not None:
         drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
     parent = fitting_parent(connection, chat, end_of_path(connection, chat), is_reply=False)
@@ -213,9 +217,32 @@ def _choose(connection: sqlite3.Connection, message: int, condition: str) -> Non
     )
 
 
-def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
+def read_path(
+    connection: sqlite3.Connection, chat: int, chosen: int | None = None
+) -> list[Message]:
+    """The shown path, or the one that would be shown if `chosen` was."""
     _merge_parts(connection, chat)
-    return _read_messages(connection, shown_path(tree_of(connection, chat)))
+    nodes = tree_of(connection, chat)
+    highest = max((node.chosen for node in nodes), default=(0,))
+    nodes = [
+        node._replace(chosen=(highest[0] + 1,)) if node.id == chosen else node for node in nodes
+    ]
+    return _read_messages(connection, shown_path(nodes))
+
+
+def prefill_speeds(connection: sqlite3.Connection) -> dict[str, float]:
+    """Measured seconds per prefilled token, by the names of models, of the newest replies."""
+    rows = connection.execute(
+        "SELECT model, sum(json_extract(stats, '$.prefill_s')),"
+        " sum(json_extract(stats, '$.evaluated_tokens')) FROM"
+        " (SELECT model, stats FROM replies WHERE model IS NOT NULL AND json_valid(stats)"
+        " ORDER BY message DESC LIMIT 500) GROUP BY model"
+    )
+    return {
+        name: seconds / tokens
+        for name, seconds, tokens in rows
+        if isinstance(name, str) and isinstance(seconds, float) and tokens
+    }
 
 
 def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
@@ -251,24 +278,33 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
     return path[-1][0] if path else None
 
 
-def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
-    """The shown path and what else a request needs; None for a deleted chat."""
+def read_chat(
+    connection: sqlite3.Connection, chat: int, chosen: int | None = None
+) -> ChatPath | None:
+    """The shown path, or the one with `chosen`, and what else a request needs; None for a deleted
+    chat."""
     row = connection.execute(
-        "SELECT key, created, system, left_out, format, settings FROM chats"
+        "SELECT key, created, system, left_out, format, settings, place, agreed FROM chats"
         " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    key, created, system, left_out, reply_format, settings = row
+    key, created, system, left_out, reply_format, settings, place, agreed = row
+    allowed, where = fields.texts(agreed), fields.model(Place, place)
+    if where is not None and where.address not in allowed:
+        # Damage must not send a chat anywhere.
+        where = None
     return ChatPath(
-        tuple(read_path(connection, chat)),
+        tuple(read_path(connection, chat, chosen)),
         fields.text(key),
         fields.moment(created),
         fields.text(system),
         fields.whole(left_out),
         fields.model(ReplyFormat, reply_format),
         fields.tree(settings),
+        where,
+        allowed,
     )
 
 

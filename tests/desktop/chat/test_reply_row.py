@@ -1,5 +1,3 @@
-"""A reply's numbers and its folded reasoning."""
-
 from __future__ import annotations
 
 from dataclasses import replace
