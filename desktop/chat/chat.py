@@ -108,7 +108,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message with the pictures of its draft; store one of a reply."""
+        """Send another version of a message with the pictures of its draft, or store a reply's."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -254,13 +254,13 @@ class ChatController(ShownChat):
     async def _edit_reply(self, message: Message, text: str) -> None:
         if text != message.text:
             await self._replies.stop_chat(message.chat)
-            ids = await self._edited_ids(message, messages.storable(text))
+            ids = await self.edited_ids(message, messages.storable(text))
             await self._database.run(message_tree.edit_reply, message, text, ids)
         self._drafts.end_edit(message.id)
         await self.show_again(message.chat)
         self.stored.emit()
 
-    async def _edited_ids(self, message: Message, text: str) -> ReplyIds | None:
+    async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
         """The ids of a reply with another text, so that what is before the edit is not read again;
         None without the model that wrote it: then the text is tokenized later."""
         reply, model = _message(message, self._blobs.path), self._engine.model

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
@@ -23,6 +23,8 @@ from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
 MOST_LINES_OF_REPLY = 20
+# A shorter pause is for thinking.
+PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
@@ -131,6 +133,8 @@ class ReplyEditor(QFrame):
 
     save_asked = Signal(str)
     left = Signal()
+    # The user paused typing: the text so far.
+    typed = Signal(str)
 
     def __init__(self, draft: Draft) -> None:
         super().__init__()
@@ -149,6 +153,8 @@ class ReplyEditor(QFrame):
         )
         column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
         self.text.setPlainText(draft.text)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
         self.text.textChanged.connect(self._on_typed)
         self.text.send_asked.connect(self._on_save)
         self._save.clicked.connect(self._on_save)
@@ -159,6 +165,7 @@ class ReplyEditor(QFrame):
         # A long text arrives in steps; reading all of it at each would take long.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
+            self._pause.start()
         self._save.setEnabled(not self.text.document().isEmpty())
 
     def _on_save(self) -> None:

@@ -40,7 +40,8 @@ class RowActions(QObject):
 
     `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
     `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
-    `take_over_asked`: move what follows another version here. `copy_asked(text, rich)`.
+    `reply_typed`: the user paused while editing a reply. `take_over_asked`: move what follows
+    another version here. `copy_asked(text, rich)`.
     """
 
     edit_asked = Signal(int, str)
@@ -51,6 +52,7 @@ class RowActions(QObject):
     delete_asked = Signal(int, bool)
     insert_asked = Signal(int, bool)
     take_over_asked = Signal(int)
+    reply_typed = Signal(int, str)
     copy_asked = Signal(str, bool)
     quote_asked = Signal(str)
     tell_all_asked = Signal()

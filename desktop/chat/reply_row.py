@@ -55,6 +55,7 @@ class ReplyRow(MessageRow):
         editor = self._editor = ReplyEditor(self._drafts.edit(self.row.message))
         editor.save_asked.connect(self._save)
         editor.left.connect(self._cancel)
+        editor.typed.connect(lambda text: self._asked.reply_typed.emit(self.row.id, text))
         inside = self.layout()
         assert isinstance(inside, QVBoxLayout)
         inside.insertWidget(inside.indexOf(self._body), editor)

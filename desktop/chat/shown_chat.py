@@ -23,7 +23,8 @@ from desktop.store.tables.records import ChatPath, Reply
 class ShownChat(QObject):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing.
+    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
+    `reply_typed(message, text)`: while editing a reply.
     `busy_changed()`: the reply at the end of the path has begun or ended. `placed()`: the place of
     the next reply may have changed.
     """
@@ -31,6 +32,7 @@ class ShownChat(QObject):
     shown = Signal(object)
     draft_changed = Signal()
     draft_typed = Signal()
+    reply_typed = Signal(int, str)
     busy_changed = Signal()
     instructed = Signal()
     format_changed = Signal()
