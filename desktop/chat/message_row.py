@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -31,7 +32,17 @@ MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 class Deed(NamedTuple):
     """An action on a message, which takes some time."""
 
-    kind: Literal["regenerate", "continue", "edit", "send_again", "fork", "before", "after"]
+    kind: Literal[
+        "regenerate",
+        "continue",
+        "edit",
+        "send_again",
+        "fork",
+        "before",
+        "after",
+        "delete",
+        "delete_with_reply",
+    ]
     message: int
 
 
@@ -59,7 +70,7 @@ class RowActions(QObject):
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
-    # QAbstractButton, Deed | None: the pointer or the focus came to a button, or left it.
+    # QAbstractButton | QAction, Deed | None: the pointer or the focus came to a button, or left it.
     pointed = Signal(object, object)
 
     def watch(self, button: QAbstractButton, deed: Deed) -> None:
@@ -180,14 +191,26 @@ class MessageRow(TextOwner):
         if row.last and not row.message.is_reply:
             answer = tr("Write a reply")
             of_place.append((answer, lambda: asked.regenerate_asked.emit(row.id)))
-        deletes: list[MenuEntry] = [(tr("Delete"), lambda: asked.delete_asked.emit(row.id, False))]
-        if not row.message.is_reply:
-            with_reply = tr("Delete with its reply")
-            deletes.append((with_reply, lambda: asked.delete_asked.emit(row.id, True)))
-        for entries in (of_text if row.text else [], of_place, deletes):
+        for entries in (of_text if row.text else [], of_place):
             if menu.actions():
                 menu.addSeparator()
             menu.addActions([action(words, menu, act) for words, act in entries])
+        menu.addSeparator()
+        self._add_deletes(menu)
+
+    def _add_deletes(self, menu: QMenu) -> None:
+        asked, message = self._asked, self.row.id
+        menu.setToolTipsVisible(True)
+        for words, deed in (
+            (tr("Delete"), Deed("delete", message)),
+            (tr("Delete with its reply"), Deed("delete_with_reply", message)),
+        ):
+            answers = deed.kind == "delete_with_reply"
+            if not (answers and self.row.message.is_reply):
+                delete = partial(asked.delete_asked.emit, message, answers)
+                entry = action(words, menu, delete)
+                entry.hovered.connect(partial(asked.pointed.emit, entry, deed))
+                menu.addAction(entry)
 
     def open_link(self, address: str) -> None:
         self._asked.link_asked.emit(address)

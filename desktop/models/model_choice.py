@@ -36,7 +36,6 @@ from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
-from desktop.widgets.plain_text import tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 # Models of other programs in the menu; more are found by choosing a folder.
@@ -229,7 +228,7 @@ class ModelSwitcher(ToolButton):
         for entry in self._menu.actions():
             words = waits.get(entry.data() or "")
             if words and not entry.isChecked():
-                entry.setToolTip(tip(words))
+                set_tip(entry, words)
 
     def show_offered(self, models: Sequence[FoundModel]) -> None:
         self._offered.clear()
