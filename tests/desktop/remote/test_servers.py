@@ -21,7 +21,7 @@ from desktop.store.tables.records import ReplyState
 from tests.client.test_secrets import MemoryKeyring
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.hands import ended, find, press, press_key, type_in, words
+from tests.desktop.hands import ended, find, press, press_key, settle, type_in, words
 from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
 
 KEY = "sk-0123456789"
@@ -135,6 +135,18 @@ async def test_a_server_is_added_and_a_new_chat_runs_there(
     assert not [each for each in written if KEY.encode() in each.read_bytes()]
     # Idle work is the engine's.
     assert engine.settled == [] and engine.read == []
+
+
+async def test_where_a_chat_runs_is_shown_in_a_narrow_window(
+    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+) -> None:
+    app = await ready(open_app)
+    await add(app, server)
+    app.parts.chat.run_at(Place(address=server.address, model="m"))
+    app.window.resize(app.window.minimumSize())
+    await settle()
+    place = find(app, QLabel, "chatPlace")
+    assert place.isVisible() and place.width() >= place.sizeHint().width()
 
 
 async def test_A5_a_local_chat_is_sent_only_after_a_yes_and_once_for_each_chat(
