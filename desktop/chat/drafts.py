@@ -40,7 +40,7 @@ class Drafts:
         self._timer = QTimer(singleShot=True, interval=STORED_AFTER_MS)
         self._timer.timeout.connect(self._store_typed)
         pictures.changed.connect(self.save)
-        pictures.outdated.connect(lambda: pictures.look_again(self._all()))
+        services.engine.model_loaded.connect(lambda _: pictures.look_again(self._all()))
 
     # Drafts.
 

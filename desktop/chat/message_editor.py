@@ -170,8 +170,6 @@ class ReplyEditor(QFrame):
 class DraftEditor(QFrame):
     """The text, pictures and notice of one draft; subclasses place them and a button to add."""
 
-    open_picture_asked = Signal(str)
-
     def __init__(self, draft: Draft, pictures: PictureController, name: str, add: str) -> None:
         super().__init__()
         self._draft = draft
@@ -182,12 +180,11 @@ class DraftEditor(QFrame):
         self.strip.setObjectName(f"{name}Pictures")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name=add)
+        self.add = IconButton("picture", tr("Add pictures"), name=add)
         self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
-        self.strip.open_asked.connect(self.open_picture_asked)
         self.strip.remove_asked.connect(self._remove)
         pictures.changed.connect(self._on_pictures)
         pictures.refused.connect(self._on_refused)
@@ -254,7 +251,7 @@ class MessageEditor(DraftEditor):
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
         self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self.send)
+        buttons = row(self.add, None, self._cancel, self.send)
         column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
@@ -263,7 +260,7 @@ class MessageEditor(DraftEditor):
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(pictures.add_files, draft)
-        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
 

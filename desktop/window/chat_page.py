@@ -115,10 +115,10 @@ class ChatPage(QWidget):
         chat.shown.connect(self._withdraw_place)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions.clicked.connect(self._toggle_instructions)
-        self.composer.instructions_asked.connect(self._toggle_instructions)
+        self.composer.instructions.clicked.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
-        self.instructions.done.connect(self._toggle_instructions)
-        self.composer.schema_asked.connect(
+        self.instructions.done.clicked.connect(self._toggle_instructions)
+        self.composer.format.schema_asked.connect(
             lambda: self._parts.tasks.spawn(self._choose_schema(), tr("Choosing a schema"))
         )
         self.empty.sample_asked.connect(self._try_sample)

@@ -167,17 +167,17 @@ class MainWindow(QMainWindow):
         page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
-        page.composer.choose_pictures_asked.connect(self._choose_pictures)
-        page.composer.open_picture_asked.connect(self._viewing.open)
+        page.composer.add.clicked.connect(self._choose_pictures)
+        page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
     def _make_settings(self) -> SettingsPanel:
         panel = SettingsPanel(self._parts.settings)
-        panel.model_box.browse_asked.connect(self._choose_model)
+        panel.model_box.browse.clicked.connect(self._choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
-        panel.instructions_asked.connect(self.page.show_instructions)
+        panel.instructions.clicked.connect(self.page.show_instructions)
         panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         return panel
 
