@@ -1,5 +1,4 @@
-"""Ollama's `/api/chat`, `/api/tags`, `/api/show` and `/api/version`, for programs that know no other
-server."""
+"""Ollama's `/api/chat`, `/api/tags`, `/api/show` and `/api/version`."""
 
 from __future__ import annotations
 
