@@ -25,6 +25,7 @@ from core.server.access import Access, digest_of
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
+from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
 from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
@@ -124,8 +125,10 @@ async def run(options: argparse.Namespace, data: Path) -> None:
                 print(f"Key: {key}", flush=True)
             if options.lan:
                 print(LAN_WORDS, file=sys.stderr, flush=True)
-            app = application(Answering(client, cache), pictures, access, Activity())
-            await serve(app, listening)
+            kept = KeptReplies(None if cache.disk_bytes == 0 else data / "replies.db")
+            with contextlib.closing(kept):
+                answering = Answering(client, cache, kept)
+                await serve(application(answering, pictures, access, Activity()), listening)
         finally:
             await client.close()
             pictures.clear()

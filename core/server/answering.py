@@ -27,6 +27,7 @@ from core.api.reply_format import ReplyFormat
 from core.client.requests import EngineError, Request
 from core.server.calls import CallReader, Piece
 from core.server.held import HeldReplies, Placed
+from core.server.kept_replies import KeptReplies
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.refusals import Refusal
 from core.server.turns import Turns
@@ -46,11 +47,15 @@ class Engine(Protocol):
 
 
 class Answering:
-    def __init__(self, client: Engine, cache: CacheSettings) -> None:
+    """Answers requests with the engine's one model."""
+
+    def __init__(
+        self, client: Engine, cache: CacheSettings, kept: KeptReplies | None = None
+    ) -> None:
         self.client = client
         self.turns = Turns()
         self.cache = cache
-        self.held = HeldReplies()
+        self.held = HeldReplies(kept=kept)
         # Replies that are prefilled while the engine is idle, by chat.
         self._preparing: OrderedDict[str, Request[Prepared]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()

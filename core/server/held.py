@@ -14,7 +14,7 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from core.api.chat import (
     AssistantMessage,
@@ -24,6 +24,7 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
+from core.server.kept_replies import KeptReplies, KeptReply
 
 MOST_BYTES = 64 * 2**20
 _OVERHEAD_BYTES = 512  # of an entry beside its ids and texts
@@ -61,14 +62,16 @@ class Placed:
 
 
 class HeldReplies:
-    """The latest replies to all clients, least recently used ones dropped first."""
+    """The latest replies to all clients, least recently used ones dropped first; `kept` has more of
+    them, also over a restart."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, kept: KeptReplies | None = None) -> None:
+        self._kept = kept or KeptReplies(None)
         self._most_bytes = most_bytes
         self.num_bytes = 0
         self._replies: OrderedDict[bytes, AssistantMessage] = OrderedDict()
         self._branches: OrderedDict[bytes, Branch] = OrderedDict()
-        # What each of the latest requests asked and was answered: client, question, reply.
+        # The user's last question in each of the latest requests: client, question, reply.
         self._latest: deque[tuple[str, str, str]] = deque(maxlen=_MOST_QUOTED)
 
     def place(self, conversation: Conversation, client: str) -> Placed:
@@ -98,11 +101,14 @@ class HeldReplies:
         *_, (_, keys) = _keyed((*messages, reply))
         for key in keys:
             self._put(key, reply)
+            if not placed.side:
+                self._kept.put(key, KeptReply(reply=reply, **asdict(placed.branch)))
         self._branches[keys[0]] = placed.branch
         if len(messages) and not placed.side:
-            *_, (asked, asked_keys) = _keyed(messages)
+            *_, (_, asked_keys) = _keyed(messages)
             self._branches[asked_keys[0]] = placed.branch
-            self._latest.append((placed.client, _text(asked), reply.text.strip()))
+            asked = [_text(each) for each in messages if isinstance(each, UserMessage)]
+            self._latest.append((placed.client, "".join(asked[-1:]), reply.text.strip()))
         while len(self._branches) > _MOST_BRANCHES:
             self._branches.popitem(last=False)
 
@@ -111,10 +117,15 @@ class HeldReplies:
     ) -> AssistantMessage | None:
         for key in keys:
             held = self._replies.get(key)
+            kept = self._kept.get(key) if held is None else None
+            found = kept.reply if kept is not None else held
             # A client may send the thought back, or leave it out.
-            if held is not None and message.reasoning.strip() in ("", held.reasoning.strip()):
-                self._replies.move_to_end(key)
-                return held
+            if found is None or message.reasoning.strip() not in ("", found.reasoning.strip()):
+                continue
+            self._put(key, found)
+            if kept is not None and key == keys[0]:
+                self._branches.setdefault(key, Branch(kept.chat, kept.created))
+            return found
         return None
 
     def _put(self, key: bytes, reply: AssistantMessage) -> None:

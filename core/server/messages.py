@@ -20,14 +20,15 @@ RequestState = Literal["waiting", "reading", "writing", "done", "refused", "gone
 
 
 class Serve(Frozen):
-    """The first message: listen. `key` is the digest of the key (`core.server.access`). Answered by
-    Listening or NotListening."""
+    """The first message: listen. `key` is the digest of the key (`core.server.access`), `replies`
+    the file that keeps replies, "" for none. Answered by Listening or NotListening."""
 
     type: Literal["serve"] = "serve"
     port: int
     lan: bool
     key: str
     pictures: str
+    replies: str = ""
     model: ModelInfo | None
 
 

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.api.errors import ErrorInfo, WaymarkError
 from core.api.params import CacheSettings, DraftSettings
 from core.server.access import digest_of
+from core.server.kept_replies import delete
 from core.server.messages import Listening, NotListening, RequestSeen, Serve
 from core.server.relay import LocalServer, ServerNews
 from desktop.engine.engine import EngineController
@@ -76,6 +77,8 @@ class ServerController(QObject):
         self._changing = asyncio.Lock()
         # The number of changes to the settings, and of the last one that was applied.
         self._changes = self._applied = 0
+        self._replies = folders.data / "clients" / "replies.db"
+        self._forgetting = False
         self.status = ServerStatus()
         # A key that was just made, until it is hidden; only its digest is stored.
         self.new_key = ""
@@ -115,9 +118,9 @@ class ServerController(QObject):
         self.changed.emit()
 
     def forget(self) -> None:
-        """A process that ends deletes what programs have sent."""
-        if self.settings.on:
-            self._apply()
+        """Forget what programs have sent: a process that ends deletes the pictures."""
+        self._forgetting = True
+        self._apply()
 
     async def close(self) -> None:
         async with self._changing:
@@ -146,6 +149,10 @@ class ServerController(QObject):
                 return
             self._applied = change
             await self._server.close()
+            keeps = self._settings.settings.cache.disk_bytes != 0
+            if self._forgetting or not keeps:
+                self._forgetting = False
+                delete(self._replies)
             if not settings.on:
                 return
             serve = Serve(
@@ -153,6 +160,7 @@ class ServerController(QObject):
                 lan=settings.lan,
                 key=settings.key,
                 pictures=str(self._folders.data / "clients" / "pictures"),
+                replies=str(self._replies) if keeps else "",
                 model=self._server.model,
             )
             try:
