@@ -40,11 +40,21 @@ class LibraryDetails(QFrame):
         self.eject = self._button("libraryEject", tr("Eject"))
         self.rename = self._button("libraryRename", tr("Rename"))
         self.reveal = self._button("libraryReveal", tr("Show in folder"))
+        self.relocate = self._button("libraryMove", tr("Move…"))
         self.delete = self._button("libraryDelete", tr("Delete"))
         self.load.setProperty("class", "primary")
-        self._buttons = (self.load, self.eject, self.rename, self.reveal, self.delete)
+        self._buttons = (
+            self.load,
+            self.eject,
+            self.rename,
+            self.reveal,
+            self.relocate,
+            self.delete,
+        )
         parts = (self._name, self._facts, self._fit, self._memory, self._places, None)
-        acts = row(self.rename, self.reveal, self.delete, None, self.eject, self.load)
+        acts = row(
+            self.rename, self.reveal, self.relocate, self.delete, None, self.eject, self.load
+        )
         column(*parts, acts, of=self, margins=(14, 12, 14, 12), spacing=8)
         self.show_nothing("")
 
@@ -62,8 +72,10 @@ class LibraryDetails(QFrame):
         loaded: bool,
         coming: bool,
         busy: bool,
+        moving: bool,
     ) -> None:
-        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to."""
+        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to;
+        `moving`: a model is being moved."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         trouble = facts.trouble if facts is not None else None
@@ -84,7 +96,8 @@ class LibraryDetails(QFrame):
         self._places.show()
         self._show_buttons(name, loaded, busy)
         self.load.setEnabled(trouble is None and not loaded and not coming)
-        self.delete.setEnabled(not loaded and not coming)
+        for each in (self.relocate, self.delete):
+            each.setEnabled(not loaded and not coming and not moving)
 
     def _show_buttons(self, name: str, loaded: bool, busy: bool) -> None:
         for button in self._buttons:

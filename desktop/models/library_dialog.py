@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
@@ -17,6 +18,7 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
+from desktop.models.moving import MoveController, MoveRow
 from desktop.models.removal import Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
@@ -55,6 +57,7 @@ class LibraryDialog(QDialog):
     def __init__(
         self,
         library: LibraryController,
+        moves: MoveController,
         settings: SettingsController,
         tasks: Tasks,
         parent: QWidget,
@@ -63,6 +66,7 @@ class LibraryDialog(QDialog):
         self.setObjectName("libraryDialog")
         self.setWindowTitle(tr("Models"))
         self._library, self._settings, self._tasks = library, settings, tasks
+        self._moves = moves
         self._removal = Removal()
         self._path = ""
         # Why something failed, until the user does something else.
@@ -106,6 +110,7 @@ class LibraryDialog(QDialog):
         parts.addWidget(self._said)
         details = scrolled(self.details, "libraryDetailsScroll")
         parts.addLayout(row((view, 2), (details, 3), spacing=12), 1)
+        parts.addWidget(MoveRow(self._moves))
         parts.addLayout(row(None, close))
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
@@ -127,10 +132,13 @@ class LibraryDialog(QDialog):
         details.eject.clicked.connect(self._settings.engine.unload)
         details.rename.clicked.connect(lambda: self.view.edit(self.view.currentIndex()))
         details.reveal.clicked.connect(self._reveal)
+        details.relocate.clicked.connect(self._choose_target)
         details.delete.clicked.connect(self._ask_to_delete)
         self.question.confirmed.connect(self._delete)
         self._library.changed.connect(self._refresh)
         self._library.failed.connect(self._say_error)
+        self._moves.failed.connect(self._say_error)
+        self._moves.changed.connect(self._refresh)
         self._settings.engine.load_failed.connect(self._say_error)
         self._settings.changed.connect(self.list.refresh)
         self._settings.engine.changed.connect(self.list.refresh)
@@ -172,6 +180,7 @@ class LibraryDialog(QDialog):
         loaded, busy = self._is_loaded(model), self._settings.engine.status.phase in COMING
         coming = busy and model.has(self._settings.loaded.path)
         state = {"loaded": loaded, "coming": coming, "busy": busy}
+        state["moving"] = bool(self._moves.path)
         self.details.show_model(model, verdict, available, **state)
         if loaded or coming:
             self.question.withdraw()
@@ -249,6 +258,17 @@ class LibraryDialog(QDialog):
         if folder:
             self._trouble = ""
             self._library.add_folder(folder)
+
+    def _choose_target(self) -> None:
+        model = self.current()
+        if model is not None:
+            self._trouble = ""
+            self._tasks.spawn(self._move(model), tr("Moving a model"))
+
+    async def _move(self, model: LibraryModel) -> None:
+        folder = await dialogs.choose_folder(self, tr("Choose a folder on another disk"), "")
+        if folder:
+            self._moves.begin(model.places[0], Path(folder))
 
     def _ask_to_delete(self) -> None:
         model = self.current()

@@ -111,6 +111,13 @@ class SettingsController(QObject):
         """'' restores the published one."""
         self._put(self.settings.with_name(kept_path(path), name))
 
+    def follow(self, before: str, now: str) -> None:
+        """The model at the path `before` was moved."""
+        if self.kept_path == before:
+            self.kept_path = now
+        self._put(self.settings.with_moved(before, now))
+        self.changed.emit()
+
     def set_library(self, library: LibrarySettings) -> None:
         self._put(self.settings.model_copy(update={"library": library}))
 

@@ -67,6 +67,7 @@ class WindowSettings(Settings):
 class NetworkSettings(Settings):
     """For all connections that the app makes. An empty `hub` is Hugging Face, an empty `proxy` the
     system's, an empty folder the one next to the chats; 0 is no limit.
+    `token_for` is the hub whose access token is in the system's keyring, '' if there is none.
     """
 
     allowed: bool = True
@@ -74,6 +75,7 @@ class NetworkSettings(Settings):
     proxy: str = ""
     models_folder: str = ""
     megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
+    token_for: str = ""
 
 
 class ModelChoices(Settings):
@@ -213,6 +215,18 @@ class AppSettings(Settings):
         known = [kept_path(path), *self.without_recent(path).recent_models]
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
+
+    def with_moved(self, before: str, now: str) -> AppSettings:
+        def follow(path: str) -> str:
+            return now if path == before else path
+
+        models = (
+            each.model_copy(update={"path": follow(each.path)}) for each in self.library.models
+        )
+        library = self.library.model_copy(update={"models": tuple(models)})
+        model = self.model.model_copy(update={"path": follow(self.model.path)})
+        recent = tuple(map(follow, self.recent_models))
+        return self.model_copy(update={"model": model, "recent_models": recent, "library": library})
 
     def without_recent(self, path: str) -> AppSettings:
         recent = tuple(each for each in self.recent_models if each != path)
