@@ -170,7 +170,7 @@ class ChatController(ShownChat):
             if ready and (chat != self._wanted or self._sendable(draft)):
                 if not taken:
                     taken = True
-                    self._drafts.put(chat, Draft())
+                    self._drafts.put(chat, self._drafts.fresh(chat))
                     self.draft_changed.emit()
                 sent = await self._store_and_begin(chat, draft)
             if taken and not sent:
@@ -197,7 +197,7 @@ class ChatController(ShownChat):
                 draft.system,
                 left,
                 draft.format,
-                None,
+                draft.settings,
                 self._remote.new_chats if chat is None else None,
             )
         except WaymarkError as error:
@@ -209,7 +209,7 @@ class ChatController(ShownChat):
             # With what was typed meanwhile.
             typed = self._drafts.of(None)
             self._drafts.put(turn.chat, typed)
-            self._drafts.put(None, Draft())
+            self._drafts.put(None, self._drafts.fresh(None))
             self._drafts.save_soon(typed)
         await self._begin(turn)
         return True
@@ -329,7 +329,7 @@ class ChatController(ShownChat):
 
     def _generate(self, live: LiveReply, chat_path: ChatPath, prompt: ChatPath) -> None:
         conversation = conversation_of(prompt, self._blobs.path)
-        self._replies.begin(live, conversation, chat_path.key, chat_path.place)
+        self._replies.begin(live, conversation, chat_path)
         self._show_path(live.chat, chat_path)
 
 

@@ -28,6 +28,7 @@ from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
+from desktop.store.settings import with_own
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
 
@@ -162,15 +163,18 @@ class IdlePrefill(QObject):
 
     def _ask_to_settle(self, chat_path: ChatPath) -> Request[Prepared]:
         conversation = conversation_of(chat_path, self._blobs.path)
-        return self._ask(PrefillReply, conversation, chat_path.key)
+        return self._ask(PrefillReply, conversation, chat_path)
 
     def _ask(
-        self, kind: type[PrefillReply] | type[PrefillDraft], conversation: Conversation, key: str
+        self,
+        kind: type[PrefillReply] | type[PrefillDraft],
+        conversation: Conversation,
+        of: ChatPath,
     ) -> Request[Prepared]:
         command = kind(
             conversation=conversation,
-            chat=key,
-            thinking=self._thinking(),
+            chat=of.key,
+            thinking=self._thinking(of),
             cache=self._settings.settings.cache,
         )
         return self._engine.client.ask(command)
@@ -222,17 +226,17 @@ class IdlePrefill(QObject):
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
         if self._draft is not None:
             self._draft.cancel()
-        self._draft = self._ask(PrefillDraft, conversation, chat_path.key)
+        self._draft = self._ask(PrefillDraft, conversation, chat_path)
         await self._follow(self._draft, chat_path.path[-1].id if chat_path.path else None)
 
     async def _chat_path(self, chat: int | None, draft: Draft) -> ChatPath | None:
         if chat is None:
-            return ChatPath(key=draft.key, system=draft.system)
+            return ChatPath(key=draft.key, system=draft.system, settings=draft.settings)
         return await self._database.run(messages.read_chat, chat)
 
-    def _thinking(self) -> bool | None:
-        model = self._engine.model
-        return self._settings.settings.thinking if model and model.thinking_switch else None
+    def _thinking(self, of: ChatPath) -> bool | None:
+        model, settings = self._engine.model, with_own(self._settings.settings, of.settings)
+        return settings.thinking if model and model.thinking_switch else None
 
 
 def is_worth_prefilling(draft: Draft) -> bool:

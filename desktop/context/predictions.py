@@ -86,7 +86,7 @@ class Predictions(QObject):
             Predict(
                 conversation=conversation,
                 chat=self._chat.key,
-                thinking=self._settings.settings.thinking if model.thinking_switch else None,
+                thinking=self._chat.settings.thinking if model.thinking_switch else None,
                 cache=self._settings.settings.cache,
             )
         )

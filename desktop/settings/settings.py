@@ -29,6 +29,7 @@ from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
     NetworkSettings,
+    PresetSettings,
     RemoteSettings,
     ServerSettings,
     SettingsFile,
@@ -123,6 +124,9 @@ class SettingsController(QObject):
 
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
+
+    def set_presets(self, presets: PresetSettings) -> None:
+        self._put(self.settings.model_copy(update={"presets": presets}))
 
     def set_server(self, server: ServerSettings) -> None:
         self._put(self.settings.model_copy(update={"server": server}))
