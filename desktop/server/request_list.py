@@ -67,12 +67,18 @@ def cells(seen: RequestSeen) -> tuple[str, ...]:
     return (
         shortened(seen.client, LONGEST_NAME) or tr("a program without a name"),
         shortened(seen.path, LONGEST_NAME),
-        state_words(seen),
+        ", ".join((state_words(seen), *volatile_words(seen))),
         format_count(seen.reused) if counted else "",
         format_count(seen.read) if counted else "",
         format_count(seen.written) if seen.written else "",
         number(seen.tokens_per_s, 1) if seen.tokens_per_s else "",
     )
+
+
+def volatile_words(seen: RequestSeen) -> tuple[str, ...]:
+    if not seen.volatile:
+        return ()
+    return (tr("kept steady: {lines}").format(lines=", ".join(seen.volatile)),)
 
 
 def state_words(seen: RequestSeen) -> str:

@@ -118,6 +118,9 @@ class AccessBox(QFrame):
             style="warning small",
             wraps=True,
         )
+        steady = tr("Hold lines steady that programs change with each request, such as dates")
+        self._steady = _switch("serverSteady", steady)
+        self._steady.toggled.connect(server.keep_steady)
         form = QFormLayout()
         form.addRow(
             Label(tr("Address"), style="label"), row(self._address, self._copy_address, None)
@@ -132,6 +135,7 @@ class AccessBox(QFrame):
             form,
             row(self._lan, Label(others), None),
             self._warning,
+            row(self._steady, Label(steady), None),
             of=self,
             margins=(12, 10, 12, 10),
             spacing=8,
@@ -144,7 +148,9 @@ class AccessBox(QFrame):
 
     def show_status(self) -> None:
         server, settings = self._server, self._server.settings
-        for control, value in ((self._on, settings.on), (self._lan, settings.lan)):
+        for control, value in (
+            (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
+        ):  # fmt: skip
             control.blockSignals(True)
             control.setChecked(value)
             control.blockSignals(False)

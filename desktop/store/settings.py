@@ -96,9 +96,11 @@ class LibrarySettings(Settings):
 
 
 class ServerSettings(Settings):
-    """The local server; `key` is the digest of its key, empty until it is switched on first."""
+    """The local server; `key` is the digest of its key, empty until it is switched on first;
+    `steady`: see `core.server.volatile`."""
 
     on: bool = False
+    steady: bool = True
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
