@@ -29,7 +29,7 @@ from desktop.store import backups
 from desktop.store.folders import Folders
 from desktop.store.tables.errors import StoreError
 from desktop.widgets import dialogs
-from desktop.widgets.plain import message_box
+from desktop.widgets.plain import message_box, named
 from desktop.window_log import kept_log
 
 log = logging.getLogger(__name__)
@@ -47,10 +47,8 @@ class StartError(WaymarkError, title="Waymark could not start"): ...
 
 @contextlib.contextmanager
 def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]:
-    """Create the folders and lock them for this process; with `anew` the chats are set aside.
-
-    Raises WaymarkError, also for anything raised inside the block.
-    """
+    """Created and locked; with `anew` the chats are set aside. Raises WaymarkError, also for
+    anything raised inside the block."""
     folders = chosen_folders(chosen)
     with claimed(folders), kept_log(folders.window_log):
         if anew:
@@ -65,7 +63,7 @@ def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]
 
 
 def chosen_folders(chosen: str | None) -> Folders:
-    """The folders for `--data`. Raises StoreError for a path that can't exist."""
+    """Raises StoreError for a path that can't exist."""
     try:
         return Folders.choose(chosen)
     except (OSError, RuntimeError):
@@ -83,7 +81,7 @@ def folder_to_open(chosen: str | None) -> Path | None:
 
 @contextlib.contextmanager
 def claimed(folders: Folders) -> Iterator[None]:
-    """Create and lock the folders. Raises StoreError, DataFolderBusyError."""
+    """Raises StoreError, DataFolderBusyError."""
     try:
         folders.create()
         lock = DataFolderLock(folders.data)
@@ -144,7 +142,7 @@ class SecondStarts(QObject):
             self._raised()
 
     def _take(self) -> bool:
-        """Delete the requests; returns whether there were any."""
+        """Returns whether there were any requests."""
         taken = False
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in filter(_is_request, entries):
@@ -163,7 +161,7 @@ def _is_request(entry: os.DirEntry[str]) -> bool:
 
 
 async def ask_to_raise(data: Path) -> bool:
-    """Ask the Waymark that holds this data folder to show its window; returns whether it did."""
+    """Returns whether the other process did."""
     request = asking_folder(data) / f"raise-{os.getpid()}"
     try:
         os.close(create(request))
@@ -189,7 +187,7 @@ class Choice(enum.Enum):
 
 
 async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
-    """Say why there is no window; `anew` offers to begin with empty chats."""
+    """`anew` offers to begin with empty chats."""
     message = error.message
     if anew:
         message += "\n\n" + tr(
@@ -197,8 +195,7 @@ async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -
             "nothing in it is deleted."
         )
     while True:
-        box = message_box(error.title, message)
-        box.setObjectName("refusal")
+        box = named(message_box(error.title, message), "refusal")
         box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
         anew_button = open_button = None
         role = QMessageBox.ButtonRole.ActionRole
@@ -220,8 +217,7 @@ async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -
 
 def tell_notices(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
     title = tr("Waymark has started, but there was a problem")
-    box = message_box(title, "\n\n".join(notices), window)
-    box.setObjectName("startNotice")
+    box = named(message_box(title, "\n\n".join(notices), window), "startNotice")
     box.setStandardButtons(QMessageBox.StandardButton.Close)
     opens = box.addButton(tr("Open folder"), QMessageBox.ButtonRole.ActionRole)
     opens.clicked.connect(lambda: dialogs.open_folder(folder))

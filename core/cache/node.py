@@ -62,15 +62,13 @@ class Node:
         return self.run.num_tokens if self.run is not None else 0
 
     def ends(self, kind: CutKind) -> bool:
-        own = self.run.kind if self.run is not None else None
-        return own is not None and bool(own & kind)
+        return self.run is not None and self.run.ends(kind)
 
     @property
     def ends_message(self) -> bool:
         return self.ends(CutKind.MESSAGE_END)
 
     def upwards(self) -> Iterator[Node]:
-        """This node and those above it, without the root."""
         node: Node | None = self
         while node is not None and node.parent is not None:
             yield node
@@ -119,7 +117,6 @@ class Remembered:
         return any(owner in past.owners for past in self._shared)
 
     def note(self, key: bytes, owner: str | None = None, had_checkpoint: bool = False) -> None:
-        """Note a run that was read or restored."""
         past = self.past(key)
         if owner is not None and owner not in past.owners:
             past = replace(past, owners=past.owners | {owner})

@@ -17,8 +17,8 @@ from core.api.chat import (
     ToolMessage,
     UserMessage,
 )
-from core.api.commands import IdleWork, PrefillReply
-from core.api.events import Prepared
+from core.api.commands import IdleWork, Predict, PrefillReply
+from core.api.events import Predicted, Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Usage
 from core.engine.cancel import CancelFlag
@@ -41,7 +41,9 @@ DUMMIES = ("A", "1")
 
 
 class IdlePrefill:
-    def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
+    def __init__(
+        self, loaded: LoadedModel, command: IdleWork[Prepared] | Predict, flag: CancelFlag
+    ) -> None:
         self._loaded = loaded
         self._command = command
         self._flag = flag
@@ -76,6 +78,22 @@ class IdlePrefill:
             tokens, pictures, shown, self._along(runs) if settles else shown.prompt
         )
 
+    def predict(self) -> Predicted:
+        """The work of the request that would come next. Raises RequestCancelled."""
+        loaded, conversation = self._loaded, self._command.conversation
+        try:
+            images = loaded.catalog.segments(image_parts(conversation), self._flag.check)
+            prompt = whole = self._prompt(conversation, images)
+            if not _awaits_reply(conversation):
+                runs = reply_runs(self._prompt, conversation, images)
+                prompt = self._along(runs) if runs else whole
+        finally:
+            loaded.catalog.drop_fresh()
+        foreseen = loaded.cache.foresee(prompt, self._command.cache)
+        return Predicted(
+            request=self._command.request, prompt_tokens=whole.num_tokens, **foreseen._asdict()
+        )
+
     def _prepared(
         self, tokens: int, pictures: Pictures, shown: RenderedPrompt, prompt: Prompt
     ) -> Prepared:
@@ -105,12 +123,11 @@ class IdlePrefill:
 
     def _along(self, runs: Sequence[Run]) -> Prompt:
         ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
-        pauses = {run.end.token.value for run in runs if _has(run, CutKind.PAUSE)}
+        pauses = {run.end.token.value for run in runs if run.ends(CutKind.PAUSE)}
         calls = self._loaded.text.call_ids
         return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses), calls)
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
-        """Add a prompt's runs to the tree; returns the number of evaluated tokens."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
         fits = prompt.num_tokens <= self._loaded.info.context_length
@@ -135,21 +152,21 @@ def reply_runs(render: Render, conversation: Conversation, images: list[Image]) 
     """The runs up to the last reply's end of turn, as any next message will show them."""
     one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
     common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
+    return _until_last([run for run, _ in common], lambda run: run.ends(CutKind.MESSAGE_END))
 
 
 def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
     """The runs up to the last picture's end, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
-    ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]
+    ends = [run for run in runs if run.ends(CutKind.MESSAGE_END)]
     caret = ends[-1].end.token.value if ends else runs[-1].end.token.value
     return _until_last(
         runs,
         lambda run: (
             run.end.token.value < caret
             and (
-                _has(run, CutKind.IMAGE_END | CutKind.MESSAGE_END)
-                or (_has(run, CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
+                run.ends(CutKind.IMAGE_END | CutKind.MESSAGE_END)
+                or (run.ends(CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
             )
         ),
     )
@@ -160,6 +177,11 @@ def _is_paused(conversation: Conversation) -> bool:
     return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
 
 
+def _awaits_reply(conversation: Conversation) -> bool:
+    last = conversation.messages[-1] if conversation.messages else None
+    return not isinstance(last, AssistantMessage) or _is_paused(conversation)
+
+
 def _with_next(conversation: Conversation, text: str) -> Conversation:
     last = conversation.messages[-1]
     following: tuple[Message, ...] = (UserMessage(content=(TextPart(text=text),)),)
@@ -168,10 +190,6 @@ def _with_next(conversation: Conversation, text: str) -> Conversation:
             ToolMessage(text=text, call=call.id, name=call.name) for call in last.calls
         )
     return conversation.model_copy(update={"messages": (*conversation.messages, *following)})
-
-
-def _has(run: Run, kind: CutKind) -> bool:
-    return run.kind is not None and bool(run.kind & kind)
 
 
 def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:

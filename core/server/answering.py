@@ -40,8 +40,6 @@ Answered = Delta | Ended
 
 
 class Engine(Protocol):
-    """An engine of this process's own, or the window's."""
-
     @property
     def model(self) -> ModelInfo | None: ...
 

@@ -20,11 +20,10 @@ from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded, read_body
 from core.server.protocols import ollama
 from core.server.protocols.chat_completions import CHAT_COMPLETIONS
-from core.server.protocols.completions import COMPLETIONS
+from core.server.protocols.completions import COMPLETIONS, TOKENIZE
 from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
 from core.server.protocols.protocol import Count, Problem, Protocol, openai_problem, to_json
 from core.server.protocols.responses import RESPONSES
-from core.server.protocols.tokenize import TOKENIZE
 from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal

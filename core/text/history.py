@@ -1,8 +1,7 @@
 """From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
-Replies are spliced in as the ids they were sampled as or, where the template doesn't allow that,
-written out as text. Only the template's own text is split at added tokens, so nothing typed becomes
-a control token.
+Replies are spliced in as sampled ids or, where the template doesn't allow that, as text. Only the
+template's own text is split at added tokens, so nothing typed becomes a control token.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from core.api.chat import (
 )
 from core.api.errors import TemplateError
 from core.api.tools import ToolSyntax
-from core.text.added_tokens import AddedToken, AddedTokens
+from core.text.added_tokens import AddedToken
 from core.text.kit import TextKit
 from core.text.masking import (
     ContentStyle,
@@ -87,7 +86,7 @@ def spliced_pieces(
     if items is None:
         return None
     _splice_replies(items, traits.reply_space, kit)
-    return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
+    return _to_pieces(items, kit, conversation.messages)
 
 
 def masked_items(
@@ -169,7 +168,6 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
 
 
 def _opening(control: ThinkingTokens) -> str:
-    """The text that a template writes before a thought."""
     return (control.opening + control.label).rstrip()
 
 
@@ -186,12 +184,7 @@ def _shows_whole_reply(
     return answer == thought + 2 and after.strip() == control.closing
 
 
-def _to_pieces(
-    items: Sequence[Item],
-    added: AddedTokens,
-    image_token_id: int | None,
-    messages: Sequence[Message],
-) -> list[Piece]:
+def _to_pieces(items: Sequence[Item], kit: TextKit, messages: Sequence[Message]) -> list[Piece]:
     """Split the glue at added tokens; image placeholders in it become the pictures, in order."""
     owners = [index for index, message in enumerate(messages) for _ in range(num_images(message))]
     pieces: list[Piece] = []
@@ -202,8 +195,8 @@ def _to_pieces(
         elif isinstance(item, Slot):
             pieces.append(Piece(item.text, item.message))
         else:
-            for content in added.split(item):
-                if isinstance(content, AddedToken) and content.id == image_token_id:
+            for content in kit.added.split(item):
+                if isinstance(content, AddedToken) and content.id == kit.image_token_id:
                     owner = owners[pictures] if pictures < len(owners) else None
                     pieces.append(Piece(Picture(pictures), owner))
                     pictures += 1
@@ -243,7 +236,7 @@ def plain_pieces(
             "tokens, so its output can't be read."
         )
     items = [Piece(spellings[item]) if isinstance(item, int) else item for item in split]
-    return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
+    return _to_pieces(items, kit, conversation.messages)
 
 
 def plain_messages(

@@ -1,15 +1,17 @@
-"""A tensor's shape, type and use, known before a byte of it is read, and sizes that follow."""
+"""A tensor's shape, type and use, known before it is read, and sizes that follow."""
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from core.weights.smoothing import InputNorm
+from kernels.common.memory import LARGEST_COPY
+from kernels.linear.blocks import BlockFormat
 from kernels.linear.reference import PLAIN, StoredFormat, WeightFormats
 
 Shape = tuple[int, ...]
@@ -31,7 +33,7 @@ class Use(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape of a tensor, its type once loaded unless it is quantised, and its use."""
+    """`dtype` is the type once loaded unless quantised."""
 
     shape: Shape
     dtype: torch.dtype
@@ -53,7 +55,7 @@ class TensorSpec:
         return formats.of(self.exact) if self.blocks is None else self.blocks
 
     def held_bytes(self, formats: WeightFormats) -> int:
-        """Bytes of its matrices, each of which a format may fill up."""
+        """Bytes of its matrices in these formats, which may pad them."""
         count = self.stack or 1
         shape = self.shape[0] // count, *self.shape[1:]
         return count * self.format(formats).num_bytes(shape, self.dtype)
@@ -81,10 +83,10 @@ WeightPlan = Mapping[str, TensorSpec]
 
 
 def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
-    return sum(_bytes(spec, formats) for spec in plan.values())
+    return sum(held_in_memory(spec, formats) for spec in plan.values())
 
 
-def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
+def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
         return 0 if spec.stays_in_file(formats) else spec.num_bytes
     weight_format = spec.format(formats)
@@ -92,16 +94,25 @@ def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     return spec.held_bytes(formats) + (spec.num_bytes if looked_up else 0)
 
 
-def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
-    """The most bytes that one slice takes while it is transposed, quantised or packed."""
-    sizes = (
-        max(slice_rows(spec, formats))
-        * _row_bytes(spec)
-        * (spec.transposed + (not spec.format(formats).is_plain))
-        for spec in plan.values()
-        if Use.MATRIX in spec.use
-    )
-    return max(sizes, default=0)
+def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:
+    """The bytes that one slice takes besides while it is transposed or quantised."""
+    if Use.MATRIX not in spec.use:
+        return 0
+    copies = spec.transposed + (not spec.format(formats).is_plain)
+    return max(slice_rows(spec, formats)) * _row_bytes(spec) * copies
+
+
+def bytes_to_pack(specs: Sequence[TensorSpec], formats: WeightFormats) -> int:
+    """The bytes that a matrix of these takes besides while it is packed: all of it, or a slice."""
+    floats = [spec for spec in specs if not isinstance(spec.format(formats), BlockFormat)]
+    sliced = [
+        spec.held_bytes(formats) * max(rows) // sum(rows)
+        for spec in floats
+        if len(rows := slice_rows(spec, formats)) > 1
+    ]
+    whole = sum(spec.held_bytes(formats) for spec in floats)
+    stays = len(floats) == 1 and whole > LARGEST_COPY
+    return max(sliced) if sliced else 0 if stays else whole
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
@@ -123,7 +134,6 @@ def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
 
 
 def _row_bytes(spec: TensorSpec) -> int:
-    """Bytes of a row of a matrix until it is packed."""
     num_bytes = spec.num_bytes
     if spec.blocks is not None:
         num_bytes = spec.blocks.num_bytes(spec.shape, spec.dtype)

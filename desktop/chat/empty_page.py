@@ -8,11 +8,13 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
+from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
+from desktop.numbers import format_bytes, format_count, precision_name
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, ToolButton
+from desktop.widgets.plain import Button, Label, ToolButton, named
 
 GAP_PX = 8
 SIDES_PX = 12
@@ -25,12 +27,9 @@ FEW_SAMPLES = 3
 
 class EmptyPage(QWidget):
     sample_asked = Signal(object, str)
-    # The user wants to pick a model folder, or a GGUF file.
     folder_asked = Signal()
     file_asked = Signal()
-    # The user wants to download a model.
     get_asked = Signal()
-    # The user wants to use a model on this computer.
     library_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
@@ -45,6 +44,7 @@ class EmptyPage(QWidget):
         )
         self._about = self._label(about, "emptyModel", "muted")
         self._about.hide()
+        self._defaults = self._label("", "emptyDefaults", "muted small")
         self._samples = [
             self._make_sample(folder, number, *sample) for number, sample in enumerate(samples(), 1)
         ]
@@ -75,13 +75,15 @@ class EmptyPage(QWidget):
         layout.addWidget(self._make_offer())
         layout.addSpacing(4)
         layout.addLayout(self._grid)
+        layout.addSpacing(4)
+        layout.addWidget(self._defaults)
         layout.addStretch(3)
         theme.signals().changed.connect(self._draw)
         self._draw()
         self.show_samples(demo=False)
 
     def show_samples(self, demo: bool) -> None:
-        """Offer what the demo model can do or, for another model, the first few pictures."""
+        """Another model than the demo model gets only the first few."""
         self._demo = demo
         self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
         side = ICON_PX if demo else LARGE_ICON_PX
@@ -93,21 +95,21 @@ class EmptyPage(QWidget):
         self._lay_out()
 
     def show_status(self, status: EngineStatus) -> None:
-        """Without a model, show why, and a button to choose one."""
         missing = status.phase is Phase.EMPTY
         self._missing.setVisible(missing)
         self._offered = not missing
+        self._defaults.setText(default_words(status.model) if status.model is not None else "")
         self._reason.setText(status.trouble or tr("No model is loaded. Choose one to begin."))
         self._show_offered()
 
     def _show_offered(self) -> None:
         self._about.setVisible(self._demo and self._offered)
-        self._offer.setVisible(self._demo and self._offered)
+        for each in (self._offer, self._defaults):
+            each.setVisible(self._demo and self._offered)
         for sample in self._samples:
             sample.setVisible(self._offered and sample in self._shown)
 
     def _make_offer(self) -> QWidget:
-        """The way from the demo model to another one."""
         self._offer = QWidget()
         get = Button(tr("Get a model for this computer"), name="emptyGetModel", style="primary")
         get.clicked.connect(self.get_asked)
@@ -139,8 +141,7 @@ class EmptyPage(QWidget):
     def _make_sample(
         self, folder: Path, number: int, picture: str | None, question: str
     ) -> ToolButton:
-        button = ToolButton(self)
-        button.setObjectName(f"sample{number}")
+        button = named(ToolButton(self), f"sample{number}")
         spoken = tr("Try sample {number}: {question}")
         button.setAccessibleName(spoken.format(number=number, question=question))
         path = folder / picture if picture is not None else None
@@ -186,8 +187,23 @@ class EmptyPage(QWidget):
                 sample.setIcon(theme.icon("chat", "muted"))
 
 
+def default_words(model: ModelInfo) -> str:
+    """A sentence each about precision, context and cache as this computer allows them."""
+    words = tr(
+        "Precision: the most exact one that fits your memory and is fast here, for this model "
+        "{precision}.\nContext: up to {tokens} tokens in a chat, as long as memory allows.\nCache: "
+        "up to {host} of memory and {disk} on disk hold what was read."
+    )
+    return words.format(
+        precision=precision_name(model.precision),
+        tokens=format_count(model.context_length),
+        host=format_bytes(model.host_budget),
+        disk=format_bytes(model.disk_budget),
+    )
+
+
 def samples() -> tuple[tuple[str | None, str], ...]:
-    """Sample pictures, with questions that the demo model can answer."""
+    """Pictures, with questions that the demo model can answer."""
     return (
         ("three-shapes.png", tr("What is in the picture?")),
         ("four-shapes.png", tr("What colour is the star?")),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
@@ -19,13 +19,16 @@ from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
+MOST_LINES_OF_REPLY = 20
+# A shorter pause is for thinking.
+PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
-    """A text field that grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+    """Grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
 
     `data_given(QMimeData)`: pictures or files were pasted.
     """
@@ -37,8 +40,8 @@ class ComposerText(LongText):
     def __init__(self) -> None:
         super().__init__()
         self.can_be_left = False  # with Esc
-        self.setObjectName("composerText")
-        self.setAccessibleName(tr("Message"))
+        self.most_lines = MOST_LINES_SEEN
+        named(self, "composerText", tr("Message"))
         self._placeholder = tr("Ask a question or drop a picture")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
@@ -66,11 +69,11 @@ class ComposerText(LongText):
         self.updateGeometry()
         bar = self.verticalScrollBar()
         # Qt scrolls to the cursor before the field has grown, and counts one line too few.
-        if self._lines() <= MOST_LINES_SEEN and bar.maximum() > 0:
+        if self._lines() <= self.most_lines and bar.maximum() > 0:
             bar.setRange(0, 0)
 
     def sizeHint(self) -> QSize:
-        shown = min(self._lines(), MOST_LINES_SEEN)
+        shown = min(self._lines(), self.most_lines)
         margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
         return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
 
@@ -108,16 +111,70 @@ class ComposerText(LongText):
 
 
 def has_files(data: QMimeData) -> bool:
-    """True if this is a picture or files rather than text; a copied web address is text."""
+    """A copied web address is text."""
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
 
 
+class ReplyText(ComposerText):
+    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            LongText.keyPressEvent(self, event)
+        else:
+            super().keyPressEvent(event)
+
+
+class ReplyEditor(QFrame):
+    """Edits the text of a reply, kept in `draft`."""
+
+    save_asked = Signal(str)
+    left = Signal()
+    # The user paused typing: the text so far.
+    typed = Signal(str)
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self._draft = draft
+        self.text = ReplyText()
+        self.text.can_be_left = True
+        self.text.most_lines = MOST_LINES_OF_REPLY
+        self.text.setObjectName("editReplyText")
+        self.text.setPlaceholderText("")
+        self.text.setAccessibleName(tr("Edit the reply"))
+        self.text.setProperty("class", "field")
+        cancel, save = tr("Cancel"), tr("Save as a new version")
+        self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)
+        self._save = Button(
+            save, name="editReplySave", style="primary", spoken=save, tip=tr("Save (Ctrl+Enter)")
+        )
+        column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
+        self.text.setPlainText(draft.text)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
+        self.text.textChanged.connect(self._on_typed)
+        self.text.send_asked.connect(self._on_save)
+        self._save.clicked.connect(self._on_save)
+        self._cancel.clicked.connect(self.left)
+        self.text.left.connect(self.left)
+
+    def _on_typed(self) -> None:
+        # A long text arrives in steps; reading all of it at each would take long.
+        if self.text.is_complete():
+            self._draft.text = self.text.toPlainText()
+            self._pause.start()
+        self._save.setEnabled(not self.text.document().isEmpty())
+
+    def _on_save(self) -> None:
+        if self.text.is_complete() and self.text.toPlainText().strip():
+            self.save_asked.emit(self.text.toPlainText())
+
+
 class DraftEditor(QFrame):
     """The text, pictures and notice of one draft; subclasses place them and a button to add."""
-
-    open_picture_asked = Signal(str)
 
     def __init__(self, draft: Draft, pictures: PictureController, name: str, add: str) -> None:
         super().__init__()
@@ -125,16 +182,14 @@ class DraftEditor(QFrame):
         self._pictures = pictures
         self._refusals: list[Refusal] = []
         self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName(f"{name}Pictures")
+        self.strip = named(PictureStrip(), f"{name}Pictures")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name=add)
+        self.add = IconButton("picture", tr("Add pictures"), name=add)
         self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
-        self.strip.open_asked.connect(self.open_picture_asked)
         self.strip.remove_asked.connect(self._remove)
         pictures.changed.connect(self._on_pictures)
         pictures.refused.connect(self._on_refused)
@@ -151,10 +206,8 @@ class DraftEditor(QFrame):
         self._pictures.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Show what was not done and why, or nothing for ''.
-
-        Refused pictures are listed until the message is sent.
-        """
+        """Show why something was not done, '' for nothing. Refused pictures are listed until the
+        message is sent."""
         said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
@@ -186,7 +239,7 @@ class DraftEditor(QFrame):
 
 
 class MessageEditor(DraftEditor):
-    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
+    """`filled()`: its size has changed."""
 
     send_asked = Signal(str)
     left = Signal()
@@ -196,23 +249,22 @@ class MessageEditor(DraftEditor):
     def __init__(self, draft: Draft, pictures: PictureController) -> None:
         super().__init__(draft, pictures, "edit", "editAddPictures")
         self.text.can_be_left = True
-        self.text.setObjectName("editText")
-        self.text.setAccessibleName(tr("Edit your message"))
+        named(self.text, "editText", tr("Edit your message"))
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
-        self._send = Button(send, name="editSend", style="primary", spoken=send)
+        self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self._send)
+        buttons = row(self.add, None, self._cancel, self.send)
         column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
-        self._send.clicked.connect(self._ask_to_send)
+        self.send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(pictures.add_files, draft)
-        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
 
@@ -221,12 +273,12 @@ class MessageEditor(DraftEditor):
         self.filled.emit()
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
 
     def _enable(self) -> None:
-        self._send.setEnabled(self._draft.complete and not self.empty)
+        self.send.setEnabled(self._draft.complete and not self.empty)
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import ReplyFormat
+from core.remote.messages import Place
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
@@ -22,16 +23,20 @@ from desktop.store.tables.records import ChatPath, Reply
 class ShownChat(QObject):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing.
-    `busy_changed()`: the reply at the end of the path has begun or ended.
+    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
+    `reply_typed(message, text)`: while editing a reply.
+    `busy_changed()`: the reply at the end of the path has begun or ended. `placed()`: the place of
+    the next reply may have changed.
     """
 
     shown = Signal(object)
     draft_changed = Signal()
     draft_typed = Signal()
+    reply_typed = Signal(int, str)
     busy_changed = Signal()
     instructed = Signal()
     format_changed = Signal()
+    placed = Signal()
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
         super().__init__()
@@ -41,6 +46,7 @@ class ShownChat(QObject):
         self._drafts = drafts
         self._database = services.database
         self._tasks = services.tasks
+        self._remote = services.remote
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The schema last in force, by chat.
@@ -72,13 +78,37 @@ class ShownChat(QObject):
 
     @property
     def format(self) -> ReplyFormat | None:
-        """The format of the next replies; None for free text."""
+        """None for free text."""
         chat = self.transcript.chat
         return self._drafts.of(None).format if chat is None else self.shown_path.format
 
     @property
+    def place(self) -> Place | None:
+        """The server and model of the next reply; None is this computer."""
+        return self._remote.new_chats if self.transcript.chat is None else self.shown_path.place
+
+    def may_run_at(self, place: Place | None) -> bool:
+        """False if the user has to agree first that the shown chat is sent there."""
+        begun = self.transcript.chat is not None
+        return place is None or not begun or place.address in self.shown_path.agreed
+
+    def run_at(self, place: Place | None) -> None:
+        """Have the next replies written there, which the user agreed to."""
+        chat = self.transcript.chat
+        if chat is None:
+            self._remote.place_new_chats(place)
+            self.placed.emit()
+            self.draft_changed.emit()
+        else:
+            self._tasks.spawn(self._run_at(chat, place), tr("Choosing where replies are written"))
+
+    async def _run_at(self, chat: int, place: Place | None) -> None:
+        await self._database.run(chat_table.run_at, chat, place)
+        await self.show_again(chat)
+
+    @property
     def last_schema(self) -> str:
-        """The schema last in force in this chat; '' if there was none."""
+        """Returns '' if there was none."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
         known = (*replies, self.format)
         schemas = [each.text for each in known if each and each.kind == "json_schema"]
@@ -94,7 +124,7 @@ class ShownChat(QObject):
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
     async def open_at(self, chat: int, message: int) -> None:
-        """Show a chat with the path that leads to this message."""
+        """With the path that leads to this message."""
         self._wanted = chat
         await self._database.run(messages.choose_path, message)
         await self.show_again(chat)
@@ -116,7 +146,7 @@ class ShownChat(QObject):
         self.instructed.emit()
 
     def ask_for(self, reply_format: ReplyFormat | None) -> None:
-        """Set the format of replies, from the next one on; None for free text."""
+        """From the next reply on; None for free text."""
         chat = self.transcript.chat
         for each in (self.format, reply_format):
             if each is not None and each.kind == "json_schema":
@@ -144,8 +174,12 @@ class ShownChat(QObject):
         self._schemas.clear()
         self.open(None)
 
+    def look_again(self, chat: int) -> None:
+        """Read the chat again if it is the one to show: it was changed elsewhere."""
+        if chat == self._wanted:
+            self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
+
     async def show_again(self, chat: int) -> None:
-        """Read a chat from the store, and show it if it is still the one to show."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is not None:
             self._show_path(chat, chat_path)
@@ -158,8 +192,10 @@ class ShownChat(QObject):
             return
         self.shown_path = chat_path
         first, end = chat_path.first_in_prompt, len(chat_path.path) - 1
+        # A server can't continue a reply.
+        full = chat_path.place is not None
         rows = [
-            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end)
+            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end, full)
             for place, message in enumerate(chat_path.path)
         ]
         self.transcript.show(chat, rows)
@@ -169,6 +205,7 @@ class ShownChat(QObject):
         self.shown.emit(self._wanted)
         self.instructed.emit()
         self.format_changed.emit()
+        self.placed.emit()
         self.draft_changed.emit()
         self.busy_changed.emit()
 

@@ -15,7 +15,7 @@ from desktop.chat.user_row import UserRow
 from desktop.i18n import tr
 from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace
-from desktop.widgets.plain import Button
+from desktop.widgets.plain import Button, named
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.
 BUILT_AT_ONCE = 4
@@ -39,8 +39,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:
         super().__init__()
-        self.setObjectName("transcript")
-        self.setAccessibleName(tr("Conversation"))
+        named(self, "transcript", tr("Conversation"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setObjectName("transcriptContent")
@@ -86,7 +85,7 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """Scroll a place in a message's text to the middle of the view."""
+        """Scroll it to the middle of the view."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
@@ -168,7 +167,7 @@ class TranscriptView(QAbstractScrollArea):
                 row.notice()
 
     def _arrange(self, anchor: tuple[int, int] | None = None) -> None:
-        """Lay out the widgets, keeping what the reader looks at in its place."""
+        """Keep what the reader looks at in its place."""
         if self._arranging:
             return
         self._arranging = True
@@ -266,7 +265,7 @@ class TranscriptView(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def show_whole(self, widget: QWidget) -> None:
-        """Scroll as little as needed to show a part of a message."""
+        """Scroll as little as needed."""
         top = widget.mapTo(self.viewport(), QPoint(0, 0)).y()
         below = top + widget.height() - self.viewport().height()
         bar = self.verticalScrollBar()

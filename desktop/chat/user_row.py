@@ -13,13 +13,13 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import MessageRow, RowActions
+from desktop.chat.message_row import Deed, MessageRow, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 # From here on a field is used, which lays out only what is seen.
 LONGEST_BLOCK = 8_000
@@ -33,15 +33,14 @@ NARROWEST_CODE = 160
 
 
 class UserRow(MessageRow):
-    """One message of the user; while it is edited, a `MessageEditor` is in its place."""
+    """While it is edited, a `MessageEditor` is in its place."""
 
     def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
         super().__init__(row, "user", actions)
         self._drafts = drafts
         self._line = LeftOutLine()
         self._line.undo.clicked.connect(actions.tell_all_asked)
-        self._strip = PictureStrip()
-        self._strip.setObjectName("messagePictures")
+        self._strip = named(PictureStrip(), "messagePictures")
         self._strip.open_asked.connect(actions.open_picture_asked)
         self._strip.filled.connect(self._fit)
         self._text = UserText(formatted)
@@ -81,8 +80,7 @@ class UserRow(MessageRow):
         return self._editor is not None or super().is_busy()
 
     def _make_bubble(self) -> QFrame:
-        bubble = QFrame()
-        bubble.setObjectName("userBubble")
+        bubble = named(QFrame(), "userBubble")
         bubble.setProperty("class", "messageBubble")
         bubble.setProperty("role", "user")
         bubble.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -107,9 +105,10 @@ class UserRow(MessageRow):
         editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.pictures)
         editor.send_asked.connect(self._send_again)
         editor.left.connect(self._cancel)
-        editor.open_picture_asked.connect(self._asked.open_picture_asked)
+        editor.strip.open_asked.connect(self._asked.open_picture_asked)
         editor.choose_pictures_asked.connect(self._asked.choose_pictures_asked)
         editor.filled.connect(self._fit)
+        self._asked.watch(editor.send, Deed("send_again", self.row.id))
         inside = self._bubble.layout()
         assert inside is not None
         inside.addWidget(editor)
@@ -137,10 +136,7 @@ class UserRow(MessageRow):
 
 
 class UserText(WholeText):
-    """The text of a user message: Markdown, or plain as typed; a very long one in a field.
-
-    `laid_out()`: its width may change.
-    """
+    """Markdown, or plain as typed; a very long one in a field. `laid_out()`: its width changes."""
 
     laid_out = Signal()
 
@@ -161,8 +157,7 @@ class UserText(WholeText):
             self._shown = _field(text)
         else:
             self._shown = self._body(text) if self._formatted else _block(text)
-        self._shown.setObjectName("userLongText" if is_long else "userText")
-        self._shown.setAccessibleName(tr("Your message"))
+        named(self._shown, "userLongText" if is_long else "userText", tr("Your message"))
         self._layout.addWidget(self._shown)
 
     def show_formatted(self, formatted: bool) -> None:

@@ -1,4 +1,4 @@
-"""The state behind the Context page: the last request, where its context is stored, the bytes.
+"""The state behind the Context page.
 
 Any work of the engine may move the contexts of other chats, so only its newest report is shown.
 """
@@ -20,6 +20,7 @@ from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
+from desktop.remote.remote import place_words
 from desktop.store.tables.records import Reply
 
 SHOWN_EVERY_MS = 250
@@ -27,12 +28,9 @@ SHOWN_EVERY_MS = 250
 
 @dataclass(frozen=True, slots=True)
 class ContextView:
-    """The values of the Context page; None is unknown.
-
-    `foreign`: another model wrote the last reply, so its numbers aren't shown. `reasoned`: the
-    reply has reasoning. `begun`: the chat has messages. `disk_trouble`: why contexts can't be
-    saved on disk.
-    """
+    """None is unknown. `foreign`: another model wrote the last reply, so its numbers aren't shown.
+    `host` is the server that writes the next reply, '' for this computer. `disk_trouble`: why
+    contexts can't be saved on disk."""
 
     stats: RequestStats | None = None
     done: int | None = None
@@ -40,6 +38,7 @@ class ContextView:
     bytes: CacheBytes | None = None
     model: ModelInfo | None = None
     foreign: bool = False
+    host: str = ""
     reasoned: bool = False
     begun: bool = False
     disk_trouble: str = ""
@@ -51,11 +50,7 @@ def disk_trouble_words(trouble: str) -> str:
 
 
 class ContextController(QObject):
-    """Follows the engine's reports on the chat on screen."""
-
-    # `view` has changed.
     changed = Signal()
-    # A message for the user.
     said = Signal(str)
 
     def __init__(
@@ -85,7 +80,13 @@ class ContextController(QObject):
         idle_prefill.prepared.connect(self._note)
         engine.changed.connect(self._on_engine)
         transcript = chat.transcript
-        for signal in (transcript.chat_changed, transcript.rows_replaced, chat.busy_changed):
+        placed = chat.placed
+        for signal in (
+            transcript.chat_changed,
+            transcript.rows_replaced,
+            chat.busy_changed,
+            placed,
+        ):
             signal.connect(self.changed)
 
     @property
@@ -93,7 +94,11 @@ class ContextController(QObject):
         return replace(self._view(), disk_trouble=self._disk_trouble)
 
     def _view(self) -> ContextView:
-        model, live = self._engine.model, self._chat.running
+        model, live, place = self._engine.model, self._chat.running, self._chat.place
+        if place is not None:
+            last = self._chat.transcript.last_answered()
+            stats = last[1] if last is not None and last[1].remote is not None else None
+            return ContextView(stats, host=place_words(place))
         if live is not None and live.stats is not None and live.done is not None:
             strip = Strip.of_request(live.stats, live.done)
             return ContextView(live.stats, live.done, strip, live.stats.bytes, model)
@@ -109,6 +114,8 @@ class ContextController(QObject):
 
     def _of_other(self, row: Row, stats: RequestStats) -> bool:
         model = self._engine.model
+        if stats.remote is not None:
+            return True
         if model is None or row.live is not None:
             return False
         if self._answered_by.get(row.id, model.fingerprint) != model.fingerprint:
@@ -118,10 +125,8 @@ class ContextController(QObject):
         return other_words or stats.context_length not in (0, model.context_length)
 
     def _end(self) -> int | None:
-        """The last message of this chat that the engine has worked on.
-
-        That is the reply before a reply that still waits for its turn.
-        """
+        """The last message that the engine has worked on, not a reply that still waits for its
+        turn."""
         rows, running = self._chat.transcript.rows, self._chat.running
         waits = running is not None and running.stats is None
         place = -3 if waits and len(rows) > 2 else -1
@@ -141,13 +146,14 @@ class ContextController(QObject):
             self._later.start()
 
     def _on_progress(self, live: LiveReply) -> None:
-        if live.stats is not None and live.done is not None:
+        if live.stats is not None and live.stats.remote is None and live.done is not None:
             self._note(live.message, live.stats)
         else:
             self.changed.emit()
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
-        if reply.stats is not None and reply.error is None:
+        here = reply.stats is not None and reply.stats.remote is None
+        if here and reply.stats is not None and reply.error is None:
             if self._engine.model is not None:
                 self._answered_by[live.message] = self._engine.model.fingerprint
             self._note(live.message, reply.stats)

@@ -9,6 +9,9 @@ the error.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import takewhile
+
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation
@@ -26,16 +29,15 @@ from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables import messages
-from desktop.store.tables.records import ChatPath, Reply, ReplyState
+from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
 
 # Drafts from this many characters on are prefilled: about a chunk of 512 tokens.
 LONG_TEXT = 2_000
+ID_BYTES = 4
 SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class IdlePrefill(QObject):
-    """Reacts to replies that end, opened chats, loaded models and changed drafts."""
-
     # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
     # the draft of a new chat).
     prepared = Signal(object, object)
@@ -61,6 +63,8 @@ class IdlePrefill(QObject):
         self._draft: Request[Prepared] | None = None
         self._opening: Request[Prepared] | None = None
         self.compacting: Request[Prepared] | None = None
+        # The reply being edited, and how many of its ids are before the edit.
+        self._begun: tuple[int, int] = (0, 0)
         # The last message of the opened chat.
         self._opened: int | None = None
         # Requests by chat, to be cancelled when it changes or is deleted.
@@ -69,6 +73,7 @@ class IdlePrefill(QObject):
         pictures.changed.connect(self._on_pictures)
         chat.draft_changed.connect(self._on_draft)
         chat.draft_typed.connect(self._on_typed)
+        chat.reply_typed.connect(self._on_reply_typed)
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
         # A newly loaded model hasn't read the chat on screen.
@@ -82,11 +87,8 @@ class IdlePrefill(QObject):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """Prefill the chat on screen, unless a reply is running.
-
-        For a fork this also registers it as a user of the shared cache, so that deleting the
-        original chat doesn't evict what the fork needs.
-        """
+        """For a fork this also registers it as a user of the shared cache, so that deleting the
+        original chat doesn't evict what the fork needs."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
@@ -110,13 +112,19 @@ class IdlePrefill(QObject):
         if len(self._chat.draft.text) >= LONG_TEXT:
             self._on_draft()
 
+    def _on_reply_typed(self, message: int, text: str) -> None:
+        row = self._chat.transcript.row_of(message)
+        if row is not None and self._settings.settings.ahead.read_ahead:
+            work = self._read_begun(row.message, text)
+            self._tasks.spawn(work, tr("Prefilling a reply being edited"))
+
     def _on_draft(self) -> None:
         if self._draft is not None:
             self._draft.cancel()
             self._draft = None
         draft = self._chat.draft
         wanted = self._settings.settings.ahead.read_ahead and is_worth_prefilling(draft)
-        if wanted and self._chat.running is None:
+        if wanted and self._chat.place is None and self._chat.running is None:
             self._tasks.spawn(self._read(draft), tr("Prefilling the draft"))
 
     async def _settle(self, live: LiveReply) -> None:
@@ -133,9 +141,11 @@ class IdlePrefill(QObject):
         await self._follow(self._opening, end)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
-        """A chat's path, if this is still its last message and a model is loaded."""
+        """None unless this is still its last message and the loaded model answers this chat."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is None or not chat_path.path or self._engine.model is None:
+            return None
+        if chat_path.place is not None:
             return None
         return chat_path if chat_path.path[-1].id == message else None
 
@@ -166,7 +176,6 @@ class IdlePrefill(QObject):
         return self._engine.client.ask(command)
 
     async def _follow(self, request: Request[Prepared], end: int | None) -> None:
-        """Report the result of a request that wasn't interrupted."""
         async for event in request:
             if isinstance(event, Prepared):
                 self._settings.note_outcome(None)
@@ -174,12 +183,35 @@ class IdlePrefill(QObject):
             elif isinstance(event, Failed) and event.error.name == BudgetTooSmallError.__name__:
                 self._settings.note_outcome(event.error)
 
+    async def _read_begun(self, message: Message, text: str) -> None:
+        """Prefill an edited reply up to the edit, where its new version then goes on."""
+        ids = await self._chat.edited_ids(message, messages.storable(text))
+        place = self._chat.transcript.place_of(message.id)
+        if ids is None or not ids.pauses or place is None or message.reply is None:
+            return
+        kept = ids.pauses[-1]
+        if self._begun == (message.id, kept) or self._chat.running is not None:
+            return
+        self._begun = message.id, kept
+        begun = ids.model_copy(update={"data": ids.data[: kept * ID_BYTES]})
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(text, message.text, strict=False))
+        same = "".join(each for each, _ in pairs)
+        shown = replace(message, text=same, reply=replace(message.reply, ids=begun))
+        before = self._chat.shown_path
+        chat_path = replace(before, path=(*before.path[:place], shown))
+        self._cancel(message.chat)
+        request = self._ask_to_settle(chat_path)
+        self._requests[message.chat] = [request]
+        await self._follow(request, message.id)
+
     async def _read(self, draft: Draft) -> None:
         chat = self._chat.transcript.chat
         chat_path = await self._chat_path(chat, draft)
         model = self._engine.model
         # The draft may have been sent, or another chat opened, meanwhile.
         if chat_path is None or model is None or draft is not self._chat.draft:
+            return
+        if self._chat.place is not None:
             return
         if not is_worth_prefilling(draft):
             return

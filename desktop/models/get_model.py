@@ -18,13 +18,12 @@ from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
 from desktop.models.download_list import DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
-from desktop.models.fits import describe_fit, memory, needs, room
+from desktop.models.fits import describe_fit, estimate, memory, needs, room, suited_models
 from desktop.models.library import LibraryController
-from desktop.models.suggestions import estimate, suited_models
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, ElidedLabel, Label
+from desktop.widgets.plain import Button, ElidedLabel, Label, named
 from desktop.widgets.search_field import SearchField
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
@@ -58,9 +57,7 @@ class GetModelDialog(QDialog):
         self._settings = Button(tr("Connection"), name="networkToggle")
         self._settings.setCheckable(True)
         self._said = Label(name="modelSearchWords", style="muted small", wraps=True)
-        self._found = QListWidget()
-        self._found.setObjectName("modelResults")
-        self._found.setAccessibleName(tr("Models"))
+        self._found = named(QListWidget(), "modelResults", tr("Models"))
         for chosen in (self._found.itemClicked, self._found.itemActivated):
             chosen.connect(self._look_at)
         self._details = ModelDetails()
@@ -116,7 +113,7 @@ class GetModelDialog(QDialog):
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
 
     def ask(self) -> None:
-        """Search for the words, or open the repository that they name; '' shows the catalogue."""
+        """Opens the repository that the words name; '' shows the catalogue."""
         self._settings.setChecked(False)
         text = self.search.text().strip()
         if not text:
@@ -176,7 +173,7 @@ class GetModelDialog(QDialog):
         )
 
     def _list_catalogue(self) -> None:
-        """Fill the list; what is being asked and shown stays."""
+        """Keep what is being asked and shown."""
         available, self._speeds = self._library.available(), self._library.device.speeds
         best = suited_models(catalogue(), available, self._speeds)
         self._fill([*best, *(each for each in catalogue() if each not in best)])
@@ -207,8 +204,7 @@ class GetModelDialog(QDialog):
 
     def _say(self, words: str, wrong: bool = False) -> None:
         self._said.setText(words)
-        self._said.setProperty("class", "error small" if wrong else "muted small")
-        theme.restyle(self._said)
+        theme.set_class(self._said, "error small" if wrong else "muted small")
         self._said.setVisible(bool(words))
 
     def _say_error(self, info: ErrorInfo) -> None:
@@ -232,8 +228,6 @@ class GetModelDialog(QDialog):
 
 
 class ModelDetails(QFrame):
-    """A repository's facts, what can be downloaded of it, and the one that fits preselected."""
-
     # Plan: the user pressed Download.
     download_asked = Signal(object)
 
@@ -245,9 +239,7 @@ class ModelDetails(QFrame):
         self._parameters = 0
         self._name = ElidedLabel(name="modelDetailsName", style="heading")
         self._facts = Label(name="modelDetailsFacts", style="muted", wraps=True)
-        self._choice = QComboBox()
-        self._choice.setObjectName("modelDetailsChoice")
-        self._choice.setAccessibleName(tr("What to download"))
+        self._choice = named(QComboBox(), "modelDetailsChoice", tr("What to download"))
         self._choice.currentIndexChanged.connect(self._show_choice)
         self._fit = Label(name="modelDetailsFit", wraps=True)
         self._files = Label(name="modelDetailsFiles", style="muted small", wraps=True)

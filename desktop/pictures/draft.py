@@ -25,10 +25,8 @@ class DraftPicture:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """Text, pictures, and the messages `queued` before them.
-
-    `key`, `system` and `format` are for the chat that will be created, if there is none yet.
-    """
+    """`queued` are messages before it. `key`, `system` and `format` are for the chat that will be
+    created, if there is none yet."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)

@@ -75,7 +75,7 @@ def png_bytes(image: QImage) -> bytes:
 
 
 def take_data(data: QMimeData, draft: Draft, pictures: PictureController, text: LongText) -> str:
-    """Add pictures to the draft or text to the field; returns why it was refused, or ''."""
+    """Returns why it was refused, or ''."""
     given = sort_data(data)
     if given.files:
         pictures.add_files(draft, given.files)

@@ -32,11 +32,11 @@ from PySide6.QtWidgets import (
 from core.api.events import ImageRendered
 from desktop.i18n import tr
 from desktop.numbers import format_count
-from desktop.pictures.picture import read_thumbnail
+from desktop.pictures.picture_strip import read_thumbnail
 from desktop.store.tables.records import Picture
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 # More would take too long through the pipe from the engine's process.
 MOST_PIXELS = 6_000_000
@@ -51,8 +51,6 @@ SMALLEST_ZOOM = 0.02
 
 
 class PictureViewer(QDialog):
-    """Shows `picture` and turns to the others of `pictures`."""
-
     # Width and height of the pixels wanted by `show_pixels`.
     pixels_wanted = Signal(int, int)
     # The Picture.
@@ -87,8 +85,7 @@ class PictureViewer(QDialog):
         self._next = IconButton(
             "chevron_right", tr("Next picture (Right)"), self, name="pictureNext"
         )
-        self._copy = CopyButton(tr("Copy the picture (Ctrl+C)"))
-        self._copy.setObjectName("pictureCopy")
+        self._copy = named(CopyButton(tr("Copy the picture (Ctrl+C)")), "pictureCopy")
         self._save = IconButton(
             "save", tr("Save the picture as a file (Ctrl+S)"), self, name="pictureSave"
         )
@@ -166,7 +163,7 @@ class PictureViewer(QDialog):
             button.setEnabled(False)
 
     def _wanted(self) -> QSize:
-        """The size to request: the visible one and a little more, at most the picture's own."""
+        """The visible size and a little more, at most the picture's own."""
         return within(self.picture.size, MOST_PIXELS, SPARE * self.canvas.zoom())
 
     def _ask(self) -> None:
@@ -209,7 +206,7 @@ class PictureViewer(QDialog):
 
 
 class PictureCanvas(QGraphicsView):
-    """Draws a picture fitted or at any zoom, from as many pixels as it is given."""
+    """Fitted or at any zoom, from as many pixels as it is given."""
 
     # The zoom in percent.
     zoomed = Signal(int)
@@ -236,13 +233,13 @@ class PictureCanvas(QGraphicsView):
         self.fit()
 
     def set_image(self, image: QImage) -> None:
-        """Draw the whole picture from these pixels, which may be fewer than it has."""
+        """These pixels may be fewer than the picture has."""
         self._pixels.setPixmap(QPixmap.fromImage(image))
         if not image.isNull():
             self._pixels.setScale(self.sceneRect().width() / image.width())
 
     def fit(self) -> None:
-        """Fit the picture into the window, now and when it is resized; never enlarge it."""
+        """Now and when the window is resized; never enlarge it."""
         self._fitted = True
         area, picture = self.viewport().rect(), self.sceneRect()
         if picture.isEmpty() or area.isEmpty():

@@ -59,7 +59,6 @@ class ServerStatus:
 class ServerController(QObject):
     # The status, the settings or the key.
     changed = Signal()
-    # The list of requests.
     listed = Signal()
 
     def __init__(
@@ -114,7 +113,7 @@ class ServerController(QObject):
         self._change({"steady": steady})
 
     def renew_key(self) -> None:
-        """Make another key; the old one ends at once, and so do its requests."""
+        """The old one ends at once, and so do its requests."""
         self._change({"key": self._make_key()})
 
     def hide_key(self) -> None:

@@ -24,6 +24,7 @@ from core.api.params import (
     Settings,
 )
 from core.client.blobs import read_regular
+from core.remote.messages import Place, RemoteServer
 from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
 from desktop.store import backups
@@ -39,6 +40,15 @@ Tree: TypeAlias = dict[str, Any]
 Read = TypeVar("Read", bound=Settings)
 
 
+def valid_ones(kind: type[Read], values: object) -> tuple[Read, ...]:
+    """The values that can be read: one that another version wrote doesn't cost the others."""
+    found = []
+    for each in values if isinstance(values, tuple) else ():
+        with contextlib.suppress(ValidationError):
+            found.append(kind.model_validate(each))
+    return tuple(found)
+
+
 class AheadSettings(Settings):
     settle: bool = True
     read_ahead: bool = True
@@ -46,6 +56,7 @@ class AheadSettings(Settings):
 
 class WindowSettings(Settings):
     theme: Literal["system", "light", "dark"] = "system"
+    language: Literal["system", "en", "de"] = "system"
     # Of the usual size, in percent.
     text_size: Literal[85, 100, 115, 130, 150] = 100
     # True renders Markdown in the user's own messages.
@@ -54,8 +65,9 @@ class WindowSettings(Settings):
 
 
 class NetworkSettings(Settings):
-    """For downloads of models, the only connections that the app makes. An empty `hub` is Hugging
-    Face, an empty `proxy` the system's, an empty folder the one next to the chats; 0 is no limit.
+    """For all connections that the app makes. An empty `hub` is Hugging Face, an empty `proxy` the
+    system's, an empty folder the one next to the chats; 0 is no limit.
+    `token_for` is the hub whose access token is in the system's keyring, '' if there is none.
     """
 
     allowed: bool = True
@@ -63,11 +75,11 @@ class NetworkSettings(Settings):
     proxy: str = ""
     models_folder: str = ""
     megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
+    token_for: str = ""
 
 
 class ModelChoices(Settings):
-    """The user's own name for a model, '' for the published one, and the settings it ran with;
-    `chosen` is False if it never ran."""
+    """`name` is the user's own, '' for the published one; `chosen` is False if it never ran."""
 
     path: str
     name: str = ""
@@ -87,23 +99,33 @@ class LibrarySettings(Settings):
     @field_validator("models", mode="before")
     @classmethod
     def _valid_ones(cls, models: object) -> object:
-        # One that another version wrote doesn't cost the names of the others.
-        found = []
-        for each in models if isinstance(models, tuple) else ():
-            with contextlib.suppress(ValidationError):
-                found.append(ModelChoices.model_validate(each))
-        return tuple(found)
+        return valid_ones(ModelChoices, models)
 
 
 class ServerSettings(Settings):
-    """The local server; `key` is the digest of its key, empty until it is switched on first;
-    `steady`: see `core.server.volatile`."""
+    """`key` is a digest, empty until the server is switched on first; `steady`: see
+    `core.server.volatile`."""
 
     on: bool = False
     steady: bool = True
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
+class RemoteSettings(Settings):
+    """The servers that the user added, and the place of new chats: None is this computer."""
+
+    servers: tuple[RemoteServer, ...] = ()
+    new_chats: Place | None = None
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _valid_ones(cls, servers: object) -> object:
+        return valid_ones(RemoteServer, servers)
+
+    def server(self, address: str) -> RemoteServer | None:
+        return next((each for each in self.servers if each.address == address), None)
 
 
 TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
@@ -123,6 +145,7 @@ class AppSettings(Settings):
     network: NetworkSettings = NetworkSettings()
     library: LibrarySettings = LibrarySettings()
     server: ServerSettings = ServerSettings()
+    remote: RemoteSettings = RemoteSettings()
 
     @field_validator("cache")
     @classmethod
@@ -132,7 +155,6 @@ class AppSettings(Settings):
         return cache.model_copy(update={"restore": "when_faster", "interval": interval})
 
     def model_to_load(self, contexts: Path | None = None) -> ModelSettings:
-        """The model settings with a real path and the folder of saved contexts."""
         return self.model.model_copy(
             update={
                 "path": self.model.path or str(DEMO_MODEL),
@@ -145,7 +167,7 @@ class AppSettings(Settings):
         return self.switched(path).with_recent(path)
 
     def switched(self, path: str) -> AppSettings:
-        """The settings for another model: those it ran with last, or else the present ones."""
+        """The settings it ran with last, or else the present ones."""
         path = kept_path(path)
         if path == self.model.path:
             return self
@@ -196,22 +218,31 @@ class AppSettings(Settings):
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
 
+    def with_moved(self, before: str, now: str) -> AppSettings:
+        def follow(path: str) -> str:
+            return now if path == before else path
+
+        models = (
+            each.model_copy(update={"path": follow(each.path)}) for each in self.library.models
+        )
+        library = self.library.model_copy(update={"models": tuple(models)})
+        model = self.model.model_copy(update={"path": follow(self.model.path)})
+        recent = tuple(map(follow, self.recent_models))
+        return self.model_copy(update={"model": model, "recent_models": recent, "library": library})
+
     def without_recent(self, path: str) -> AppSettings:
         recent = tuple(each for each in self.recent_models if each != path)
         return self.model_copy(update={"recent_models": recent})
 
 
 def kept_path(path: str) -> str:
-    """A model's folder as it is stored: '' for the demo model, which an update may move."""
+    """'' for the demo model, which an update may move."""
     return "" if path == str(DEMO_MODEL) else path
 
 
 class SettingsFile:
-    """Reads and writes the settings.
-
-    An invalid value gets its default; unknown keys stay in the file for the version that wrote
-    them; a file that isn't JSON is kept under another name.
-    """
+    """An invalid value gets its default; unknown keys stay in the file for the version that wrote
+    them; a file that isn't JSON is kept under another name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -219,7 +250,7 @@ class SettingsFile:
         self._stored: Tree = {}
 
     def load(self) -> tuple[AppSettings, str]:
-        """The settings, and a message, '' if nothing went wrong."""
+        """With a message, '' if nothing went wrong."""
         try:
             stored = json.loads(read_regular(self._path).decode())
         except FileNotFoundError:

@@ -7,6 +7,7 @@ All views use these instead, as `tests/desktop/test_plain_only.py` checks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from PySide6.QtCore import QObject, QPoint, QSize, Qt
 from PySide6.QtGui import (
@@ -31,6 +32,8 @@ from PySide6.QtWidgets import (
 
 from desktop.i18n import tr
 from desktop.widgets.plain_text import breakable, shortened, tip, unbroken
+
+Named = TypeVar("Named", bound=QWidget)
 
 # A label lays out all its text whenever its size is queried.
 LONGEST_LABEL = 4_000
@@ -72,7 +75,7 @@ class Label(QLabel):
         return self._words
 
     def copy(self) -> None:
-        """Copy the selection, without the invisible line breaks."""
+        """Without the invisible line breaks."""
         if self.hasSelectedText():
             QGuiApplication.clipboard().setText(unbroken(self.selectedText()))
 
@@ -93,7 +96,7 @@ class Label(QLabel):
 
 
 class ElidedLabel(Label):
-    """A line that ends in an ellipsis if it is too long; the tool tip has all of it."""
+    """The tool tip has all of it."""
 
     def set_words(self, words: str) -> None:
         self.setText(words)
@@ -116,7 +119,7 @@ class ElidedLabel(Label):
 
 
 class Button(QPushButton):
-    """A button with a text; screen readers say `spoken` instead. A click doesn't move the focus."""
+    """Screen readers say `spoken` instead of the text. A click doesn't move the focus."""
 
     def __init__(
         self,
@@ -146,8 +149,20 @@ class ToolButton(QToolButton):
         self.setText(unshortcut(words))
 
 
-def set_tip(widget: QWidget, words: str) -> None:
+def named(widget: Named, name: str, spoken: str = "") -> Named:
+    """`name` is its objectName; `spoken` is for screen readers."""
+    widget.setObjectName(name)
+    if spoken:
+        widget.setAccessibleName(spoken)
+    return widget
+
+
+def set_tip(widget: QWidget | QAction, words: str) -> None:
     widget.setToolTip(tip(words))
+
+
+def tip_is_shown() -> bool:
+    return QToolTip.isVisible()
 
 
 def show_tip(place: QPoint, words: str, widget: QWidget) -> None:
@@ -177,5 +192,4 @@ def make_plain(dialog: QDialog) -> None:
 
 
 def unshortcut(words: str) -> str:
-    """Escape '&' for a button or a menu."""
     return shortened(words, LONGEST_LINE).replace("&", "&&")

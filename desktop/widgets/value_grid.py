@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt
@@ -37,14 +37,16 @@ class ValueGrid(QWidget):
         self._line_up()
 
     def show_value(self, name: str, text: str) -> None:
-        """Show a row's value; '' hides the row."""
+        """'' hides the row."""
         self._values[name].setText(text)
         for each in (self._values[name], self._labels[name]):
             each.setVisible(bool(text))
 
-    def show_values(self, values: Mapping[str, str]) -> None:
+    def show_values(self, values: Mapping[str, str], greyed: Collection[str] = ()) -> None:
         for name in self._values:
             self.show_value(name, values.get(name, ""))
+            for each in (self._values[name], self._labels[name]):
+                each.setEnabled(name not in greyed)
         self.setVisible(any(values.get(name) for name in self._values))
 
     def _line_up(self) -> None:

@@ -19,15 +19,18 @@ from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
-from desktop.export.export_dialogs import ExportMenu
+from desktop.export.export import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
+from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
+from desktop.store.tables.message_tree import Moved
+from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
 from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
@@ -44,7 +47,6 @@ STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
-    # The user closes the window.
     close_asked = Signal()
 
     def __init__(self, parts: WindowParts, samples: Path) -> None:
@@ -78,7 +80,6 @@ class MainWindow(QMainWindow):
         self.close()
 
     def save_geometry(self) -> None:
-        """Save size, place, hidden parts and the open chat."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
         self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
@@ -114,6 +115,7 @@ class MainWindow(QMainWindow):
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
             "actionServer": lambda: dialogs.come_up(self._server),
+            "actionServers": self._show_servers,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -142,6 +144,9 @@ class MainWindow(QMainWindow):
         parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
+        parts.chat.deleted.connect(self._on_messages_deleted)
+        parts.chat.moved.connect(self._on_moved)
+        parts.chat.said.connect(self.toast.say)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
@@ -155,21 +160,24 @@ class MainWindow(QMainWindow):
             asking.get_asked.connect(self._show_get_model)
             asking.library_asked.connect(self._show_library)
         page.header.model.search_asked.connect(self._look_for_models)
+        page.header.model.place_asked.connect(page.run_at)
+        page.header.model.servers_asked.connect(self._show_servers)
+        parts.remote.key_wanted.connect(self._ask_for_key)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
-        page.composer.choose_pictures_asked.connect(self._choose_pictures)
-        page.composer.open_picture_asked.connect(self._viewing.open)
+        page.composer.add.clicked.connect(self._choose_pictures)
+        page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
     def _make_settings(self) -> SettingsPanel:
         panel = SettingsPanel(self._parts.settings)
-        panel.model_box.browse_asked.connect(self._choose_model)
+        panel.model_box.browse.clicked.connect(self._choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
-        panel.instructions_asked.connect(self.page.show_instructions)
+        panel.instructions.clicked.connect(self.page.show_instructions)
         panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         return panel
 
@@ -178,7 +186,7 @@ class MainWindow(QMainWindow):
         self.page.composer.setFocus()
 
     def _open_last(self) -> None:
-        """Open the last chat, unless the user has started something else."""
+        """Unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None
@@ -246,6 +254,7 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
+        self.page.header.model.show_waits(await self._parts.predictions.of_models())
         self.page.header.model.show_offered(await self._parts.library.find())
 
     async def _set_chosen_model(self, file: bool = False) -> bool:
@@ -263,7 +272,7 @@ class MainWindow(QMainWindow):
     @cached_property
     def _library(self) -> LibraryDialog:
         parts = self._parts
-        dialog = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
+        dialog = LibraryDialog(parts.library, parts.moves, parts.settings, parts.tasks, self)
         dialog.load_asked.connect(self._load_path)
         dialog.get_asked.connect(self._show_get_model)
         return dialog
@@ -273,6 +282,12 @@ class MainWindow(QMainWindow):
         return LocalServerDialog(self._parts.server, self)
 
     @cached_property
+    def _servers(self) -> ServersDialog:
+        dialog = ServersDialog(self._parts.remote, self._parts.tasks, self)
+        dialog.place_asked.connect(self.page.run_at)
+        return dialog
+
+    @cached_property
     def _search(self) -> SearchDialog:
         dialog = SearchDialog(self._parts.search, lambda: self._parts.chats.shown, self)
         dialog.open_asked.connect(self.page.show_hit)
@@ -280,6 +295,13 @@ class MainWindow(QMainWindow):
 
     def _show_get_model(self) -> None:
         dialogs.come_up(self._get_model, self._get_model.search)
+
+    def _show_servers(self) -> None:
+        dialogs.come_up(self._servers, self._servers.address)
+
+    def _ask_for_key(self, address: str) -> None:
+        self._servers.edit(address)
+        dialogs.come_up(self._servers, self._servers.key)
 
     def _show_library(self) -> None:
         dialogs.come_up(self._library, self._library.view)
@@ -303,6 +325,15 @@ class MainWindow(QMainWindow):
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
         said = tr("Moved to Deleted chats, kept for {days} days: {title}")
         self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
+
+    def _on_messages_deleted(self, gone: DeletedMessages) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chats.restore_messages(gone))
+        said = tr("Moved to the trash, kept for {days} days: {title}")
+        self.toast.say(said.format(days=TRASH_DAYS, title=gone.title), action=undo)
+
+    def _on_moved(self, moved: Moved) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chat.move(moved.undone))
+        self.toast.say(tr("The messages follow this version now."), action=undo)
 
     def _on_trash(self) -> None:
         """Hide Undo when its chat has left the trash."""

@@ -22,7 +22,7 @@ from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
 
 
 class Entry(NamedTuple):
@@ -57,6 +57,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionEject", tr("Eject the model")),
             Entry("actionGetModel", tr("Get a model…"), separated=True),
             Entry("actionServer", tr("Local server…")),
+            Entry("actionServers", tr("Servers…")),
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (
@@ -77,7 +78,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
 
 
 def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> dict[str, QAction]:
-    """Build the menu bar; `acts` and the returned actions are keyed by the entries' names."""
+    """`acts` and the returned actions are keyed by the entries' names."""
     actions: dict[str, QAction] = {}
     for title, entries in _entries().items():
         menu = window.menuBar().addMenu(title)
@@ -89,8 +90,7 @@ def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> 
             made.setShortcut(QKeySequence(shortcut))
             menu.addAction(made)
     assert acts.keys() == actions.keys(), "every entry does something, and everything has an entry"
-    window.menuBar().setObjectName("menuBar")
-    window.menuBar().setAccessibleName(tr("Menus"))
+    named(window.menuBar(), "menuBar", tr("Menus"))
     return actions
 
 
@@ -99,12 +99,11 @@ WIDTH, HEIGHT = 460, 520
 
 @cache
 def licences() -> dict[str, str]:
-    """The licence of Waymark and of each package that is installed with it."""
     return tomllib.loads((RESOURCES / "licences.toml").read_text(encoding="utf-8"))
 
 
 def diagnostics(status: EngineStatus) -> dict[str, str]:
-    """Names and values that a user can send with a bug report."""
+    """For a bug report."""
     model = status.model
     load = model.load if model else None
     unknown = tr("not known")

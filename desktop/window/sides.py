@@ -28,7 +28,7 @@ from desktop.context.context_panel import ContextPanel
 from desktop.i18n import tr
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import ToolButton
+from desktop.widgets.plain import ToolButton, named
 
 # The system's frame around a window, whose size is unknown before it is shown.
 FRAME = QSize(8, 40)
@@ -39,12 +39,12 @@ FIRST_WIDTHS = (220, 730, 330)
 
 
 def fitted_size(size: QSize, screen: QRect) -> QSize:
-    """The size, or as much of it as a screen has room for with the window's frame."""
+    """Only as large as a screen has room for with the window's frame."""
     return size.boundedTo(screen.size() - FRAME)
 
 
 def fitted(window: QRect, screens: Sequence[QRect]) -> QRect:
-    """The window moved entirely onto the screen that shows most of it, or the first one."""
+    """Onto the screen that shows most of it, or the first one."""
     screen = max(screens, key=lambda each: _area(each.intersected(window)))
     size = window.size()
     if size.boundedTo(screen.size()) != size:
@@ -88,7 +88,7 @@ class Sides(QSplitter):
             self._fold()
 
     def show_right(self) -> None:
-        """Show the right side, in a narrow window instead of the left one."""
+        """In a narrow window instead of the left one."""
         self._wants_right = self._right_first = True
         lack = self._needed(MIDDLE_PX, RIGHT_PX) - self.width()
         if lack > 0:
@@ -142,17 +142,13 @@ def _scaled(width: int) -> int:
 
 
 class SidePanel(QFrame):
-    """The right part: the context and the settings, with the buttons that turn between them.
-
-    The settings are made when first shown: they are a third of the window's widgets.
-    """
+    """The settings are made when first shown: they are a third of the window's widgets."""
 
     def __init__(self, context: ContextPanel, make_settings: Callable[[], SettingsPanel]) -> None:
         super().__init__()
         self._make_settings = make_settings
         self.setObjectName("contextSide")
-        self._pages = QStackedWidget()
-        self._pages.setObjectName("sidePages")
+        self._pages = named(QStackedWidget(), "sidePages")
         self._buttons = QButtonGroup(self)
         self._buttons.setExclusive(True)
         self._icons: list[tuple[ToolButton, str]] = []
@@ -178,8 +174,7 @@ class SidePanel(QFrame):
         self._pages.setCurrentIndex(page)
 
     def _tab(self, title: str, icon: str, name: str, page: int) -> ToolButton:
-        button = ToolButton()
-        button.setObjectName(name)
+        button = named(ToolButton(), name)
         button.set_words(title)
         button.setAccessibleName(title.replace("&", "and"))
         button.setCheckable(True)
@@ -209,7 +204,7 @@ def tab_stops(root: QWidget, focused: QWidget | None = None) -> list[QWidget]:
 
 
 def move_focus(root: QWidget, forward: bool) -> bool:
-    """Focus the next or previous widget, cyclically, and scroll to it; False if there is none."""
+    """Cyclically, and scroll to it; False if there is none."""
     focused = QApplication.focusWidget()
     stops = tab_stops(root, focused)
     if not stops:

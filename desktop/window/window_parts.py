@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
+from core.system.secrets import Secrets
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -20,14 +21,17 @@ from desktop.chats.deletion import Deletion
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
+from desktop.context.predictions import Predictions
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.export.export import ExportController
 from desktop.formulas.formulas import formulas
-from desktop.i18n import tr
+from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
+from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
+from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
 from desktop.server.server import ServerController
 from desktop.services import Services
@@ -46,7 +50,6 @@ ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
-    # A message for the user.
     said = Signal(str)
     # ErrorInfo: a background task failed.
     failed = Signal(object)
@@ -69,8 +72,13 @@ class WindowParts(QObject):
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
         )
+        use_language(self.settings.settings.window.language)
         blobs = BlobStore(folders.pictures)
-        services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
+        self.secrets = Secrets()
+        self.remote = RemoteController(self.tasks, self.settings, self.secrets, folders)
+        services = Services(
+            self.engine, self.database, blobs, self.settings, self.tasks, self.remote
+        )
         self.replies = Replies(services)
         self.pictures = PictureController(services)
         self.chat_list = ChatList()
@@ -82,11 +90,13 @@ class WindowParts(QObject):
         self.chat.shown.connect(self.chats.set_shown)
         self.chat.stored.connect(self.chats.read_again)
         self.chats.forked.connect(self.chat.open_made)
+        self.chats.messages_restored.connect(self.chat.look_again)
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
+        self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
         self.search = SearchController(folders, self.tasks)
         self.deletion = Deletion(
@@ -95,8 +105,9 @@ class WindowParts(QObject):
         self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
-        self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
+        self.moves = MoveController(self.tasks, self.settings, self.library)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)
@@ -129,6 +140,7 @@ class WindowParts(QObject):
             ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the local server", self.server.close, STEP_LIMIT_S),
+            ("ending connections to servers", self.remote.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the search index", self.search.close, STEP_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),

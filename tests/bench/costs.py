@@ -1,4 +1,4 @@
-"""Costs of the cache itself: cuts and checkpoints, each beside a peer of one run."""
+"""Costs of the cache itself: cuts and checkpoints, each against the same run without."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ UNSPLIT = 1 << 30  # a grid that no prompt reaches
 
 @dataclass(frozen=True)
 class Compared:
-    """The same work done two ways, seconds of each."""
-
     name: str
     tokens: int
     runs: int

@@ -1,7 +1,7 @@
-"""The machine that measures: its name, and how fast it reads and multiplies at its best.
+"""The measured machine: its name, and how fast it reads and multiplies at best.
 
-A limit is measured as often as what is held against it, just before and after: the memory of a
-shared machine is twice as fast in one minute as in the next.
+A limit is measured just before and after each figure it is compared with: the memory of a shared
+machine can be twice as fast a minute later.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ PRODUCT_ROWS = (256, 512, 1024)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A matrix product that can be timed."""
-
     dtype: torch.dtype
     operations: int
     call: Callable[[], Tensor]
@@ -44,7 +42,6 @@ class Product:
 
 
 def machine() -> str:
-    """The computer in a few words."""
     memory = psutil.virtual_memory().total / 2**30
     model = platform.processor() or platform.machine()
     with_name = [
@@ -58,19 +55,15 @@ def machine() -> str:
 class Bounds(Protocol):
     """The limits of a device, measured anew with every call."""
 
-    def move(self) -> float:
-        """Bytes a second."""
-        ...
+    def move(self) -> float: ...
 
-    def multiply(self, dtype: torch.dtype) -> float:
-        """Operations a second."""
-        ...
+    def multiply(self, dtype: torch.dtype) -> float: ...
 
 
 class Limits:
     """The limits of this machine on torch's threads; every call measures anew.
 
-    `taken` are all answers so far, in bytes or operations a second, by READING or by type.
+    `taken` are all results so far, in bytes or operations a second, by READING or by type.
     """
 
     def __init__(self, read_bytes: int = READ_BYTES, rows: Iterable[int] = PRODUCT_ROWS) -> None:
@@ -95,7 +88,7 @@ class Limits:
 
     def multiply(self, dtype: torch.dtype) -> float:
         """Operations a second of the fastest of torch's matrix products in `dtype`, or in float32
-        where that is faster: not every processor multiplies bfloat16."""
+        if that is faster."""
         known = self._products.get(dtype)
         products = known or [
             each for kind in {dtype, torch.float32} for each in _products(kind, self._rows)

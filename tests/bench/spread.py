@@ -1,4 +1,4 @@
-"""Several readings of one thing, told as their median and how far they lie apart."""
+"""Several readings of one thing: their median and range."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Spread:
         return Spread(median(values), values[0], values[-1], len(values))
 
     def scaled(self, factor: float) -> Spread:
-        """The same in another unit."""
         low, high = factor * self.low, factor * self.high
         return Spread(factor * self.middle, low, high, self.count)
 

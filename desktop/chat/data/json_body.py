@@ -13,7 +13,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.text_selection import WholeText
 from desktop.i18n import tr
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label, ToolButton
+from desktop.widgets.plain import Label, ToolButton, named
 
 DATA, SOURCE = 1, 2
 
@@ -82,7 +82,6 @@ class JsonBody(WholeText):
         return self._chosen
 
     def show_pages(self, page: int) -> None:
-        """Choose a page; the data is shown once it is read."""
         self._chosen = page
         self._show()
 
@@ -104,8 +103,7 @@ class JsonBody(WholeText):
             self._view = None
 
     def _button(self, name: str, page: int, said: str, spoken: str) -> ToolButton:
-        button = ToolButton(self)
-        button.setObjectName(name)
+        button = named(ToolButton(self), name)
         button.set_words(said)
         button.setAccessibleName(spoken)
         button.setCheckable(True)
@@ -133,7 +131,7 @@ NOWHERE = QModelIndex()
 
 
 class DataItems(QAbstractItemModel):
-    """Qt's model of one reply: the rows of a table, or without `columns` a tree. Immutable."""
+    """The rows of a table, or without `columns` a tree. Immutable."""
 
     def __init__(self, root: Item, columns: tuple[str, ...]) -> None:
         super().__init__()
@@ -145,7 +143,6 @@ class DataItems(QAbstractItemModel):
         return self.createIndex(item.place, 0, item)
 
     def item_at(self, index: Index) -> Item:
-        """The item of an index; of none, the root."""
         item = index.internalPointer() if index.isValid() else self.root
         assert isinstance(item, Item)
         return item

@@ -24,7 +24,7 @@ from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 # A line that isn't wrapped is laid out and drawn whole when any of it is visible.
 LONGEST_LINE = 2_000
@@ -42,7 +42,7 @@ TAIL_LINE = 80
 
 
 class CodeText(LongText):
-    """Read-only code that is never wrapped. Growing code lays out only its new part.
+    """Never wrapped; growing code lays out only its new part.
 
     Shift and the wheel scroll a short one sideways; up and down belong to the page.
     """
@@ -193,8 +193,6 @@ LOADED_AFTER_MS = 10
 
 
 class CodeBlock(QFrame):
-    """Code under a bar with its language and a copy button."""
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._code = ""
@@ -204,8 +202,7 @@ class CodeBlock(QFrame):
         self._colours: Highlighting | None = None
         self._coloured = False
         self._label = Label(parent=self, name="codeLanguage")
-        self._copy_button = CopyButton(tr("Copy the code"), self)
-        self._copy_button.setObjectName("codeCopy")
+        self._copy_button = named(CopyButton(tr("Copy the code"), self), "codeCopy")
         self._copy_button.clicked.connect(self.copy)
         tail = tr("The beginning is shown once this is complete.")
         self._note = Label(tail, self, name="codeTail", style="muted small", wraps=True)
@@ -223,7 +220,7 @@ class CodeBlock(QFrame):
         grows: bool = False,
         extends: bool = False,
     ) -> None:
-        """Show code; it is coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
+        """Coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from core.api.reply_format import ReplyFormat
+from core.remote.messages import Place
 from desktop.store.tables import fields
 from desktop.store.tables.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
-# How long the trash keeps a deleted chat.
 TRASH_DAYS = 30
 TRASH_S = TRASH_DAYS * 86_400.0
 
@@ -44,15 +46,32 @@ def create(
     key: str = "",
     system: str = "",
     reply_format: ReplyFormat | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> int:
     """Add a chat; returns its id."""
     now = time.time()
+    form, own = fields.stored_model(reply_format), fields.stored_tree(settings or {})
     cursor = connection.execute(
-        "INSERT INTO chats (title, created, used, key, system, format) VALUES (?, ?, ?, ?, ?, ?)",
-        (title, now, now, key or new_key(), system, fields.stored_model(reply_format)),
+        "INSERT INTO chats (title, created, used, key, system, format, settings)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (title, now, now, key or new_key(), system, form, own),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def run_at(connection: sqlite3.Connection, chat: int, place: Place | None) -> None:
+    """Have a server write the next replies, which the user agreed to; None is this computer."""
+    connection.execute(
+        "UPDATE chats SET place = ? WHERE id = ?", (fields.stored_model(place), chat)
+    )
+    if place is None:
+        return
+    (agreed,) = connection.execute("SELECT agreed FROM chats WHERE id = ?", (chat,)).fetchone()
+    servers = dict.fromkeys((*fields.texts(agreed), place.address))
+    connection.execute(
+        "UPDATE chats SET agreed = ? WHERE id = ?", (json.dumps(list(servers)), chat)
+    )
 
 
 def listed(connection: sqlite3.Connection) -> list[Chat]:
@@ -83,6 +102,13 @@ def ask_for(connection: sqlite3.Connection, chat: int, reply_format: ReplyFormat
     """Set the format of the next replies; None for free text."""
     connection.execute(
         "UPDATE chats SET format = ? WHERE id = ?", (fields.stored_model(reply_format), chat)
+    )
+
+
+def set_own(connection: sqlite3.Connection, chat: int, settings: Mapping[str, object]) -> None:
+    """Store the chat's own values of settings, by their keys."""
+    connection.execute(
+        "UPDATE chats SET settings = ? WHERE id = ?", (fields.stored_tree(settings), chat)
     )
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,7 +30,7 @@ def decode(data: bytes) -> str:
 
 
 def text(value: object) -> str:
-    """A text, or `DAMAGED`."""
+    """`DAMAGED` if it isn't a text."""
     if isinstance(value, bytes):
         return decode(value)
     return value if isinstance(value, str) else DAMAGED
@@ -60,6 +61,21 @@ def stored_model(value: BaseModel | None) -> str | None:
     return value.model_dump_json() if value is not None else None
 
 
+def tree(value: object) -> dict[str, Any]:
+    """A JSON object, with tuples for its lists; {} if it is missing or something else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {key: tuple(each) if isinstance(each, list) else each for key, each in found.items()}
+
+
+def stored_tree(value: Mapping[str, object]) -> str | None:
+    return json.dumps(value) if value else None
+
+
 def numbers(value: object) -> tuple[int, ...]:
     """A JSON list of positive integers; () if it is missing or something else."""
     try:
@@ -68,6 +84,17 @@ def numbers(value: object) -> tuple[int, ...]:
         return ()
     whole_ones = isinstance(found, list) and all(type(each) is int and each > 0 for each in found)
     return tuple(found) if whole_ones else ()
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """A JSON list of texts; () if it is missing or something else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else ()
+    except ValueError:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        return ()
+    return tuple(found)
 
 
 def is_digest(value: object) -> bool:

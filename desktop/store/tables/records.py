@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.remote.messages import Place
 
 
 class ReplyState(enum.StrEnum):
@@ -35,6 +38,19 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedMessages:
+    """Messages of one chat that went to the trash together; the title is of the first one."""
+
+    chat: int
+    title: str
+    deleted: float
+    count: int
+
+
+Trashed: TypeAlias = Chat | DeletedMessages
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A picture by the SHA-256 of its file.
 
@@ -51,7 +67,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply without its text. `model` is the name of its model, '' if unknown."""
+    """A reply without its text. `model` is the name of its model, '' if unknown; `edited`: the user
+    wrote it or changed its text."""
 
     state: ReplyState
     reasoning: str = ""
@@ -61,6 +78,7 @@ class Reply:
     stats: RequestStats | None = None
     format: ReplyFormat | None = None
     model: str = ""
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,9 @@ class ChatPath:
     """The shown path of a chat, and what else a request needs.
 
     `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
-    is the last message that is no longer in the prompt.
+    is the last message that is no longer in the prompt. `settings` are the chat's own values of
+    settings, by their keys. `place` writes the next replies, None for this
+    computer; `agreed` are the servers that the chat may be sent to.
     """
 
     path: tuple[Message, ...] = ()
@@ -95,6 +115,9 @@ class ChatPath:
     system: str = ""
     left_out: int | None = None
     format: ReplyFormat | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    agreed: tuple[str, ...] = ()
 
     @property
     def first_in_prompt(self) -> int:
@@ -114,3 +137,14 @@ class ChatPath:
     def before_last(self) -> ChatPath:
         """A copy without the last message, the reply to come."""
         return replace(self, path=self.path[:-1])
+
+
+def alternating(messages: Sequence[Message]) -> list[Message | None]:
+    """The messages with None for each that is missing between two of the same role, or before a
+    reply at the beginning: most templates want the roles to alternate."""
+    found: list[Message | None] = []
+    for message in messages:
+        if message.is_reply is (len(found) % 2 == 0):
+            found.append(None)
+        found.append(message)
+    return found

@@ -128,7 +128,25 @@ ALTER TABLE replies ADD COLUMN model TEXT;
 ALTER TABLE chats ADD COLUMN forked INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
+# When a message went to the trash: its children are shown in its place. Whether the user wrote a
+# reply or changed its text. Settings of a chat, or of the chat that would begin, as a JSON object
+# of their keys; NULL where it has none of its own.
+EIGHTH = """
+ALTER TABLE messages ADD COLUMN deleted REAL;
+CREATE INDEX deleted_messages ON messages (deleted) WHERE deleted IS NOT NULL;
+ALTER TABLE replies ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE chats ADD COLUMN settings TEXT;
+ALTER TABLE drafts ADD COLUMN settings TEXT;
+"""
+
+# The server and model that write a chat's replies, as JSON of `Place`, NULL for this computer; and
+# the servers that the user agreed to send the chat to, as a JSON list of addresses.
+NINTH = """
+ALTER TABLE chats ADD COLUMN place TEXT;
+ALTER TABLE chats ADD COLUMN agreed TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -61,7 +61,6 @@ QTS_OWN = re.compile(r"qt_.*|_q_.*|QFrame|Qt.*|QCompleter.*|_layout|")
 
 
 async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
-    """Bring everything on screen that the window can show."""
     (folder / "a.png").write_bytes(png(300, 200))
     drop(app, files([folder / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
@@ -87,6 +86,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: len(engine.asked) == 4)
     engine.asked[3].finish('[{"a": 2}]')
     await ended(app)
+    press(app, "editReply")
     app.parts.chat.ask_for(None)
     await until(lambda: app.parts.chat.format is None)
     (await send(app, engine, "In short")).finish("Again.\n\n" * 5)
@@ -106,6 +106,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     press_key(app, Qt.Key.Key_Return)
     drop(app, files([folder / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    press(app, "messageMore")
     await settle()
 
 
@@ -114,7 +115,6 @@ def ours(item: QObject) -> bool:
 
 
 def nameless(root: QWidget) -> list[str]:
-    """Controls without an accessible name, each with its way down from the window."""
     found = []
     for widget in root.findChildren(QWidget):
         inside = [type(parent).__name__ for parent in ancestors(widget)]
@@ -129,7 +129,6 @@ def nameless(root: QWidget) -> list[str]:
 
 
 def spoken_name(widget: QWidget) -> str:
-    """What a screen reader says: the name given, or else the text on a button."""
     interface = QAccessible.queryAccessibleInterface(widget)
     return interface.text(QAccessible.Text.Name).strip()
 
@@ -143,7 +142,6 @@ def ancestors(widget: QWidget) -> list[QWidget]:
 
 
 def documented() -> set[str]:
-    """The names in the first column of the tables of docs/ui.md."""
     lines = UI_PAGE.read_text(encoding="utf-8").splitlines()
     cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
