@@ -135,9 +135,11 @@ class PresetSettings(Settings):
 
 
 class ServerSettings(Settings):
-    """`key` is a digest, empty until the server is switched on first."""
+    """`key` is a digest, empty until the server is switched on first; `steady`: see
+    `core.server.volatile`."""
 
     on: bool = False
+    steady: bool = True
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
