@@ -29,6 +29,7 @@ class RowActions(QObject):
     """User actions on messages; an int is a message's id.
 
     `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
+    `open_document_asked(document, choose)`: see `DraftEditor`; None shows it only.
     """
 
     edit_asked = Signal(int, str)
@@ -39,6 +40,7 @@ class RowActions(QObject):
     tell_all_asked = Signal()
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
+    open_document_asked = Signal(object, object)
     link_asked = Signal(str)
 
 

@@ -30,7 +30,7 @@ from desktop.search.search import SearchController
 from desktop.services import Services
 from desktop.store import backups
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, fields, pictures
+from desktop.store.tables import chats, documents, fields, pictures
 
 P = ParamSpec("P")
 Purge = Callable[[sqlite3.Connection], set[int]]
@@ -113,6 +113,7 @@ class Deletion(QObject):
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> set[int]:
             purged = purge(connection)
+            documents.collect_garbage(connection)
             if purged:
                 self._remove_backups(spare)
             return purged

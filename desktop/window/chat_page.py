@@ -52,7 +52,7 @@ class ChatPage(QWidget):
         self.transcript = TranscriptView(parts.transcript, parts.drafts, parts.formats)
         self.empty = EmptyPage(sample_folder)
         self._for_demo = False
-        self.composer = Composer(parts.chat, parts.pictures, parts.draft_size)
+        self.composer = Composer(parts.chat, parts.documents, parts.draft_size)
         self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
         self._empty_page = scrolled(self.empty, "emptyScroll")
@@ -126,7 +126,7 @@ class ChatPage(QWidget):
     async def _show_hit(self, hit: Hit) -> None:
         await self._parts.chat.open_at(hit.chat, hit.message)
         place = self._parts.transcript.place_of(hit.message)
-        if place is not None and hit.extract.match:
+        if place is not None and hit.extract.match and not hit.in_document:
             self.find_bar.look_for(hit.extract.match, place)
         elif place is not None:
             self.transcript.show_message(place)

@@ -18,9 +18,21 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import chats, drafts, fields, pictures
+from desktop.store.tables import chats, documents, drafts, fields, pictures
 from desktop.store.tables.drafts import StoredDraft
-from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
+from desktop.store.tables.records import (
+    Attachment,
+    ChatPath,
+    Document,
+    Message,
+    Picture,
+    Reply,
+    ReplyState,
+)
+
+# Replies by which the speed of reading is judged, and the fewest tokens that tell something.
+SPEED_REPLIES = 20
+SPEED_TOKENS = 64
 
 
 class Node(NamedTuple):
@@ -42,7 +54,7 @@ def append_turn(
     connection: sqlite3.Connection,
     chat: int | None,
     text: str,
-    shown: Sequence[Picture] = (),
+    shown: Sequence[Attachment] = (),
     key: str = "",
     system: str = "",
     left: StoredDraft | None = None,
@@ -52,10 +64,11 @@ def append_turn(
     `system` and `reply_format`. It replaces the draft by what is `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
-        title = chats.title_from(storable(text))
+        names = (each.name for each in shown if isinstance(each, Document))
+        title = chats.title_from(storable(text or next(names, "")))
         chat = chats.create(connection, title, key, storable(system), reply_format)
     if left is not None:
-        drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
+        drafts.save(connection, chat, left.text, left.system, left.key, left.shown)
     parent = end_of_path(connection, chat)
     return add_turn(connection, chat, parent, text, shown)
 
@@ -65,7 +78,7 @@ def add_turn(
     chat: int,
     parent: int | None,
     text: str,
-    shown: Sequence[Picture] = (),
+    shown: Sequence[Attachment] = (),
 ) -> Turn:
     chats.touch(connection, chat)
     message = add_message(connection, chat, parent, text, shown)
@@ -82,11 +95,12 @@ def add_message(
     chat: int,
     parent: int | None,
     text: str,
-    shown: Sequence[Picture] = (),
+    shown: Sequence[Attachment] = (),
 ) -> int:
     """Add a user's message as the chosen child of `parent`; returns its id."""
     message = _insert(connection, chat, parent, text)
     pictures.attach(connection, "message", message, shown)
+    documents.attach(connection, "message", message, shown)
     return message
 
 
@@ -201,6 +215,23 @@ def _read_messages(
     ]
 
 
+def reading_speed(connection: sqlite3.Connection, model: str) -> float | None:
+    """Tokens a second that this model has read for its last replies; None if it is not known."""
+    rows = connection.execute(
+        "SELECT stats FROM replies WHERE model = ? AND stats IS NOT NULL"
+        " ORDER BY message DESC LIMIT ?",
+        (model, SPEED_REPLIES),
+    )
+    found = [fields.model(RequestStats, stats) for (stats,) in rows]
+    read = [
+        (each.evaluated_tokens, each.prefill_s)
+        for each in found
+        if each is not None and each.prefill_s and each.evaluated_tokens >= SPEED_TOKENS
+    ]
+    seconds = sum(taken for _, taken in read)
+    return sum(tokens for tokens, _ in read) / seconds if seconds else None
+
+
 def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
     path = shown_path(_nodes(connection, chat))
     return path[-1][0] if path else None
@@ -303,16 +334,18 @@ def _message(
     connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
 ) -> Message:
     message, chat, parent, text, created, replied, *reply = row
-    shown = pictures.Attached(())
+    shown, read = pictures.Attached[Picture](), pictures.Attached[Document]()
     if replied is None:
         shown = pictures.attached(connection, "message", message)
+        read = documents.attached(connection, "message", message)
     return Message(
         id=message,
         chat=chat,
         parent=fields.whole(parent),
-        text=shown.told_in(fields.text(text)),
+        text=read.told_in(shown.told_in(fields.text(text))),
         created=fields.moment(created),
-        pictures=shown.pictures,
+        pictures=shown.found,
+        documents=read.found,
         reply=_reply(reply) if replied is not None else None,
         siblings=siblings,
     )
