@@ -101,9 +101,10 @@ format: $(STAMPS)/test ## rewrite the code in the agreed format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_SOURCES)
 
-strings: $(STAMPS)/run ## extract the window's sentences for translators into build/waymark.ts
-	@mkdir -p build
-	$(BIN)/pyside6-lupdate $$(git ls-files 'desktop/*.py') -ts build/waymark.ts
+strings: $(STAMPS)/run ## bring the translations in resources/languages up to date and compile them
+	@for file in resources/languages/*.ts; do \
+	    $(BIN)/pyside6-lupdate $$(git ls-files 'desktop/*.py') -no-obsolete -locations none -ts $$file && \
+	    $(BIN)/pyside6-lrelease $$file; done
 
 lock: ## resolve pyproject.toml and the installers' *.in into lock files (ARGS=--upgrade for the newest versions)
 	@bash $(SETUP)/make_venv.sh build/lock

@@ -1,5 +1,5 @@
-"""`python -m core PROGRAM ...`, which is all that the engine's executable of an installed app does:
-run one of a few programs, as `python -m PROGRAM ...` would."""
+"""`python -m core PROGRAM ...`: the installed app's executable runs a program as `python -m PROGRAM
+...` would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on the small files of a model folder: how large each may be, and how long all may take.
+"""Limits on the size of a model folder's small files, and on the time for all.
 
 A sparse file of gigabytes, or a device behind a link, must not fill this process's memory.
 """

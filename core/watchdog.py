@@ -1,8 +1,8 @@
 """Watchdog of the engine's process: progress, heartbeats, and when to replace the process.
 
-The thread that computes counts what it finishes. A heartbeat thread in the worker sends that count
-every two seconds; it runs while kernels compute, since they release the interpreter lock. The
-client replaces a worker that is silent, or busy without progress for longer than it announced.
+The thread that computes counts what it finishes. A heartbeat thread sends that count every two
+seconds, also while kernels compute, since they release the interpreter lock. The client replaces a
+worker that is silent, or busy without progress for longer than announced.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ def progress() -> int:
 
 
 def step_limit_s() -> float:
-    """Seconds that may pass at present without progress."""
     return _limits[-1]
 
 
@@ -104,7 +103,6 @@ class Watchdog:
         self._last: Beat | None = None
 
     def heard(self, beat: Beat | None = None) -> None:
-        """The worker sent something; pass it if it is a heartbeat."""
         self._silent_ticks = 0
         if beat is None:
             return
@@ -114,7 +112,6 @@ class Watchdog:
         self._last = beat
 
     def tick(self) -> Health:
-        """Another TICK_S have passed."""
         self._silent_ticks += 1
         if self._last is None:
             return Health.LOST if self._silent_ticks >= SILENT_AT_START_TICKS else Health.ALIVE

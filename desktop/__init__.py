@@ -1,8 +1,7 @@
-"""The window of Waymark: Qt only, never torch; the engine is reached through `core.client`.
+"""The window of Waymark: Qt only, never torch.
 
 One folder per feature, with its controllers, views and sentences. Views keep no data and act
-through controllers. Imports go downward only (see the contract in pyproject.toml); docs/ui.md lists
-the controls.
+through controllers. docs/ui.md lists the controls.
 """
 
 import core  # noqa: F401 - removes the current folder from sys.path first

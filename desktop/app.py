@@ -1,11 +1,10 @@
 """Start, run and stop the app.
 
-The window is on screen before the engine's process is up. If it can't open, a dialog says why.
-Closing stores everything, ends the engine, and only then stops the loop.
+The window is on screen before the engine's process is up. Closing stores everything, ends the
+engine, and only then stops the loop.
 
-If the display is lost (the X server died, a remote session was cut), Qt leaves its event loop in
-the middle of whatever is awaited. The loop still runs a few events at a time, which is enough to
-store everything and end the engine.
+If the display is lost (the X server died, a remote session was cut), Qt leaves its event loop. The
+loop still runs a few events at a time: enough to store everything and end the engine.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
 from desktop import starting, theme
 from desktop.engine.tasks import attempted
-from desktop.i18n import tr
+from desktop.i18n import tr, use_language
 from desktop.starting import SecondStarts, StartError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.errors import StoreError
@@ -72,7 +71,6 @@ class App:
         self._ending: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Show the window, then start the engine and the other work in the background."""
         self.window.show()
         self._second_starts = SecondStarts(self.parts.folders.data, self.window.come_to_front)
         self.parts.begin()
@@ -119,7 +117,6 @@ def unignored(names: Sequence[str]) -> list[signal.Signals]:
 
 
 async def open_or_refuse(chosen: str | None) -> int:
-    """Run the app; returns the exit code."""
     anew = False
     while refusal := await live(chosen, anew):
         if isinstance(refusal, DataFolderBusyError) and await raised_elsewhere(chosen):
@@ -142,10 +139,7 @@ async def raised_elsewhere(chosen: str | None) -> bool:
 
 
 async def live(chosen: str | None, anew: bool) -> WaymarkError | None:
-    """Open the window and run until it is closed; returns the error that prevented it.
-
-    With `anew` the database is set aside first.
-    """
+    """Returns the error that prevented the window. With `anew` the database is set aside first."""
     try:
         application = QApplication.instance()
         assert isinstance(application, QApplication)
@@ -169,6 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     qt = QApplication(sys.argv[:1])
     qt.setApplicationName("Waymark")
     qt.setDesktopFileName(APP_ID)
+    use_language("system")
     # The last visible window may be a dialog.
     qt.setQuitOnLastWindowClosed(False)
     report_uncaught(log_uncaught)
@@ -184,11 +179,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class GarbageCollector(QObject):
-    """Replaces Python's automatic collection by one in the thread that made this object.
+    """Collects garbage in the thread that made this object.
 
-    Python's cycle collector runs in whichever thread makes the next object, and would there destroy
+    Python's own collector runs in whichever thread makes the next object, and would there destroy
     Qt objects left in reference cycles; a timer of such an object then fires into freed memory (a
-    crash in QTimerInfoList::activateTimers, seen with the store's thread).
+    crash in QTimerInfoList::activateTimers).
     """
 
     def __init__(self) -> None:
@@ -217,11 +212,8 @@ class DisplayLostError(Exception):
 
 
 def run_loop(loop: QEventLoop, life: Coroutine[Any, Any, int]) -> int:
-    """Run `life` and return its result.
-
-    Raises DisplayLostError if Qt leaves its loop, after cancelling `life` and running it to its
-    end.
-    """
+    """Raises DisplayLostError if Qt leaves its loop, after cancelling `life` and running it to its
+    end."""
     task = asyncio.ensure_future(life, loop=loop)
     if _run_until_done(loop, task):
         return task.result()
@@ -235,7 +227,7 @@ def run_loop(loop: QEventLoop, life: Coroutine[Any, Any, int]) -> int:
 
 
 def _run_until_done(loop: QEventLoop, task: asyncio.Task[int]) -> bool:
-    """Run the loop until the task is done or Qt leaves the loop; returns whether it is done."""
+    """Returns False if Qt left the loop before."""
 
     def stop(_task: asyncio.Task[int]) -> None:
         loop.stop()
@@ -256,10 +248,8 @@ def end_without_display() -> NoReturn:
 
 
 def end_unjoined(code: int) -> None:
-    """End the process here if a thread is still busy, for Python would wait for it.
-
-    By now everything is stored, the lock released and the engine ended.
-    """
+    """End the process here if a thread is still busy, for Python would wait for it; all is stored
+    by now."""
     if unfinished():
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):

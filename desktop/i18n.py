@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QCoreApplication
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
+
+# `make strings` brings the .ts files up to date and compiles them.
+LANGUAGES_FOLDER = Path(__file__).parent.parent / "resources" / "languages"
+_installed: list[QTranslator] = []
 
 
 def tr(text: str, comment: str = "", n: int = -1) -> str:
@@ -12,3 +18,32 @@ def tr(text: str, comment: str = "", n: int = -1) -> str:
     `n` replaces `%n` and chooses the plural; other values go in with `str.format`.
     """
     return QCoreApplication.translate("", text, comment, n)
+
+
+def use_language(choice: str) -> None:
+    """Translate what is shown from now on into a language by its code, or "system" for the
+    system's; English is the language of the source.
+
+    Numbers and dates follow the language unless it is the system's own.
+    """
+    application = QCoreApplication.instance()
+    assert application is not None
+    while _installed:
+        application.removeTranslator(_installed.pop())
+    spoken = [each.partition("-")[0] for each in QLocale.system().uiLanguages()] or ["en"]
+    if choice not in ("system", spoken[0]):
+        QLocale.setDefault(QLocale(choice))
+    wanted = next((each for each in spoken if each == "en" or _file(each).exists()), "en")
+    code = wanted if choice == "system" else choice
+    if code == "en":
+        return
+    of_qt = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
+    for path in (Path(of_qt) / f"qtbase_{code}.qm", _file(code)):
+        translator = QTranslator(application)
+        if translator.load(str(path)):
+            application.installTranslator(translator)
+            _installed.append(translator)
+
+
+def _file(code: str) -> Path:
+    return LANGUAGES_FOLDER / f"waymark_{code}.qm"

@@ -35,7 +35,7 @@ class UnclearNumberError(NotANumberError):
 
 
 def locale() -> QLocale:
-    """The locale of numbers; digits are grouped in the C locale too."""
+    """Digits are grouped in the C locale too."""
     found = QLocale()
     if found.language() == QLocale.Language.C:
         found.setNumberOptions(QLocale.NumberOption.DefaultNumberOptions)
@@ -43,7 +43,7 @@ def locale() -> QLocale:
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """A number with this many decimals, or as many as it needs: 1,234.5."""
+    """By default with as many decimals as it needs: 1,234.5."""
     if decimals is None:
         exact = f"{Decimal(repr(value)).normalize():f}"
         decimals = len(exact.partition(".")[2])
@@ -53,11 +53,8 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def parse_number(text: str) -> Decimal:
-    """The number that a text means in this locale, without exponents.
-
-    Raises UnclearNumberError for separators out of place ('0,7' if a comma groups thousands),
-    NotANumberError for anything else.
-    """
+    """In this locale, without exponents. Raises UnclearNumberError for separators out of place
+    ('0,7' if a comma groups thousands), NotANumberError for anything else."""
     plain = _plain(text.strip())
     used = locale()
     digits, point, fraction = plain.removeprefix("-").partition(_plain(used.decimalPoint()))
@@ -71,14 +68,14 @@ def parse_number(text: str) -> Decimal:
 
 
 def whole_number(value: Decimal) -> int:
-    """Convert to an integer. Raises NotANumberError for a fraction."""
+    """Raises NotANumberError for a fraction."""
     if value != value.to_integral_value():
         raise NotANumberError(str(value))
     return int(value)
 
 
 def _joined(digits: str, group: str) -> str | None:
-    """The digits without separators; None if separators are out of place."""
+    """None if separators are out of place."""
     for separator in (group, " "):
         joined = digits.replace(separator, "")
         if not re.fullmatch("[0-9]*", joined):
@@ -93,7 +90,7 @@ def _joined(digits: str, group: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """The text with ASCII digits and plain spaces, apostrophes and minus signs."""
+    """With ASCII digits and plain spaces, apostrophes and minus signs."""
     return "".join(
         str(unicodedata.decimal(each)) if each.isdecimal() else each
         for each in text.translate(_SAME)

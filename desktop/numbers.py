@@ -32,7 +32,7 @@ Noun: TypeAlias = Literal[
 
 
 def reply_rows() -> tuple[tuple[str, str, str], ...]:
-    """The numbers under a reply: objectName, title, and meaning of each."""
+    """objectName, title, and meaning of each."""
     return (
         ("numbersModel", tr("Model"), tr("The model that wrote the reply.")),
         ("numbersTime", tr("Written"), tr("When the reply began.")),
@@ -55,7 +55,7 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
 
 
 def format_count(count: int) -> str:
-    """A whole number with its thousands grouped: 262,144."""
+    """262,144"""
     return locale().toString(count)
 
 
@@ -95,7 +95,7 @@ def format_speed(tokens_per_second: float) -> str:
 
 
 def describe_load(load: LoadFacts) -> str:
-    """How long a load took and why replies are slow: 'Loaded in 2.1 s, 1.3 s of it packing.'"""
+    """Loaded in 2.1 s, 1.3 s of it packing."""
     if not load.seconds:
         return ""
     if load.from_disk:
@@ -114,7 +114,7 @@ def precision_name(precision: str) -> str:
 
 
 def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
-    """Why a precision was chosen automatically; '' if it was not."""
+    """Returns '' if it was not chosen automatically."""
     if choice is None:
         return ""
     larger, needed = "", choice.needed
@@ -196,7 +196,7 @@ def context_used(stats: RequestStats) -> int:
 
 
 def reused_percent(stats: RequestStats) -> int:
-    """Reused share of the prompt in whole percent; 100 only when nothing was read."""
+    """In whole percent; 100 only when nothing was read."""
     if not stats.prompt_tokens:
         return 0
     return stats.reused_tokens * 100 // stats.prompt_tokens
@@ -224,7 +224,7 @@ def describe_reading(stats: RequestStats) -> str:
 
 
 def describe_miss(miss: Miss) -> str:
-    """Why something was read again, and from where; messages count from one."""
+    """Messages count from one."""
     if miss.reason == "unsettled":
         words = tr("Read for the first time from message {message} on (token {token}): {reason}")
     elif miss.message is None:
@@ -284,7 +284,7 @@ def numbers_text(stats: RequestStats) -> str:
 
 
 def format_moment(moment: float) -> str:
-    """24 November 2026, 14:32, in local time; '' if unknown."""
+    """24 November 2026, 14:32; '' if unknown."""
     if not moment:
         return ""
     day = datetime.fromtimestamp(moment)

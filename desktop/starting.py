@@ -47,10 +47,8 @@ class StartError(WaymarkError, title="Waymark could not start"): ...
 
 @contextlib.contextmanager
 def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]:
-    """Create the folders and lock them for this process; with `anew` the chats are set aside.
-
-    Raises WaymarkError, also for anything raised inside the block.
-    """
+    """Created and locked; with `anew` the chats are set aside. Raises WaymarkError, also for
+    anything raised inside the block."""
     folders = chosen_folders(chosen)
     with claimed(folders), kept_log(folders.window_log):
         if anew:
@@ -65,7 +63,7 @@ def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]
 
 
 def chosen_folders(chosen: str | None) -> Folders:
-    """The folders for `--data`. Raises StoreError for a path that can't exist."""
+    """Raises StoreError for a path that can't exist."""
     try:
         return Folders.choose(chosen)
     except (OSError, RuntimeError):
@@ -83,7 +81,7 @@ def folder_to_open(chosen: str | None) -> Path | None:
 
 @contextlib.contextmanager
 def claimed(folders: Folders) -> Iterator[None]:
-    """Create and lock the folders. Raises StoreError, DataFolderBusyError."""
+    """Raises StoreError, DataFolderBusyError."""
     try:
         folders.create()
         lock = DataFolderLock(folders.data)
@@ -144,7 +142,7 @@ class SecondStarts(QObject):
             self._raised()
 
     def _take(self) -> bool:
-        """Delete the requests; returns whether there were any."""
+        """Returns whether there were any requests."""
         taken = False
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in filter(_is_request, entries):
@@ -163,7 +161,7 @@ def _is_request(entry: os.DirEntry[str]) -> bool:
 
 
 async def ask_to_raise(data: Path) -> bool:
-    """Ask the Waymark that holds this data folder to show its window; returns whether it did."""
+    """Returns whether the other process did."""
     request = asking_folder(data) / f"raise-{os.getpid()}"
     try:
         os.close(create(request))
@@ -189,7 +187,7 @@ class Choice(enum.Enum):
 
 
 async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
-    """Say why there is no window; `anew` offers to begin with empty chats."""
+    """`anew` offers to begin with empty chats."""
     message = error.message
     if anew:
         message += "\n\n" + tr(

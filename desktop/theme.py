@@ -83,7 +83,6 @@ class Colours:
 
 
 class Theme(QObject):
-    # A new theme or text size has been applied.
     changed = Signal()
 
     def __init__(self) -> None:
@@ -102,7 +101,6 @@ class Theme(QObject):
             self._follows_system = True
 
     def refresh(self) -> None:
-        """Apply the theme that the user's choice and the system ask for."""
         app = QApplication.instance()
         scheme = self.choice if self.choice != "system" else _system_scheme()
         wanted = (scheme, self.text_size)
@@ -127,14 +125,13 @@ def signals() -> Theme:
 
 
 def apply(app: QApplication) -> None:
-    """Style the application, and follow the system's theme from now on."""
+    """Follows the system's theme from now on."""
     app.setStyle(QStyleFactory.create("Fusion"))
     signals().follow_system()
     signals().refresh()
 
 
 def force(app: QApplication, choice: Choice) -> None:
-    """Use the light or the dark theme, or follow the system."""
     hints = app.styleHints()
     signals().choice = choice
     if choice == "system":
@@ -170,18 +167,18 @@ def colours() -> Colours:
 
 
 def icon(name: str, colour: str = "text") -> QIcon:
-    """The icon resources/icons/NAME.svg in a colour token; fetch again when the theme changes."""
+    """resources/icons/NAME.svg in a colour token; fetch again when the theme changes."""
     return _icon(name, colour, signals().scheme)
 
 
 def restyle(widget: QWidget) -> None:
-    """Apply the style sheet again after a widget's properties have changed."""
+    """Call after its properties have changed."""
     widget.style().unpolish(widget)
     widget.style().polish(widget)
 
 
 def set_class(widget: QWidget, name: str) -> None:
-    """Set the property by which the style sheet selects, and apply it."""
+    """The property by which the style sheet selects."""
     if widget.property("class") != name:
         widget.setProperty("class", name)
         restyle(widget)
@@ -189,7 +186,7 @@ def set_class(widget: QWidget, name: str) -> None:
 
 @cache
 def read_colours(scheme: Scheme) -> Colours:
-    """The colour tokens of a theme; fails for missing or misspelt names."""
+    """Fails for missing or misspelt names."""
     text = (RESOURCES / "themes" / f"{scheme}.toml").read_text(encoding="utf-8")
     return Colours(**tomllib.loads(text))
 
@@ -200,7 +197,6 @@ def _system_scheme() -> Scheme:
 
 
 def style_sheet(scheme: Scheme, text_size: int = 100) -> str:
-    """style.qss with a theme's colours and sizes for this text size."""
     table = read_colours(scheme)
     source = (RESOURCES / "themes" / "style.qss").read_text(encoding="utf-8")
     without_comments = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)

@@ -1,7 +1,7 @@
 """An executor of daemon threads, which don't keep the process alive.
 
 Python joins a `ThreadPoolExecutor` at exit, so one read from a dead mount would keep the process
-for good. `unfinished` counts the jobs still running.
+for good.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonExecutor(Executor):
-    """Runs jobs in at most `most` daemon threads, started when needed."""
+    """At most `most` threads, started when needed."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -82,5 +82,5 @@ _executors: weakref.WeakSet[DaemonExecutor] = weakref.WeakSet()
 
 
 def unfinished() -> int:
-    """Jobs of this process waiting or running in daemon executors."""
+    """Jobs waiting or running in daemon executors."""
     return sum(executor.open_jobs for executor in list(_executors))

@@ -44,7 +44,7 @@ class WordlessFormatter(logging.Formatter):
 
 
 class QuietFile(RotatingFileHandler):
-    """A log file readable by this user only; write errors are ignored."""
+    """Readable by this user only; write errors are ignored."""
 
     def _open(self) -> TextIOWrapper:
         handle = open_or_create(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND)
@@ -70,7 +70,7 @@ def kept_log(file: Path) -> Iterator[None]:
 
 
 def log_uncaught(error: BaseException) -> None:
-    """Log an uncaught exception, and print its type only."""
+    """Prints its type only."""
     log.error("Uncaught error: %s", trace_of(error))
     print(f"Waymark met an error: {type(error).__name__}", file=sys.stderr, flush=True)
 

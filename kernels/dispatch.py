@@ -1,7 +1,7 @@
 """Chooses the kernels of a model once, when it is loaded.
 
-A backend's `name` covers everything that can change a bit, so it is part of the fingerprint.
-Nothing is measured here: choices that depend on speed are arguments.
+A backend's `name` covers everything that can change a bit; it is part of the fingerprint. Choices
+that depend on speed are arguments.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def backend(
 
     `torch` uses torch alone on a processor. `cpu` adds the compiled kernels of `library`, except in
     float32, which torch reads at memory speed. `gpu` needs Triton, and a GPU or Triton's
-    interpreter. `rows`: rows that a packed matrix multiplies at once; `product`: how compiled
-    kernels multiply many bfloat16 rows; `integers`: quantise matrices; `published`: matrices that
-    are blocks in their file stay so.
+    interpreter. `rows`: rows that a packed matrix multiplies at once; `product`: how many bfloat16
+    rows are multiplied; `integers`: quantise matrices; `published`: matrices that are blocks in
+    their file stay so.
     """
     if published and not (name == "cpu" and library is not None):
         return _with_blocks(backend(name, dtype, rows, integers, library, product), name, dtype)

@@ -21,8 +21,13 @@ from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
-from kernels.linear.gpu_blocks import GpuBlockFormat, multiplies_blocks
-from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_integers
+from kernels.linear.gpu_formats import (
+    GpuBlockFormat,
+    GpuInt4Format,
+    GpuInt8Format,
+    multiplies_blocks,
+    multiplies_integers,
+)
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
@@ -89,20 +94,30 @@ def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
 
 
 def causal_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Like `attention.reference.causal_attention`; more tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:
-        return fused.causal_attention(queries, keys, values, scale, window)
-    return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window)
+        return fused.causal_attention(queries, keys, values, scale, window, sinks)
+    return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window, sinks)
 
 
 def step_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
-    return fused.each_alone(causal_attention, queries, keys, values, scale, window)
+    return fused.each_alone(causal_attention, queries, keys, values, scale, window, sinks)
 
 
 GPU_OPS = Ops(

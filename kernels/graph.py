@@ -68,8 +68,6 @@ def _made(length: int, device: torch.device) -> Tensor:
 
 
 class Graph:
-    """A `Trace`, and its `Tracer` during capture."""
-
     def __init__(self, device: torch.device, token: int) -> None:
         self._token = token
         # Of as many tokens as a step may have.

@@ -180,10 +180,11 @@ def _causal_attention(
     values: Tensor,
     scale: float,
     window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor | None:
     if queries.shape[0] == 1:
-        return _step_attention(library, queries, keys, values, scale, window)
-    return _attend_many(library, widened, True, queries, keys, values, scale, window)
+        return _step_attention(library, queries, keys, values, scale, window, sinks)
+    return _attend_many(library, widened, True, queries, keys, values, scale, window, sinks)
 
 
 def _run_attention(
@@ -194,8 +195,9 @@ def _run_attention(
     values: Tensor,
     scale: float,
     window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor | None:
-    return _attend_many(library, widened, False, queries, keys, values, scale, window)
+    return _attend_many(library, widened, False, queries, keys, values, scale, window, sinks)
 
 
 def _step_attention(
@@ -205,16 +207,17 @@ def _step_attention(
     values: Tensor,
     scale: float,
     window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor | None:
-    if not (_fits(queries, keys, values) and queries.dtype in TYPES):
+    if not (_fits(queries, keys, values, sinks) and queries.dtype in TYPES):
         return None
     num_tokens = queries.shape[0]
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend(
         *map(address, (queries, keys, values, result)), _token_of(library, keys, num_tokens),
-        num_tokens, keys.shape[0] - num_tokens + 1, window or 0, *_groups(queries, keys),
-        queries.stride(0), keys.stride(0), values.stride(0), scale, is_bfloat(queries),
-        get_num_threads(),
+        _address_or_none(sinks), num_tokens, keys.shape[0] - num_tokens + 1, window or 0,
+        *_groups(queries, keys), queries.stride(0), keys.stride(0), values.stride(0), scale,
+        is_bfloat(queries), get_num_threads(),
     )  # fmt: skip
     return result
 
@@ -228,18 +231,23 @@ def _attend_many(
     values: Tensor,
     scale: float,
     window: int | None,
+    sinks: Tensor | None,
 ) -> Tensor | None:
-    if not (is_bfloat(queries) and scale > 0 and _fits(queries, keys, values)):
+    if not (is_bfloat(queries) and scale > 0 and _fits(queries, keys, values, sinks)):
         return None
     if library.token is not None:
         raise NotCapturableError("attention of many tokens")
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend_many(
-        *map(address, (queries, keys, values, result)), queries.shape[0], keys.shape[0],
-        window or 0, *_groups(queries, keys), queries.stride(0), keys.stride(0),
-        values.stride(0), scale, causal, get_num_threads(), widened,
+        *map(address, (queries, keys, values, result)), _address_or_none(sinks),
+        queries.shape[0], keys.shape[0], window or 0, *_groups(queries, keys), queries.stride(0),
+        keys.stride(0), values.stride(0), scale, causal, get_num_threads(), widened,
     )  # fmt: skip
     return result
+
+
+def _address_or_none(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else address(tensor)
 
 
 def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:
@@ -251,11 +259,14 @@ def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:
     return ctypes.addressof(library.token)
 
 
-def _fits(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+def _fits(queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor | None) -> bool:
     alike = queries.dtype == keys.dtype == values.dtype and keys.shape == values.shape
     fits = 0 < queries.shape[2] == keys.shape[2] <= _WIDEST_HEAD and keys.shape[0] > 0
     shared = keys.shape[1] > 0 and queries.shape[1] % keys.shape[1] == 0
-    return alike and fits and shared and all(map(has_dense_tokens, (queries, keys, values)))
+    plain = sinks is None or (sinks.dtype == torch.float32 and sinks.is_contiguous())
+    return (
+        alike and fits and shared and plain and all(map(has_dense_tokens, (queries, keys, values)))
+    )
 
 
 def _groups(queries: Tensor, keys: Tensor) -> tuple[int, int, int]:

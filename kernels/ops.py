@@ -19,7 +19,7 @@ from kernels.pointwise import reference as pointwise
 from kernels.rms_norm import reference as norms
 from kernels.rope import reference as rope
 
-Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
+Attend = Callable[..., Tensor]
 """Like `kernels.attention.reference.causal_attention`."""
 
 Route = Callable[..., tuple[Tensor, Tensor]]

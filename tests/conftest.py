@@ -17,6 +17,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# No test asks for the user's own keyring.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 # Test processes share the cores: threads of theirs that wait for one another would take turns.
 # Several threads are what tests/promises/test_levels.py runs with.
 if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):

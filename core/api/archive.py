@@ -57,6 +57,7 @@ class ArchivedReply(Frozen):
     stats: RequestStats | None = None
     format: ReplyFormat | None = None
     model: str = ""
+    edited: bool = False
 
 
 class ArchivedMessage(Frozen):
@@ -72,6 +73,8 @@ class ArchivedMessage(Frozen):
 
 
 class ArchivedChat(Frozen):
+    """`settings` are the chat's own, as a JSON object; messages in the trash are not exported."""
+
     title: str
     created: Moment
     used: Moment
@@ -79,6 +82,7 @@ class ArchivedChat(Frozen):
     forked: bool = False
     system: str = ""
     format: ReplyFormat | None = None
+    settings: str = ""
     left_out: Annotated[int, Field(ge=0)] | None = None
     messages: tuple[ArchivedMessage, ...] = ()
     documents: tuple[ArchivedDocument, ...] = ()

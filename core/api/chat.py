@@ -53,7 +53,7 @@ class UserMessage(Frozen):
 
 
 class ReplyIds(Frozen):
-    """Sampled ids as opaque bytes (little-endian 32-bit), without the id that ended the turn.
+    """Sampled ids as little-endian 32-bit bytes, without the id that ended the turn.
 
     `starts_in_reasoning`: a thought was open before the first id. The reply was stopped or cut off
     after `pauses` ids.
@@ -149,9 +149,8 @@ Message = Annotated[
 class Conversation(Frozen):
     """Messages in order, the system message (if any) first.
 
-    `created`, in seconds since the epoch, is the only time that templates know. A `raw` prompt
-    stands in place of messages and has no template; the spelling of an added token in it is that
-    token.
+    `created` (seconds since the epoch) is the only time that templates know. A `raw` prompt
+    replaces messages and template; an added token spelled in it is that token.
     """
 
     messages: tuple[Message, ...]

@@ -6,15 +6,17 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from core.api.chat import Conversation, ImagePart
+from core.api.chat import AssistantMessage, Conversation, ImagePart
 from core.api.events import (
     Answer,
     Counted,
     Done,
+    Edited,
     Finished,
     ImageDescribed,
     ImageRendered,
     Loaded,
+    Predicted,
     Prepared,
 )
 from core.api.params import (
@@ -27,13 +29,18 @@ from core.api.params import (
 )
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
 
 # A chat's name in the cache: deleting the chat deletes what only it used.
 ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
+
+
+def tenant_of(chat: str) -> str:
+    """Which program's chat it is: what precedes the "_" in its key. The window's keys have none."""
+    return chat.rpartition("_")[0]
 
 
 Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
@@ -59,8 +66,8 @@ class Answered(Command, Generic[Last_co]):
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
     """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
-    None passes nothing to the template. A `guest` is a program that connects: its requests come
-    after the window's."""
+    None passes nothing to the template. A `guest` is a connected program: its requests come after
+    the window's."""
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -69,8 +76,8 @@ class OfPrompt(Answered[Last_co], Generic[Last_co]):
     cache: CacheSettings = CacheSettings()
 
 
-class IdleWork(OfPrompt[Prepared]):
-    """Prefills for the next request in idle time; other work interrupts it within one chunk."""
+class IdleWork(OfPrompt[Last_co], Generic[Last_co]):
+    """Done in idle time; other work interrupts it within one chunk."""
 
 
 class OfPicture(Answered[Last_co], Generic[Last_co]):
@@ -94,8 +101,8 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title, a summary) uses a temporary branch and evicts nothing. A reply with a
-    `format` ends only when it is complete, unless a limit or a stop string cuts it off.
+    A `side` request (a title, a summary) evicts nothing. A reply with a `format` ends only when
+    complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"
@@ -106,16 +113,23 @@ class Generate(OfPrompt[Finished]):
     probe: Probe | None = None
 
 
-class PrefillReply(IdleWork):
+class PrefillReply(IdleWork[Prepared]):
     """Prefill the reply that ends `conversation` as later turns show it."""
 
     type: Literal["prefill_reply"] = "prefill_reply"
 
 
-class PrefillDraft(IdleWork):
+class PrefillDraft(IdleWork[Prepared]):
     """Prefill the draft that ends `conversation`, up to the last cut that typing can't move."""
 
     type: Literal["prefill_draft"] = "prefill_draft"
+
+
+class Predict(IdleWork[Predicted]):
+    """Ask how much of a conversation would be read: by Generate, or by the next turn if it ends
+    with a complete reply. Changes nothing."""
+
+    type: Literal["predict"] = "predict"
 
 
 class Cancel(Command):
@@ -151,6 +165,15 @@ class CountTokens(Answered[Counted]):
     text: str
 
 
+class EditReply(Answered[Edited]):
+    """Get the ids of a reply whose answer was changed to `text`: those that were sampled up to the
+    first difference, and from there on those of the text. In parallel to other commands."""
+
+    type: Literal["edit_reply"] = "edit_reply"
+    reply: AssistantMessage
+    text: str
+
+
 class CountPrompt(Answered[Counted]):
     """Count the tokens of a conversation's prompt, after the requests before it; the answer has the
     ids, too."""
@@ -166,9 +189,8 @@ class ClearCache(Answered[Done]):
 
 
 class Forget(Answered[Done]):
-    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; for
-    None everything. Works without a model. Answered when it is deleted.
-    """
+    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; None
+    deletes everything. Works without a model."""
 
     type: Literal["forget"] = "forget"
     chat: ChatKey | None
@@ -193,11 +215,13 @@ AnyCommand = Annotated[
     | Generate
     | PrefillReply
     | PrefillDraft
+    | Predict
     | Cancel
     | Ping
     | DescribeImage
     | RenderImage
     | CountTokens
+    | EditReply
     | CountPrompt
     | ClearCache
     | Forget

@@ -145,6 +145,17 @@ class Prepared(Last):
     message_starts: tuple[int, ...] = ()
 
 
+class Predicted(Last):
+    """A request would read `tokens` of its prompt and encode so many pictures; `seconds` is None
+    before this engine has measured any."""
+
+    type: Literal["predicted"] = "predicted"
+    prompt_tokens: int
+    tokens: int
+    encoded: int = 0
+    seconds: float | None = None
+
+
 class Failed(Last):
     """The request ended in an error. `no_model`: a failed load also cost the model before it."""
 
@@ -157,6 +168,13 @@ class Counted(Last):
     type: Literal["counted"] = "counted"
     tokens: int
     ids: tuple[int, ...] = ()
+
+
+class Edited(Last):
+    """`ids` are None if the model's tokenizer has not made those of the reply."""
+
+    type: Literal["edited"] = "edited"
+    ids: ReplyIds | None
 
 
 class ImageDescribed(Last):
@@ -193,8 +211,10 @@ Answer = (
     | Generated
     | Finished
     | Prepared
+    | Predicted
     | Failed
     | Counted
+    | Edited
     | ImageDescribed
     | ImageRendered
 )

@@ -18,8 +18,8 @@ class LoadFacts(Frozen):
     """How a model was loaded, in `seconds`, `packing_s` of them for the kernels' layouts.
 
     `from_disk`: quantised matrices came from an earlier load; those of all models take `kept_bytes`
-    on disk, `kept_budget` at most. `slowed_by` is why replies are slower than they could be.
-    `kernels` names the backend, `processor` the processor's widest instructions.
+    on disk, `kept_budget` at most. `slowed_by`: why replies are slower than they could be.
+    `kernels` names the backend, `processor` its widest instructions.
     """
 
     seconds: float = 0.0
@@ -41,8 +41,8 @@ class PrecisionChoice(Frozen):
     """Why a precision was chosen automatically.
 
     It needs `needed` bytes with room for contexts, and `free` were free: fewer if even the smallest
-    doesn't fit. `too_large` are the more exact ones that didn't fit. `faster_than` names the other
-    exact precision if measured speed decided.
+    doesn't fit. `too_large` are the more exact ones. `faster_than` is the other exact precision if
+    measured speed decided.
     """
 
     needed: int
@@ -54,11 +54,11 @@ class PrecisionChoice(Frozen):
 class ModelInfo(Frozen):
     """Facts of the loaded model.
 
-    `spliced_replies` is False where the template forces replies to be tokenised again;
+    `spliced_replies` is False where the template forces replies to be tokenised again, and
     `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
     `choice` is None where the user chose the precision. `batch_invariant_steps`: drafts can be
-    checked here; `mtp`: the model has an MTP head; `mtp_refused`: why its head is not used.
-    `tools` is how it writes tool calls, None if its template has none.
+    checked here. `mtp_refused`: why the MTP head is not used. `tools` is how the model writes tool
+    calls, None without.
     """
 
     name: str
@@ -100,7 +100,6 @@ def hub_name(folder_name: str) -> str:
 
 
 def published_name(path: str) -> str:
-    """The name of the model in a folder or a GGUF file."""
     place = Path(path)
     name = _GGUF_ENDING.sub("", place.name)
     if place.parent.name == SNAPSHOTS:

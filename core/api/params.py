@@ -54,9 +54,8 @@ DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 class DraftSettings(Settings):
     """Speculative decoding, which changes no reply.
 
-    `mode` "lookup" drafts what followed the same words before, "mtp" by the model's MTP head,
-    "both" by whichever is expected to gain more, as "auto" does. `tokens` is a fixed length of
-    drafts.
+    `mode` "lookup" drafts what followed the same words before, "mtp" with the MTP head, "both" and
+    "auto" whichever is expected to gain more. `tokens` is a fixed length.
     """
 
     mode: DraftMode = "auto"
@@ -64,14 +63,14 @@ class DraftSettings(Settings):
 
 
 class Probe(Settings):
-    """Options of a request for tests and `core.replay`; the window sends none.
+    """Options of a request for tests and `core.replay`.
 
     A probed request gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply after that many
-    sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after that
-    many evaluated tokens. `logits_file` receives the float32 logits of the first sampled token, a
-    file next to it (`.mtp`) those of the MTP head for the following one. `draft_noise` is the share
-    of drafted tokens to replace by random ones; `skip_rollback` leaves rejected tokens in the
-    context, which integrity checks must find.
+    sampled ids, `cancel_prefill_after_tokens` the prefill at the first cut at or after that many
+    evaluated tokens. `logits_file` receives the float32 logits of the first sampled token, a file
+    next to it (`.mtp`) those of the MTP head for the following one. `draft_noise` is the share of
+    drafted tokens to replace by random ones; `skip_rollback` leaves rejected tokens in the context,
+    which integrity checks must find.
     """
 
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -85,13 +84,12 @@ Bytes = Annotated[int, Field(ge=0)]
 
 
 class CacheSettings(Settings):
-    """Limits of the context cache; applies to the next request, without a reload.
+    """Limits of the context cache, from the next request on.
 
     `count` bounds the recurrent checkpoints in memory, of all chats; 0 turns them off. `interval`
     is in tokens, rounded up to a multiple of the grid. The byte budgets cover everything cached on
-    the device, in host memory and on disk (0 keeps nothing there); None is the default in
-    `ModelInfo`. `restore` "when_faster" prefills again what would take at least twice as long to
-    read from disk.
+    the device, in host memory and on disk (0: nothing there); None is the default in `ModelInfo`.
+    `restore` "when_faster" prefills again what would take at least twice as long to read from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32
@@ -103,15 +101,11 @@ class CacheSettings(Settings):
 
 
 class ModelSettings(Settings):
-    """Which model to load and how.
-
-    `context_length` None is the model's limit, or what memory allows; `max_image_tokens` None is
+    """`context_length` None is the model's limit, or what memory allows; `max_image_tokens` None is
     1,024 on a CPU and 4,096 on a GPU, 0 the image processor's limit. `grid` is the spacing of cuts.
     `cache_folder` keeps contexts, embeddings and at most `weights_bytes` of quantised matrices over
     restarts (None: a default); without it nothing is on disk. `measure_kernels` chooses the fastest
-    kernels on this processor and stores the choice there; otherwise the choice is the same
-    everywhere.
-    """
+    kernels here and stores the choice there; otherwise it is the same everywhere."""
 
     path: str
     device: Device = "auto"

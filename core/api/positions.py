@@ -1,7 +1,7 @@
-"""The two ways to say where a token is, kept apart by the type checker and at run time.
+"""Token indices and RoPE positions, kept apart by the type checker and at run time.
 
-A *token index* counts entries in the cache; a *position* is the number given to RoPE. Under M-RoPE
-an image of 1,024 tokens may advance the position by only 32, so neither can replace the other.
+A *token index* counts entries in the cache. Under M-RoPE an image of 1,024 tokens may advance the
+*position* by only 32.
 """
 
 from __future__ import annotations

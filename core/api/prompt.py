@@ -1,9 +1,8 @@
 """A prompt as segments, and the only places where it may be split.
 
-Cuts are a pure function of token ids and image spans: directly after each end-of-turn id, at both
-edges of every image, after a token that begins a tool call or ends a result, where a reply paused,
-and every `grid` tokens after the previous cut. Nothing looks ahead, so later tokens never move a
-cut. An image is one segment, so no cut is inside one.
+Cuts are a pure function of token ids and image spans: after each end-of-turn id, at both edges of
+every image, after a token that begins a tool call or ends a result, where a reply paused, and every
+`grid` tokens after the previous cut. Later tokens never move a cut, and none is inside an image.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class Image:
     """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
     Equal keys mean equal model input: `key` is a digest of the processed pixels, their grid and the
-    processor's settings. If `in_line`, positions advance by one per token as in text; otherwise
-    they span a grid.
+    processor's settings. If `in_line`, positions advance by one per token; otherwise they span a
+    grid.
     """
 
     key: bytes
@@ -124,9 +123,9 @@ class Run:
 class Prompt:
     """Segments in order, and their runs, cuts, ids and positions.
 
-    `end_of_turn_ids` close a message anywhere in text; `call_ids` begin a tool call or end a
-    result; `grid` is the spacing of cuts in tokens; `pauses` are the token indices in text where
-    replies paused. Raises ValueError for a prompt without tokens.
+    `end_of_turn_ids` close a message; `call_ids` begin a tool call or end a result; `grid` is the
+    spacing of cuts in tokens; `pauses` are the token indices where replies paused. Raises
+    ValueError for a prompt without tokens.
     """
 
     segments: tuple[Segment, ...]

@@ -15,8 +15,6 @@ Choice = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class FunctionFormat(Frozen):
-    """A function's name and the JSON schema of its arguments."""
-
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
     parameters: dict[str, Any]
 
@@ -33,9 +31,8 @@ class ReplyFormat(Settings):
     """The format of a whole answer; a thought before it is free.
 
     "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
-    match the whole answer, "choice" its texts in `choices`. "calls" are tool calls, one or more;
-    `text` is a `CallFormat`. `core.formats.check` tells if a format
-    can be used.
+    match the whole answer, "choice" its texts in `choices`; for "calls" (tool calls) `text` is a
+    `CallFormat`. `core.formats.check` tells if a format can be used.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]

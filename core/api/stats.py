@@ -76,11 +76,19 @@ class DraftCounts(Frozen):
     rejected: int = 0
 
 
+class RemoteReport(Frozen):
+    """The host that wrote a reply, and which of its counters it reported; the others are 0."""
+
+    host: str
+    prompt: bool = False
+    cached: bool = False
+
+
 class RequestStats(Frozen):
-    """Counters of one request; prompt = reused + evaluated tokens, always.
+    """Counters of one request; prompt = reused + evaluated tokens.
 
     `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
-    `disk_trouble` is why contexts can't be kept on disk now. `message_starts` are the token indices
+    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are the token indices
     of all messages but the system's.
     """
 
@@ -106,3 +114,4 @@ class RequestStats(Frozen):
     message_starts: tuple[int, ...] = ()
     seed: int | None = None
     draft: DraftCounts | None = None
+    remote: RemoteReport | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
-from core.api.prompt import ORIGIN, Cut, Prompt, Run
+from core.api.prompt import ORIGIN, Cut, Image, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
 from core.cache.kv_buffer import KVBuffer
@@ -50,6 +51,15 @@ class Budgets:
     disk: int = 0
 
 
+class Foreseen(NamedTuple):
+    """Tokens and pictures that a request will compute, and its time to the first token; None
+    before any was measured."""
+
+    tokens: int
+    encoded: int
+    seconds: float | None
+
+
 class ContextCache:
     """Everything cached for one model; `context_length` bounds the KV buffer in tokens."""
 
@@ -79,7 +89,10 @@ class ContextCache:
             self.tree, self.embeddings, self.ledger, self.throughput, self.disk.holds_state
         )
         self.disk.connect(self.ledger, self.throughput, self._evictor.make_room)
-        self.embeddings.fetch = self.disk.embedding
+        self.embeddings.fetch, self.embeddings.stored = (
+            self.disk.embedding,
+            self.disk.holds_embedding,
+        )
         self.embeddings.admit = self._evictor.admit_picture
         self._live = LivePath(
             specs, self.kv_buffer, self.tree, self.ledger, self._room_for_rows, self.disk.rows
@@ -129,7 +142,6 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """The plan's runs and the prompt's end."""
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
@@ -142,6 +154,22 @@ class ContextCache:
             if self._usage.turn and restored.node.is_stop:
                 self._drop_older_pauses(restored.node)
         return restored
+
+    def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
+        """The work of a request for `prompt`; changes nothing. Lower limits in `settings` than
+        those in force may evict something first, which this doesn't see."""
+        off = self.recurrent and settings.count == 0
+        num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
+        runs = prompt.runs[num_runs:]
+        pictures = {
+            run.content.key: run.num_tokens for run in runs if isinstance(run.content, Image)
+        }
+        new = [key for key in pictures if not self.embeddings.has(key)]
+        tokens = sum(run.num_tokens for run in runs)
+        seconds = self.throughput.request_seconds(
+            tokens, sum(pictures[key] for key in new), num_bytes
+        )
+        return Foreseen(tokens, len(new), seconds)
 
     def holds(self, prompt: Prompt, usage: Usage) -> bool:
         """True if memory can resume from the prompt's end; only its owner is noted."""
@@ -255,7 +283,6 @@ class ContextCache:
         node.role = self._usage.roles.get(node.end.token, node.role)
 
     def _drop_older_stops(self, node: Node) -> None:
-        """Drop the ends of the chat's earlier prompts."""
         path = set(node.upwards())
         for above in (self.tree.root, *(path - {node})):
             for child in list(above.children.values()):

@@ -17,21 +17,20 @@ Admit = Callable[[int, int], bool]
 
 @dataclass
 class Picture:
-    """One embedding [tokens, image_width], the chats that used it, and its last use."""
-
     embedding: Tensor
     owners: set[str] = field(default_factory=set)
     last_used: int = 0
 
 
 class EmbeddingCache:
-    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk;
-    `admit` makes room."""
+    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk
+    what is `stored` there; `admit` makes room."""
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes
         self._ledger = ledger
         self.fetch: Fetch = lambda key: None
+        self.stored: Callable[[bytes], bool] = lambda key: False
         self.admit: Admit = lambda num_tokens, num_bytes: True
         self._held: OrderedDict[bytes, Picture] = OrderedDict()
         self._clock = 0
@@ -42,7 +41,6 @@ class EmbeddingCache:
         return self._ledger.used(Held.EMBEDDINGS)
 
     def get(self, key: bytes) -> Tensor | None:
-        """The embedding from memory or disk; its use is the present owner's."""
         picture = self._held.get(key)
         if picture is None:
             embedding = self.fetch(key)
@@ -73,6 +71,9 @@ class EmbeddingCache:
         for key, picture in self._held.items():
             rows = picture.embedding
             yield key, rows.nbytes, rows.shape[0], self._clock - picture.last_used
+
+    def has(self, key: bytes) -> bool:
+        return key in self._held or self.stored(key)
 
     def peek(self, key: bytes) -> Picture | None:
         return self._held.get(key)

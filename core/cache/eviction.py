@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from core.api.commands import tenant_of
 from core.api.prompt import CutKind, Image
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
@@ -90,11 +92,43 @@ class Evictor:
             candidates.append((newcomer, newcomer))
         elif newcomer is not None:
             candidates.append((newcomer, self._worth(newcomer, ranks, num_bytes)))
-        chosen = victim(candidates, by_bytes)
+        chosen = victim(self._fair(candidates, by_bytes, anything=newcomer is None), by_bytes)
         if chosen is None or chosen is newcomer:
             return False
         self._drop(chosen)
         return True
+
+    def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
+        """What the present tenant may evict: its own, and things of others who hold more than the
+        mean, and still as much as it does without them. If that is nothing, everything, where room
+        has to be made at any cost."""
+        sized = [
+            (self._tenants(thing), worth.num_bytes if by_bytes else 1)
+            for thing, worth in candidates
+        ]
+        held = Counter[str]()
+        for tenants, size in sized:
+            held.update(dict.fromkeys(tenants, size))
+        if len(held) < 2:
+            return candidates
+        own, mean = tenant_of(self.embeddings.owner), held.total() / len(held)
+        allowed = [
+            candidate
+            for candidate, (tenants, size) in zip(candidates, sized, strict=True)
+            if all(
+                each == own or (held[each] > mean and held[each] - size >= held[own])
+                for each in tenants
+            )
+        ]
+        return candidates if anything and not allowed else allowed
+
+    def _tenants(self, thing: Node | bytes | Worth) -> set[str]:
+        if isinstance(thing, Node):
+            owners = thing.owners
+        else:
+            picture = self.embeddings.peek(thing) if isinstance(thing, bytes) else None
+            owners = picture.owners if picture is not None else {self.embeddings.owner}
+        return set(map(tenant_of, owners))
 
     def _drop(self, chosen: Node | bytes | Worth) -> None:
         if isinstance(chosen, bytes):

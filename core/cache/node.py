@@ -70,7 +70,6 @@ class Node:
         return self.ends(CutKind.MESSAGE_END)
 
     def upwards(self) -> Iterator[Node]:
-        """This node and those above it, without the root."""
         node: Node | None = self
         while node is not None and node.parent is not None:
             yield node
@@ -119,7 +118,6 @@ class Remembered:
         return any(owner in past.owners for past in self._shared)
 
     def note(self, key: bytes, owner: str | None = None, had_checkpoint: bool = False) -> None:
-        """Note a run that was read or restored."""
         past = self.past(key)
         if owner is not None and owner not in past.owners:
             past = replace(past, owners=past.owners | {owner})

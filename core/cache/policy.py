@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from core.api.prompt import CutKind, Prompt, Run
 
 # The share of the newest measurement: speeds follow a machine that gets busy within a few requests.
 NEWEST = 0.3
+# The share that older measurements keep, where lengths differ and more are needed.
+FADING = 0.9
 # Seconds per byte of a slow disk, until this one was measured: only eviction goes by it.
 UNMEASURED_DISK = 1e-8
 _ALWAYS = CutKind.MESSAGE_END | CutKind.CALL | CutKind.IMAGE_START | CutKind.IMAGE_END
@@ -74,16 +76,44 @@ def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
 
 
 @dataclass
+class Line:
+    """Seconds of a prefill as a line over its tokens, fitted to the newest measurements by their
+    relative errors. It doesn't begin at 0: a forward reads all weights for its first token."""
+
+    # Weighted sums of 1, tokens, seconds, tokens squared, and tokens times seconds.
+    sums: tuple[float, ...] = (0.0,) * 5
+
+    def note(self, tokens: int, seconds: float) -> None:
+        weight = tokens**-2.0
+        new = (1, tokens, seconds, tokens * tokens, tokens * seconds)
+        pairs = zip(self.sums, new, strict=True)
+        self.sums = tuple(FADING * old + weight * each for old, each in pairs)
+
+    def at(self, tokens: int) -> float | None:
+        """None before the first measurement."""
+        weights, lengths, seconds, squares, products = self.sums
+        if not weights:
+            return None
+        slope, spread = products / squares, weights * squares - lengths**2
+        # One length tells no line but that through 0, which is also the steepest.
+        if spread > 1e-3 * weights * squares:
+            slope = min(slope, max(0.0, (weights * products - lengths * seconds) / spread))
+        return max(0.0, (seconds - slope * lengths) / weights) + slope * tokens
+
+
+@dataclass
 class Throughput:
     """Measured seconds per prefilled token, encoded picture token, and byte from disk."""
 
     prefill: float = 1e-3
     encode: float = 1e-3
     disk: float | None = None
+    requests: Line = field(default_factory=Line)
 
     def note_prefill(self, tokens: int, seconds: float) -> None:
         if tokens:
             self.prefill = _mixed(self.prefill, seconds / tokens)
+            self.requests.note(tokens, seconds)
 
     def note_encode(self, tokens: int, seconds: float) -> None:
         if tokens:
@@ -95,6 +125,15 @@ class Throughput:
 
     def read_seconds(self, text_tokens: int, picture_tokens: int) -> float:
         return (text_tokens + picture_tokens) * self.prefill + picture_tokens * self.encode
+
+    def request_seconds(self, tokens: int, encoded: int, num_bytes: int) -> float | None:
+        """Time to prefill `tokens`, `encoded` of which go through the tower, and to fetch bytes;
+        None before the first measurement."""
+        prefill = self.requests.at(tokens) if tokens else 0.0
+        if prefill is None:
+            return None
+        fetch = self.fetch_seconds(num_bytes) if num_bytes else 0.0
+        return prefill + encoded * self.encode + fetch
 
     def fetch_seconds(self, num_bytes: int) -> float:
         return num_bytes * (UNMEASURED_DISK if self.disk is None else self.disk)

@@ -64,10 +64,8 @@ class Restorer:
         failed = False
         passed: set[bytes] = set()
         while True:
-            node = self.tree.restorable(self.tree.match(keys), len(keys))
-            depth = len(node.path()) if node is not None else 0
+            node, deeper, faster = self._choose(prompt, keys, passed, always, self.evictor.is_off)
             checkpoint = node.checkpoint if node is not None else None
-            deeper, faster = self._deeper(prompt, keys, depth, passed, always)
             try:
                 if deeper:
                     passed.add(keys[deeper - 1])
@@ -84,6 +82,16 @@ class Restorer:
                 failed = True
                 continue
             return self.at(node, checkpoint, TIERS[tier], keys, failed, faster)
+
+    def foresee(self, prompt: Prompt, always: bool, off: bool) -> tuple[int, int]:
+        """The runs that `go` would restore, and the bytes that it would fetch from disk, if no
+        place fails; `off`: without checkpoints. Changes nothing."""
+        keys = self.tree.keys(prompt)
+        node, deeper, _ = self._choose(prompt, keys, set(), always, off)
+        if deeper:
+            held = min(deeper, len(self.tree.match(keys)))
+            return deeper, self.disk.bytes_to_fetch(prompt.runs[held:deeper])
+        return len(node.path()) if node is not None else 0, 0
 
     def start(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
         zeros = RecurrentState.zeros(self.specs, self.device)
@@ -110,19 +118,22 @@ class Restorer:
             faster=faster,
         )
 
-    def _deeper(
-        self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes], always: bool
-    ) -> tuple[int, bool]:
-        """How many runs the disk restores beyond `depth`, and if prefilling them is quicker."""
-        if self.evictor.is_off:
-            return 0, False
-        held = len(self.tree.match(keys))
-        deeper = self.disk.reach(keys, held, depth, passed)
+    def _choose(
+        self, prompt: Prompt, keys: Sequence[bytes], passed: set[bytes], always: bool, off: bool
+    ) -> tuple[Node | None, int, bool]:
+        """The deepest place in memory, how many runs the disk restores beyond it, and if
+        prefilling those is quicker."""
+        if off:
+            return None, 0, False
+        matched = self.tree.match(keys)
+        node = self.tree.restorable(matched, len(keys))
+        depth = len(node.path()) if node is not None else 0
+        deeper = self.disk.reach(keys, len(matched), depth, passed)
         if deeper and not always:
-            fetched = max(0, deeper - held)
+            fetched = max(0, deeper - len(matched))
             if self.disk.slower_than_reading(prompt.runs[depth:deeper], fetched):
-                return 0, True
-        return deeper, False
+                return node, 0, True
+        return node, deeper, False
 
     def _from_disk(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, mark: Callable[[Node], None]

@@ -36,8 +36,6 @@ class Branch:
 
 
 class SideBranch(Branch):
-    """A branch of `cache` for one request; `end_use` frees its bytes."""
-
     def __init__(self, cache: ContextCache) -> None:
         self._cache = cache
         per_token = cache.kv_buffer.bytes_per_token

@@ -19,8 +19,6 @@ _HOST = torch.device("cpu")
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """One state per recurrent layer, by layer index; empty for a pure transformer."""
-
     layers: Mapping[int, LayerState]
 
     @classmethod
@@ -38,13 +36,11 @@ class RecurrentState:
         )
 
     def map(self, change: Callable[[Tensor], Tensor]) -> RecurrentState:
-        """The state with each tensor replaced by what `change` returns for it."""
         return RecurrentState(
             {layer: tuple(map(change, state)) for layer, state in self.layers.items()}
         )
 
     def room(self) -> RecurrentState:
-        """Uninitialised memory for another state of these shapes."""
         return self.map(partial(torch.empty_like, memory_format=torch.contiguous_format))
 
     def copy(self) -> RecurrentState:
@@ -128,7 +124,6 @@ class HostCopies:
         self._under_way: list[tuple[torch.cuda.Event, Checkpoint]] = []
 
     def take(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The checkpoint on the host, complete once `wait` returns."""
         if self._copier is None:
             return checkpoint.to(_HOST)
         self._under_way = [(due, source) for due, source in self._under_way if not due.query()]

@@ -47,7 +47,6 @@ class DiskTier:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be kept on disk, in words for a person."""
         return self.store.trouble if self.store is not None else None
 
     @property
@@ -63,6 +62,9 @@ class DiskTier:
 
     def holds_rows(self, key: bytes) -> bool:
         return self._has(SegmentKind.KV, key)
+
+    def holds_embedding(self, key: bytes) -> bool:
+        return self._has(SegmentKind.EMBEDDING, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
         """The most runs, beyond `above`, that the disk can restore, else 0. The first `held` runs
@@ -83,12 +85,15 @@ class DiskTier:
         state."""
         if self._throughput.disk is None:
             return False
-        fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
         pictures = sum(run.num_tokens for run in runs if isinstance(run.content, Image))
         text = sum(run.num_tokens for run in runs) - pictures
-        num_bytes = fetched * self._row_bytes + self._state_bytes
         reading = self._throughput.read_seconds(text, pictures)
+        num_bytes = self.bytes_to_fetch(runs[len(runs) - num_fetched :])
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
+
+    def bytes_to_fetch(self, runs: Sequence[Run]) -> int:
+        """Bytes of a state, and of the rows of `runs` before it."""
+        return sum(run.num_tokens for run in runs) * self._row_bytes + self._state_bytes
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
         tensors = self._get(SegmentKind.STATE, key)

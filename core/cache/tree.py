@@ -52,7 +52,6 @@ class PrefixTree:
         return keys
 
     def match(self, keys: Sequence[bytes]) -> list[Node]:
-        """The nodes along a prompt, from its first run as far as they go."""
         nodes: list[Node] = []
         for key in keys:
             node = self._nodes.get(key)

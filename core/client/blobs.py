@@ -74,7 +74,6 @@ class BlobStore:
             sweep(folder)
 
     def clear(self) -> None:
-        """Delete all files; nobody may store or read meanwhile."""
         self.sweep()
         for file in self._folder.glob("??/*"):
             self.remove(file.name)

@@ -27,6 +27,7 @@ PROGRAMS = (
     "core.downloads",
     "core.library",
     "core.server",
+    "core.remote",
     "core.replay",
     "core.selftest",
 )

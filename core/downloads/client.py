@@ -76,7 +76,6 @@ class DownloadsClient:
             await self._send(Configure(connection=connection))
 
     async def search(self, text: str) -> tuple[Repository, ...]:
-        """Repositories that Waymark runs. Raises WaymarkError."""
         return await self._ask(lambda number: Search(request=number, text=text))
 
     async def look(self, repository: str) -> Repository:

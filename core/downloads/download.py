@@ -78,7 +78,6 @@ class Download:
             )
 
     async def _fetch(self, missing: list[PartFile]) -> None:
-        """Receive files, a few at once; the first that fails ends the others, which keep theirs."""
         places = asyncio.Semaphore(FILES_AT_ONCE)
 
         async def fetch(part: PartFile) -> None:

@@ -72,8 +72,6 @@ class Configure(Frozen):
 
 
 class Search(Frozen):
-    """Answered by Found, or Refused."""
-
     type: Literal["search"] = "search"
     request: int
     text: str

@@ -110,7 +110,6 @@ class PartFile:
         return whole.hexdigest() == self._published_digest()
 
     def gap(self) -> tuple[int, int] | None:
-        """The first range that is missing."""
         at = 0
         for piece in self.pieces:
             if at < piece.start:
@@ -186,7 +185,6 @@ class PartFile:
 
 
 def _blocks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of a range, as many as there are."""
     file.seek(start)
     while start < end and (block := file.read(min(_BLOCK, end - start))):
         start += len(block)

@@ -50,8 +50,6 @@ PATIENT = Patience()
 
 
 class Meter:
-    """The speed of the last seconds."""
-
     def __init__(self) -> None:
         self._recent: deque[tuple[float, int]] = deque()
         self._began = time.monotonic()

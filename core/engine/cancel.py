@@ -1,6 +1,12 @@
+"""Cancellation: of a request, and of a part of a load in another thread."""
+
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Generic, TypeVar
 
 from core import watchdog
 from core.api.errors import RequestCancelled
@@ -24,3 +30,42 @@ class CancelFlag:
         watchdog.report_progress()
         if self._event.is_set():
             raise RequestCancelled("The request was stopped.")
+
+
+_GLANCE_S = 0.05
+T = TypeVar("T")
+
+
+class Background(Generic[T]):
+    """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
+    `with` block ends."""
+
+    def __init__(self, build: Callable[[Callable[[], None]], T]) -> None:
+        self._ended = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._result = self._thread.submit(build, self._check)
+
+    def __enter__(self) -> Background[T]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.shutdown()
+
+    def check(self) -> None:
+        if self._result.done():
+            self._result.result()
+
+    def result(self, check: Callable[[], None]) -> T:
+        while not wait((self._result,), _GLANCE_S).done:
+            check()
+        return self._result.result()
+
+    def _check(self) -> None:
+        if self._ended.is_set():
+            raise RequestCancelled("The load has ended.")

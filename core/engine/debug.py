@@ -59,7 +59,6 @@ def check_restored(
 
 
 def check_positions(prompt: Prompt) -> None:
-    """Assert that positions equal those of a walk over single tokens."""
     expected = [list(axis) for axis in zip(*_walk(prompt), strict=True)]
     found: list[list[int]] = [[], [], []]
     for run in prompt.runs:
@@ -72,7 +71,6 @@ def check_positions(prompt: Prompt) -> None:
 
 
 def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
-    """Temporal, height and width position of every token, computed without cuts."""
     walked: list[tuple[int, int, int]] = []
     first = 0
     for segment in prompt.segments:

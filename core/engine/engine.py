@@ -1,5 +1,5 @@
-"""The engine: at most one loaded model. A method does what was asked, or raises a WaymarkError and
-changes nothing."""
+"""The engine: at most one loaded model. Methods raise a WaymarkError and change nothing if they
+fail."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Flush,
     Forget,
     Generate,
     IdleWork,
     LoadModel,
+    Predict,
     RenderImage,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import (
     Counted,
     Done,
+    Edited,
     Event,
     Finished,
     ImageDescribed,
     ImageRendered,
     Loaded,
     Loading,
+    Predicted,
     Prepared,
 )
 from core.api.params import ModelSettings
@@ -56,16 +60,14 @@ Emit = Callable[[Event], None]
 
 
 class Engine:
-    """Loads, answers, describes pictures; works without a model where none is needed."""
-
     def __init__(self) -> None:
         self.loaded: LoadedModel | None = None
         # Separate from the loaded model's, so that a thumbnail waits for no reply.
         self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Replace the model, which stays if the load fails. It is unloaded first if memory holds
-        only one."""
+        """Replace the model, which stays if the load fails; unloaded first if memory holds only
+        one."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -122,13 +124,18 @@ class Engine:
         finally:
             release_to_system()
 
-    def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
+    def prepare(self, command: IdleWork[Prepared], flag: CancelFlag) -> Prepared:
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
             return IdlePrefill(self.loaded, command, flag).run()
         finally:
             release_to_system()
+
+    def predict(self, command: Predict, flag: CancelFlag) -> Predicted:
+        if self.loaded is None:
+            raise NoModelError("There is no model to predict for.")
+        return IdlePrefill(self.loaded, command, flag).predict()
 
     def clear_cache(self) -> None:
         if self.loaded is not None:
@@ -148,14 +155,14 @@ class Engine:
                     forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
-        """Delete quantised weights kept on disk. Raises NotDeletedError."""
+        """Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)
 
     def _store_of(self, settings: ModelSettings) -> DiskStore | None:
-        """The store of a model to be loaded, which it may share with the present one: two stores on
-        one folder would not know of each other."""
+        """The store of a model to be loaded, perhaps the present one's: two stores on one folder
+        would not know of each other."""
         blobs = self._blobs_in(settings.cache_folder)
         if settings.cache_folder is not None and (blobs is None or blobs.closed):
             return DiskStore(Path(settings.cache_folder))
@@ -167,7 +174,6 @@ class Engine:
         return store.blobs if store is not None else None
 
     def _blobs_in(self, folder: str | None) -> DiskStore | None:
-        """The loaded model's store, if it is in this folder."""
         blobs = self._blobs
         return blobs if folder is not None and blobs and blobs.folder == Path(folder) else None
 
@@ -208,6 +214,13 @@ class Engine:
         if loaded is None:
             raise NoModelError("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
+
+    def edit_reply(self, command: EditReply) -> Edited:
+        loaded = self.loaded
+        if loaded is None:
+            raise NoModelError("There is no model to edit with.")
+        ids = loaded.text.edited_ids(command.reply, command.text)
+        return Edited(request=command.request, ids=ids)
 
     def count_prompt(self, command: CountPrompt, flag: CancelFlag) -> Counted:
         loaded, conversation = self.loaded, command.conversation

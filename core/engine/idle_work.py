@@ -17,8 +17,8 @@ from core.api.chat import (
     ToolMessage,
     UserMessage,
 )
-from core.api.commands import IdleWork, PrefillReply
-from core.api.events import Prepared
+from core.api.commands import IdleWork, Predict, PrefillReply
+from core.api.events import Predicted, Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Usage
 from core.engine.cancel import CancelFlag
@@ -41,7 +41,9 @@ DUMMIES = ("A", "1")
 
 
 class IdlePrefill:
-    def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
+    def __init__(
+        self, loaded: LoadedModel, command: IdleWork[Prepared] | Predict, flag: CancelFlag
+    ) -> None:
         self._loaded = loaded
         self._command = command
         self._flag = flag
@@ -74,6 +76,22 @@ class IdlePrefill:
         settles = isinstance(command, PrefillReply) and bool(runs)
         return self._prepared(
             tokens, pictures, shown, self._along(runs) if settles else shown.prompt
+        )
+
+    def predict(self) -> Predicted:
+        """The work of the request that would come next. Raises RequestCancelled."""
+        loaded, conversation = self._loaded, self._command.conversation
+        try:
+            images = loaded.catalog.segments(image_parts(conversation), self._flag.check)
+            prompt = whole = self._prompt(conversation, images)
+            if not _awaits_reply(conversation):
+                runs = reply_runs(self._prompt, conversation, images)
+                prompt = self._along(runs) if runs else whole
+        finally:
+            loaded.catalog.drop_fresh()
+        foreseen = loaded.cache.foresee(prompt, self._command.cache)
+        return Predicted(
+            request=self._command.request, prompt_tokens=whole.num_tokens, **foreseen._asdict()
         )
 
     def _prepared(
@@ -110,7 +128,6 @@ class IdlePrefill:
         return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses), calls)
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
-        """Add a prompt's runs to the tree; returns the number of evaluated tokens."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
         fits = prompt.num_tokens <= self._loaded.info.context_length
@@ -158,6 +175,11 @@ def draft_runs(render: Render, conversation: Conversation, images: list[Image]) 
 def _is_paused(conversation: Conversation) -> bool:
     last = conversation.messages[-1] if conversation.messages else None
     return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
+
+
+def _awaits_reply(conversation: Conversation) -> bool:
+    last = conversation.messages[-1] if conversation.messages else None
+    return not isinstance(last, AssistantMessage) or _is_paused(conversation)
 
 
 def _with_next(conversation: Conversation, text: str) -> Conversation:

@@ -72,12 +72,10 @@ class ImageCatalog:
                 del self._described[next(iter(self._described))]
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
-        """The prompt segment of each picture. Raises ImageError, NoVisionError, and what `check`
-        raises."""
+        """Raises ImageError, NoVisionError, and what `check` raises."""
         return [self._segment(part, check) for part in parts]
 
     def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
-        """A picture for the tower, kept or decoded again."""
         held = self._fresh.get(part.digest) or self._described.get(part.digest)
         return held or self._process(part, check)
 
@@ -92,7 +90,6 @@ class ImageCatalog:
             self._described.clear()
 
     def drop_fresh(self) -> None:
-        """Drop what a request processed and didn't use, at its end."""
         self._fresh.clear()
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -137,13 +134,11 @@ class Pictures:
         self.seconds = 0.0
 
     def recomputed(self) -> Pictures:
-        """The same pictures, each encoded again and counted separately."""
         other = copy(self)
         other._embeddings = SideEmbeddings(None)
         return other
 
     def __call__(self, image: Image) -> Tensor:
-        """Embeddings [tokens, image_width] of one picture, from the cache or the tower."""
         held = self._embeddings.get(image.key)
         if held is not None:
             return held
@@ -159,7 +154,6 @@ class Pictures:
         return embedding
 
     def _encoded(self, processed: ProcessedImage) -> Tensor:
-        """The tower's rows of each grid, and embeddings of the text between them."""
         model, rows = self._model, []
         sizes = [grid.num_patches for grid in processed.grids]
         for grid, pixels in zip(processed.grids, processed.pixels.split(sizes), strict=True):

@@ -25,7 +25,7 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.state import SideStream
 from core.cache.tier import DiskTier
-from core.engine.background import Background
+from core.engine.cancel import Background
 from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
@@ -106,7 +106,7 @@ def load(
     with Background(_text_of(files)) as ahead:
 
         def glance() -> None:
-            """A broken template should fail before the weights are read."""
+            """Fail on a broken template before the weights are read."""
             check()
             ahead.check()
 
@@ -163,7 +163,7 @@ def _read(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
 ) -> tuple[Backend, ReadModel]:
-    """The model, and its kernels, which are validated first: a faulty one should fail early."""
+    """The model and its kernels, validated first: a faulty one should fail early."""
     precision, dtype = chosen.precision, chosen.precision.dtype
     recall = partial(recalled, store.blobs if store is not None else None)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
@@ -175,7 +175,7 @@ def _read(
 
 
 def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
-    """Interprets template and tokenizer, which takes a second or two in the helper."""
+    """Interprets template and tokenizer, which takes the helper a second or two."""
     helper = ChatText.new_helper()
     with suppress(HelperFailedError):  # asking it says so
         helper.start()
@@ -189,16 +189,16 @@ def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
 
 
 def fix_threads() -> None:
-    """Fix the number of threads for the life of the process: a sum split differently can change its
-    last bits."""
+    """Fix the number of threads of the process: a sum split differently can change its last
+    bits."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
     torch.set_num_interop_threads(1)
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
-    """True if a model would fit in the memory that is free once `present` is unloaded. `check` is
-    called often and may raise."""
+    """True if a model would fit in the memory that is free once `present` is unloaded. `check` may
+    raise."""
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
@@ -219,7 +219,6 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
 def slowed_by(
     mapped_bytes: int, kernels: Backend, device: torch.device, precision: Precision
 ) -> str:
-    """Why replies are slow, for a person; empty if they aren't."""
     if not mapped_bytes:
         return what_slows(kernels, device, precision.dtype, precision.integers)
     free = available_bytes(device)
@@ -245,8 +244,8 @@ def open_processor(
     model: Decoder,
     text: ChatText,
 ) -> PictureProcessor | None:
-    """The image processor; None for a model without vision. Raises MissingFileError,
-    BrokenConfigError, BrokenTokenizerError."""
+    """None for a model without vision. Raises MissingFileError, BrokenConfigError,
+    BrokenTokenizerError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens
@@ -256,7 +255,7 @@ def open_processor(
     config = {**files.container.config, "vision_config": model.vision_config}
 
     def known_id(spelling: str) -> int | None:
-        """Ids between tiles are embedded like text, which must be in the vocabulary."""
+        """Text between tiles is embedded, so its ids must be in the vocabulary."""
         found = text.added_id(spelling)
         if found is not None and not 0 <= found < model.vocab_size:
             raise BrokenTokenizerError(

@@ -95,7 +95,6 @@ class Reply:
         return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=ids)
 
     def packed(self) -> ReplyIds:
-        """The reply's stored ids, from the beginning of a continued reply."""
         rendered = self._rendered
         ids = self._reader.reply_ids()
         return ReplyIds.pack(ids, self._fingerprint, rendered.opens_reasoning, rendered.pauses)

@@ -1,8 +1,9 @@
-"""The next token of a reply: what its format allows, then a sample from a row of logits.
+"""The next token of a reply: masked by its format, then sampled from a row of logits.
 
 A grammar follows sampled tokens only, so drafts need no rollback. Settings apply in the order and
 meaning of transformers' logits processors, on the host; randomness is a pure function of (seed,
-token index)."""
+token index).
+"""
 
 from __future__ import annotations
 
@@ -225,7 +226,7 @@ def keep_top_k(scores: Tensor, top_k: int) -> Tensor:
 
 def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
     """-inf for all but the likeliest tokens that together reach `top_p`; one always stays. Tokens
-    below an n-th of 1 - p can't make up 1 - p together, so they needn't be sorted."""
+    below an n-th of 1 - p can't make up 1 - p together and needn't be sorted."""
     probabilities = scores.softmax(-1)
     least = min((1 - top_p) / len(scores), float(probabilities.max()))
     candidates = (probabilities >= least).nonzero().flatten()
@@ -238,7 +239,6 @@ def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
 
 
 def keep_min_p(scores: Tensor, min_p: float) -> Tensor:
-    """-inf for tokens less likely than `min_p` times the likeliest one."""
     probabilities = scores.softmax(-1)
     return scores.masked_fill(probabilities < min_p * probabilities.max(), -math.inf)
 
@@ -251,7 +251,6 @@ def uniform(seed: int, token_index: int) -> float:
 
 
 def _only(scores: Tensor, places: Tensor) -> Tensor:
-    """-inf for all but the scores at `places`."""
     kept = torch.full_like(scores, -math.inf)
     kept[places] = scores[places]
     return kept

@@ -30,8 +30,6 @@ from kernels.common.memory import octets
 
 
 class Session:
-    """Runs one Generate command on a loaded model, emitting events."""
-
     def __init__(
         self,
         loaded: LoadedModel,
@@ -50,7 +48,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Answer; returns the last event. Raises a WaymarkError if it can't be answered."""
+        """Returns the last event. Raises a WaymarkError if the request can't be answered."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -115,7 +113,6 @@ class Session:
             return "cancelled"
 
     def _prefill(self) -> Prefill:
-        """Evaluate the rest of the prompt, reporting progress after each run."""
         prefill = Prefill(
             self._loaded.model, self._context, self._restored, self._pictures, self._flag.check
         )
@@ -170,7 +167,6 @@ class Session:
             self._reply.end()
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
-        """The drafters that the settings ask for and the model has."""
         settings, model, kv_buffer = (
             self._command.draft,
             self._loaded.model,

@@ -121,7 +121,6 @@ class Report:
 def note_throughput(
     cache: ContextCache, num_tokens: int, prefill_s: float, pictures: Pictures
 ) -> None:
-    """Let the cache learn from a prefill; the tower's time counts separately."""
     cache.throughput.note_prefill(num_tokens, max(0.0, prefill_s - pictures.seconds))
     cache.throughput.note_encode(pictures.encoded_tokens, pictures.seconds)
 
@@ -146,7 +145,6 @@ class MessageMap:
         return index if index >= 0 else None
 
     def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
-        """The role of each message end, and where replies paused."""
         ends = (run for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END)
         roles = {run.end.token: self._role_before(run.end.token) for run in ends}
         for pause in prompt.pauses:
@@ -160,7 +158,6 @@ class MessageMap:
         return "reply" if message in self.replies else "user"
 
     def replies_after(self, token: TokenIndex) -> list[int]:
-        """The non-empty replies that end after a token."""
         ends = (*self.starts[1:], None)
         return [
             index
@@ -219,8 +216,8 @@ def _explain(
 def _first_reading(
     prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
 ) -> Miss | None:
-    """The reason if only replies are prefilled, each for the first time. With several, the engine
-    hasn't read this chat; or, if it is `known`, its beginning has changed."""
+    """The reason if only replies are prefilled, each for the first time: with several, the engine
+    hasn't read this chat, or, if it is `known`, its beginning has changed."""
     start = restored.cut.token
     replies = messages.replies_after(start)
     if not replies or start == prompt.end.token:

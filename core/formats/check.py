@@ -1,7 +1,7 @@
-"""Checks formats before they are used, and finished replies against their format.
+"""Checks formats before use, and finished replies against their format.
 
-All that takes time or memory is done in a helper process. A `check` argument is called during the
-wait, and may raise to end it.
+All that takes time or memory happens in a helper process. `check` is called during the wait, and
+may raise.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
-"""A reply's format as a grammar that llguidance reads."""
+"""A reply's format as a grammar that llguidance reads; a tool call keeps the model's own syntax.
+
+Arguments in tags and in Python's form come in the schema's order.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from llguidance import LLMatcher
 
 from core.api.json_text import parse_json
-from core.api.reply_format import CallFormat, ReplyFormat
-from core.formats.calls import call_grammar
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
+from core.api.tools import MARKS
 
 # A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
 BLANKS = r" |\n( {0,20}|\t{1,10})"
@@ -39,7 +42,7 @@ def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[
     start = _AFTER_THOUGHT if after_thought else "start: "
     if form.kind == "calls":
         calls = CallFormat.model_validate_json(form.text)
-        return LLMatcher.grammar_from_lark(call_grammar(calls, JSON_OPTIONS, control, start))
+        return LLMatcher.grammar_from_lark(call_grammar(calls, control, start))
     schema = schema_of(form)
     settled = json.dumps(
         (schema if isinstance(schema, dict) else {}) | {"x-guidance": JSON_OPTIONS}
@@ -50,3 +53,100 @@ def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[
 def schema_of(form: ReplyFormat) -> Any:
     """The schema of a JSON format. Raises ValueError, as `parse_json` does."""
     return parse_json(form.text) if form.kind == "json_schema" else {}
+
+
+_DEFINITIONS = ("$defs", "definitions")
+
+
+def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
+    """`control` are spellings that are single tokens of the model; `start` opens the first rule."""
+    begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
+    lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
+    for at, function in enumerate(form.functions):
+        writer = _Writer(f"call_{at}", function)
+        lines += getattr(writer, form.syntax)(begin, end)
+    more = {"lfm2": '(", " call)*', "hermes": '("\\n" call)*', "xml": '("\\n" call)*', "llama3": ""}
+    rest = more[form.syntax] if form.parallel else ""
+    whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
+    return "\n".join((f"{start}{whole}", *lines))
+
+
+def _mark(spelling: str, control: Collection[str]) -> str:
+    return spelling if spelling in control else json.dumps(spelling)
+
+
+class _Writer:
+    def __init__(self, rule: str, function: FunctionFormat) -> None:
+        self._rule, self._name = rule, function.name
+        self._schema = function.parameters
+        properties = self._schema.get("properties")
+        self._properties: dict[str, Any] = properties if isinstance(properties, dict) else {}
+        required = self._schema.get("required")
+        self._required = set(required) if isinstance(required, list) else set()
+
+    def hermes(self, begin: str, end: str) -> Iterator[str]:
+        head = json.dumps(f'\n{{"name": {json.dumps(self._name)}, "arguments": ')
+        yield f'{self._rule}: {begin} {head} {self._rule}_args "}}\\n" {end}'
+        yield f"{self._rule}_args: {self._json(self._schema)}"
+
+    def llama3(self, _begin: str, _end: str) -> Iterator[str]:
+        head = json.dumps(f'{{"name": {json.dumps(self._name)}, "parameters": ')
+        yield f'{self._rule}: {head} {self._rule}_args "}}"'
+        yield f"{self._rule}_args: {self._json(self._schema)}"
+
+    def xml(self, begin: str, end: str) -> Iterator[str]:
+        head = json.dumps(f"\n<function={self._name}>\n")
+        parts = []
+        for at, (name, schema) in enumerate(self._properties.items()):
+            rule = f"{self._rule}_{at}"
+            parts.append(rule if name in self._required else f"{rule}?")
+            yield from self._parameter(rule, name, schema)
+        yield f'{self._rule}: {begin} {head} {" ".join(parts)} "</function>\\n" {end}'
+
+    def _parameter(self, rule: str, name: str, schema: Any) -> Iterator[str]:
+        head, tail = json.dumps(f"<parameter={name}>\n"), "\n</parameter>\n"
+        if not _is_text(schema):
+            yield f"{rule}: {head} {self._json(schema)} {json.dumps(tail)}"
+        elif choices := _choices(schema):
+            texts = " | ".join(map(json.dumps, choices))
+            yield f"{rule}: {head} ({texts}) {json.dumps(tail)}"
+        else:
+            yield f"{rule}: {head} {rule}_text"
+            yield f"{rule}_text[suffix={json.dumps(tail)}]: /(?s:.*)/"
+
+    def lfm2(self, _begin: str, _end: str) -> Iterator[str]:
+        items = list(self._properties.items())
+        yield f'{self._rule}: {json.dumps(self._name + "(")} {self._rule}_f0 ")"'
+        for at, (name, schema) in enumerate(items):
+            rule, rest = self._rule, f"{self._rule}_r{at + 1}"
+            yield f"{rule}_a{at}: {json.dumps(f'{name}=')} {self._python(schema)}"
+            optional = name not in self._required
+            left_out = (f" | {rule}_f{at + 1}", f" | {rest}") if optional else ("", "")
+            yield f"{rule}_f{at}: {rule}_a{at} {rest}{left_out[0]}"
+            yield f'{rule}_r{at}: ", " {rule}_a{at} {rest}{left_out[1]}'
+        yield f'{self._rule}_f{len(items)}: ""'
+        yield f'{self._rule}_r{len(items)}: ""'
+
+    def _python(self, schema: Any) -> str:
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        words = {"boolean": '("True" | "False")', "null": '"None"'}
+        return (
+            words.get(kind, "") if isinstance(kind, str) and kind in words else self._json(schema)
+        )
+
+    def _json(self, schema: Any) -> str:
+        """A JSON value; a part of a schema keeps what its references lead to."""
+        whole = dict(schema) if isinstance(schema, dict) else {}
+        for name in _DEFINITIONS:
+            if name in self._schema:
+                whole.setdefault(name, self._schema[name])
+        return f"%json {json.dumps(whole | {'x-guidance': JSON_OPTIONS})}"
+
+
+def _is_text(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "string"
+
+
+def _choices(schema: Any) -> Sequence[str]:
+    found = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else ()

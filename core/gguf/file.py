@@ -1,8 +1,8 @@
 """GGUF files: metadata and a checked directory of tensors, over all parts of a split model.
 
-Only headers are read. A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like a
-file with an ending. Links are followed for reading, but the other parts of a split model are looked
-for next to the link, because the Hugging Face cache keeps the files themselves under other names.
+Only headers are read. A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like
+any other. Links are followed, but the other parts of a split model are looked for next to the link:
+the Hugging Face cache keeps the files themselves under other names.
 """
 
 from __future__ import annotations
@@ -205,7 +205,6 @@ def _place_in_split(opened: _Opened) -> tuple[int, int]:
 
 
 def _part_paths(path: Path, number: int, count: int) -> list[Path]:
-    """The paths of all parts; `path` is the one of `number`."""
     found = PART_NAME.fullmatch(path.name)
     if not found or (int(found[2]), int(found[4])) != (number + 1, count):
         raise MissingFileError(
@@ -217,7 +216,6 @@ def _part_paths(path: Path, number: int, count: int) -> list[Path]:
 
 
 def _check_split(parts: list[_Opened]) -> None:
-    """Raises BrokenWeightsError unless the parts belong together."""
     total = sum(len(part.header.tensors) for part in parts)
     for number, part in enumerate(parts):
         if _place_in_split(part) != (number, len(parts)):

@@ -2,9 +2,8 @@
 
 A header is the magic, the version, the counts of tensors and of keys, then the keys with their
 values, then each tensor's name, dimensions, type and place (ggml, docs/gguf.md). Values have no
-index, so finding the tensors takes a walk over all of them. The walk converts nothing but keys; a
-value is converted on access. Every count is compared with the bytes that are left before anything
-is loaded for it.
+index, so finding the tensors takes a walk over all of them; a value is converted on access. Every
+count is compared with the bytes left before anything is loaded for it.
 """
 
 from __future__ import annotations
@@ -122,8 +121,6 @@ def damaged(name: str, fault: str) -> BrokenWeightsError:
 
 
 class _Bytes:
-    """The bytes of a file from its start, loaded as far as they are needed."""
-
     def __init__(self, file: BinaryIO, name: str, num_bytes: int, most: int) -> None:
         self._file, self.name, self.num_bytes, self._most = file, name, num_bytes, most
         self.data, self.position = bytearray(), 0
@@ -212,7 +209,6 @@ def parse_header(
 
 
 def _start(source: _Bytes) -> tuple[int, int]:
-    """The counts of tensors and of keys."""
     magic = source.take(4)
     if magic != MAGIC:
         if magic in _OLDER_MAGIC:

@@ -1,6 +1,6 @@
 """GGUF models that other programs have downloaded, and the vision tower that goes with a model.
 
-Only small JSON files of these programs are opened. Folders that can't be read count as empty. The
+Only small JSON files of these programs are opened; folders that can't be read count as empty. The
 window imports this module, so it needs neither numpy nor torch.
 """
 
@@ -89,8 +89,8 @@ def _each_once(found: list[FoundModel]) -> list[FoundModel]:
 def find_towers(path: Path) -> list[Path]:
     """Files that may be the vision tower (`mmproj`) of the model file `path`, the likeliest first.
 
-    They are next to it, or Ollama names one. The name that agrees most with the model's comes
-    first, then the most exact precision. None is opened: a folder may hold towers of other models.
+    They are next to it, or Ollama names one. The closest name comes first, then the most exact
+    precision. None is opened: a folder may hold towers of other models.
     """
     if path.parent.name == "blobs":
         models = _in_ollama([path.parent.parent])
@@ -185,7 +185,6 @@ def ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    """The existing download caches of the Hugging Face libraries, the one in use first."""
     folders = [home / ".cache" / "huggingface" / "hub"]
     for name, inside in (("XDG_CACHE_HOME", "huggingface/hub"), ("HF_HOME", "hub"),
                          ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HUB_CACHE", "")):  # fmt: skip
@@ -213,7 +212,6 @@ def _in_ollama(roots: list[Path]) -> Iterator[FoundModel]:
 
 
 def _blob(root: Path, layers: Any, kind: str) -> Path | None:
-    """The file of the first layer of a kind."""
     for layer in layers if isinstance(layers, list) else []:
         if isinstance(layer, dict) and layer.get("mediaType") == _OLLAMA_KIND + kind:
             digest = _DIGEST.fullmatch(str(layer.get("digest")))

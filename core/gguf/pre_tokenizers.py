@@ -1,8 +1,8 @@
 """Pre-tokenizers of byte-level BPE, by their names in `tokenizer.ggml.pre`.
 
 A name stands for regular expressions, each of which splits what those before it left, and for
-options that published tokenizers of that name share. llama.cpp's src/llama-vocab.cpp lists them,
-rewritten for an engine without Unicode classes; here they are as published.
+options. llama.cpp's src/llama-vocab.cpp lists them, rewritten for an engine without Unicode
+classes; here they are as published.
 """
 
 from __future__ import annotations

@@ -82,7 +82,6 @@ def _ends(vocabulary: Vocabulary) -> set[int]:
 
 
 def _begins(metadata: Metadata, vocabulary: Vocabulary) -> bool:
-    """True if every prompt begins with the BOS token."""
     if vocabulary.model == "gemma4":
         return True  # llama.cpp does so too: early files say otherwise, and the model needs it
     usual = vocabulary.model == "llama" or pre_tokenizer(metadata).begins
@@ -90,7 +89,6 @@ def _begins(metadata: Metadata, vocabulary: Vocabulary) -> bool:
 
 
 def _template(metadata: Metadata) -> str:
-    """The chat template, else that of the first name."""
     texts = {
         key.removeprefix("tokenizer.chat_template").removeprefix("."): metadata[key]
         for key in metadata

@@ -135,8 +135,6 @@ class ChatTasks:
 
 
 class _Node(NamedTuple):
-    """A message of another program."""
-
     parent: str | None
     role: str
     text: str

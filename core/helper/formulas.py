@@ -145,7 +145,6 @@ def _nest(open_ones: list[str], kind: str, name: str) -> None:
 
 
 def _prepared(source: str) -> str:
-    """The formula as the libraries understand it."""
     source = _TAG.sub(r"\\qquad\\text{(\1)}", source)
     for command, plain in _NEGATED.items():
         source = source.replace(command, plain)

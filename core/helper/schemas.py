@@ -33,7 +33,6 @@ class SchemaTasks:
     """Answers hold `fault`, a sentence or "", and `unchecked`, why a text could not be checked."""
 
     def invalid(self, _: Fields, schema: bytes) -> tuple[Fields, bytes]:
-        """Check the attached schema."""
         return {"fault": _recursively(lambda: fault_of_schema(schema.decode()))}, b""
 
     def violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:

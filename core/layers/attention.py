@@ -1,4 +1,4 @@
-"""Softmax attention over all keys of a sequence, in the forms that the families use."""
+"""Softmax attention over all keys of a sequence."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
 
 
 class Attention:
-    """o_proj(attention(q, k, v)), with q and k normalised by `norm` and rotated by the `rope`.
+    """o_proj(attention(q, k, v)), q and k normalised by `norm` and rotated by `rope`.
 
-    `norm` is of each head, or with `norm_all_heads` of all heads together.
+    `norm` is of each head, with `norm_all_heads` of all heads together.
 
-    `rope` names one of the forward's rotations, of which `rotary_dim` numbers of a head rotate
-    (default: all), and `query_rope` another one for queries; without, the layer knows no positions.
-    `scale` multiplies the scores (default head_dim^-1/2). With a window in `shape` a token sees
-    only the last `window` tokens, but all keys are stored, so that any prefix can be restored.
-    `gated`: the query projection has, for each head, head_dim query rows and head_dim gate rows,
-    and the result is multiplied by sigmoid(gate). `head_gate` names a projection to one gate for
-    each head, which multiplies it likewise. `both_ways`: the tokens of one picture also see those
-    that follow. `value_norm`: values are normalised without a weight; `keys_as_values`: they are
-    the keys before norm and rotation. Layers with the same `shared_kv` have keys and values in
-    common: those of the first, `owns_kv`. `input_norm` as in `JoinedLinear`.
+    `rope` names one of the forward's rotations, by which `rotary_dim` numbers of a head rotate
+    (default: all); queries may have another, `query_rope`. `scale` multiplies scores (default
+    head_dim^-1/2). Even with a window in `shape` all keys are stored, so any prefix can be
+    restored. `gated`: each head's query rows are followed by as many gate rows; the result is
+    multiplied by sigmoid(gate). `head_gate` names a projection to one such gate for each head.
+    `both_ways`: tokens of one picture also see later ones. `value_norm`: values are normalised,
+    without a weight. `keys_as_values`: values are the keys before norm and rotation. Layers with
+    the same `shared_kv` use the keys and values of the first, `owns_kv`. With sinks in `shape`,
+    each head has the score of one more key, which has no value. `input_norm` as in `JoinedLinear`.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class Attention:
         if head_gate is not None:
             parts.append((head_gate, heads))
         self.projections = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
+        self.sinks = weights.tensor("sinks", (heads,), torch.float32) if shape.sinks else None
         self.output = Linear(weights, "o_proj", query_width, width, bias=bias)
         self._norm_all = norm_all_heads
         self.query_norm = self.key_norm = self.value_norm = None
@@ -123,15 +123,15 @@ class Attention:
     def _attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, memory: LayerMemory, image: bool
     ) -> Tensor:
-        """`queries` [n, heads, head_dim], the last rows, over all `keys`; the same shape."""
-        window, ops = self.shape.window, self._ops
+        """`queries` [n, heads, head_dim], the last rows, over all `keys`."""
+        limits, ops = (self.scale, self.shape.window, self.sinks), self._ops
         attend = ops.run_attention if image and self.both_ways else ops.causal_attention
         if memory.is_step:
             attend = ops.step_attention
         if memory.is_step or len(memory.runs) == 1:
-            return attend(queries, keys, values, self.scale, window)
+            return attend(queries, keys, values, *limits)
         attended, end = [], keys.shape[0] - queries.shape[0]
         for run in queries.split(memory.runs):
             end += run.shape[0]
-            attended.append(attend(run, keys[:end], values[:end], self.scale, window))
+            attended.append(attend(run, keys[:end], values[:end], *limits))
         return torch.cat(attended)

@@ -1,4 +1,4 @@
-"""The block of every family: a mixer and a feed-forward layer, each added to what it reads."""
+"""A block: a mixer and a feed-forward layer, each added to its input."""
 
 from __future__ import annotations
 
@@ -20,12 +20,8 @@ MakeFeedForward = Callable[[Weights, int, InputNorm], FeedForward]
 
 
 class Mixer(Protocol):
-    """A layer that mixes tokens: attention or a recurrent layer."""
-
     @property
-    def specs(self) -> tuple[LayerSpec, ...]:
-        """Specs of its memory; most mixers have one."""
-        ...
+    def specs(self) -> tuple[LayerSpec, ...]: ...
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
         """[n, width] -> [n, width]; `slot` is the first of its specs in the model's."""
@@ -34,8 +30,8 @@ class Mixer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """The norms before, and in some families after, each half of a block; None before a half that
-    normalises its input itself, or not at all."""
+    """The norms before and, in some families, after each half of a block; None before a half that
+    normalises its own input."""
 
     mixer: RMSNorm | None
     feed_forward: RMSNorm | None
@@ -46,7 +42,7 @@ class Norms:
 class HybridBlock:
     """x + a mixer(norm x), then x + b feed_forward(norm x), with `multipliers` (a, b).
 
-    A block may have one half alone. The result is multiplied by `scale`.
+    Either half may be missing. The result is multiplied by `scale`.
     """
 
     def __init__(
@@ -90,7 +86,7 @@ class HybridBlock:
 
 
 class ParallelMixers:
-    """second(norm x) + m first(norm' x): two mixers side by side, each with a norm of its own."""
+    """second(norm x) + m first(norm' x)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Feed-forward layers: dense ones, and sparse experts of which each token goes through a few."""
+"""Feed-forward layers: dense ones and sparse experts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FeedForward = Callable[[Tensor, bool], Tensor]
 class SwiGLU:
     """down(silu(m gate x) * up x) (Shazeer 2020, arXiv:2002.05202), m being `gate_multiplier`.
 
-    With `gelu` down(gelu(gate x) * up x), gelu in its tanh form. `names` are the published names:
-    of gate and up, or of both in one matrix, and of down. `input_norm` as in `JoinedLinear`.
+    With `gelu`: gelu in its tanh form instead of silu. `names` are the published names of gate, up
+    (or both in one matrix) and down. `input_norm` as in `JoinedLinear`.
     """
 
     def __init__(
@@ -85,11 +85,8 @@ class SquaredReluMLP:
 
 
 class GeluMLP:
-    """fc2(gelu(fc1 x)), for vision towers.
-
-    `approximate` is torch's name for the form of gelu, `names` are the published ones of the two
-    matrices.
-    """
+    """fc2(gelu(fc1 x)), for vision towers. `approximate` is torch's; `names` are the published
+    ones."""
 
     def __init__(
         self,
@@ -109,7 +106,6 @@ class GeluMLP:
         self._numbers = 2 * inner_width
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """[n, width] -> [n, out_width]."""
         return in_row_blocks(self._block, hidden, self._numbers)
 
     def _block(self, hidden: Tensor) -> Tensor:
@@ -119,11 +115,11 @@ class GeluMLP:
 class SparseExperts:
     """The weighted sum of a token's experts (Shazeer et al. 2017, arXiv:1701.06538).
 
-    The router, published as `router`, and the gate of a shared expert are never quantised. With
-    `shared` every token also goes through an expert of so many inner numbers, multiplied by that
-    gate. With `latent` the experts read, and return, a projection to fewer numbers than `width`.
-    `input_norm` as in `JoinedLinear`; with `norms` the layer normalises its input itself, for the
-    router and for the experts. `factors` [experts] multiply the experts' weights.
+    The router, published as `router`, and the gate of a shared expert are never quantised. `shared`
+    is the inner width of an expert that every token goes through, multiplied by that gate. With
+    `latent` the experts read and return a projection to fewer numbers. `input_norm` as in
+    `JoinedLinear`; with `norms` the layer normalises its input itself, for router and experts.
+    `factors` [experts] multiply the experts' weights.
     """
 
     def __init__(
@@ -203,8 +199,6 @@ class SparseExperts:
 
 
 class WithShared:
-    """The sum of sparse experts and of a feed-forward layer that every token goes through."""
-
     def __init__(self, weights: Weights, width: int, sparse: FeedForward, shared: FeedForward):
         self.sparse, self.shared = sparse, shared
         self._add = weights.ops(SumShape(width)).add
@@ -214,7 +208,7 @@ class WithShared:
 
 
 class DenseAndSparse:
-    """norm'(dense(norm x)) + norm''(experts x): a dense layer beside experts, each with norms."""
+    """norm'(dense(norm x)) + norm''(experts x)."""
 
     def __init__(
         self,

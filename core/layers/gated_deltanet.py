@@ -1,8 +1,8 @@
 """The gated delta net: linear attention whose memory is one matrix per head.
 
-Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), in the form of Qwen3.5:
-one projection to queries, keys and values, a causal convolution over it, the gated delta rule, and
-a gated norm. Its state is the last rows before the convolution, and the matrices in float32.
+Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), as in Qwen3.5: one
+projection to queries, keys and values, a causal convolution, the gated delta rule, and a gated
+norm. State: the last rows before the convolution, and the matrices in float32.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kernels.common.shapes import DeltaShape
 
 
 class GatedDeltaNet:
-    """One mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`.
+    """A mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`.
 
-    `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next publishes them;
-    they are put into the order of Qwen3.5 when they are packed. `apart`: the file has queries, keys
-    and values, and their convolutions, in tensors of their own. `most_beta` is what beta, how much
-    of an old value is replaced, comes close to: above 1 it leaves the opposite.
+    `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does; packing
+    reorders them. `apart`: queries, keys, values and their convolutions are separate tensors.
+    `most_beta` is the upper limit of beta, the share of an old value that is replaced; above 1 its
+    opposite remains.
     """
 
     def __init__(
@@ -95,7 +95,6 @@ class GatedDeltaNet:
             result[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Convolved columns [n, channels] as queries, keys and values by head."""
         shape = self.shape
         queries, keys, values = torch.split(columns, shape.widths, dim=1)
         key_heads = (-1, shape.key_heads, shape.key_dim)
@@ -115,7 +114,6 @@ def _projections(
     apart: bool,
     input_norm: InputNorm | None,
 ) -> JoinedLinear:
-    """To what is convolved, the gate, beta and the decay."""
     heads, gate_width = shape.value_heads, shape.widths[2]
     widths = [sum(shape.widths), gate_width, heads, heads]
     if apart:
@@ -146,8 +144,7 @@ def _taps(weights: Weights, shape: DeltaShape, apart: bool) -> Tensor:
 
 
 def _by_kind(key_heads: int, widths: list[int]) -> Tensor:
-    """The published row of each output: rows of each key head in turn, of kinds of these widths,
-    become those of each kind."""
+    """The published row of each output: published rows are grouped by key head, outputs by kind."""
     rows = torch.arange(key_heads * sum(widths)).view(key_heads, -1)
     return torch.cat([each.flatten() for each in rows.split(widths, dim=1)])
 

@@ -1,7 +1,4 @@
-"""Linear maps y = x W^T (+ b): one, or several of the same inputs as one matrix.
-
-How a matrix is stored and multiplied is up to kernels.linear.
-"""
+"""Linear maps y = x W^T (+ b): one, or several of the same inputs as one matrix."""
 
 from __future__ import annotations
 
@@ -33,8 +30,8 @@ class JoinedLinear:
     """Several maps of the same inputs, stored as one matrix and read in one call.
 
     `parts` are published scopes in `weights` with their numbers of outputs; `input_norm` is the
-    norm before them, if nothing else reads its result. `reordered` has other widths to split the
-    outputs by, and the orders to put those of each part in first, as in `Weights.matrix`.
+    norm before them, if nothing else reads its result. `reordered`: widths to split the outputs by,
+    and the order of each part's rows, as in `Weights.matrix`.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """Mamba-1: a selective state space for each channel.
 
-Gu and Dao 2023 (arXiv:2312.00752), as Jamba has it: one projection to inputs and a gate; a causal
-convolution; small projections of its result to time steps, B and C, each with a norm; the selective
-scan; the gate. Its state is the last rows before the convolution, and the states of all channels in
-float32.
+Gu and Dao 2023 (arXiv:2312.00752), as in Jamba: one projection to inputs and a gate; a causal
+convolution; small projections to time steps, B and C, each with a norm; the selective scan; the
+gate. State: the last rows before the convolution, and the channels' states in float32.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _NO_LIMITS = (0.0, float("inf"))  # of time steps
 
 
 class Mamba1:
-    """One mixer over rows of `width` numbers, with time steps of rank `rank`.
+    """A mixer over rows of `width` numbers, with time steps of rank `rank`.
 
     The projections to time steps, B and C are never quantised: they are a twentieth of the mixer,
     and time steps are exponents. `bias` is that of the large projections; `input_norm` as in
@@ -95,8 +94,7 @@ class Mamba1:
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:
         """The output [n, width] of consecutive runs.
 
-        All runs are convolved as one, because the result is multiplied by matrices, which are then
-        read once for all.
+        All are convolved together, so the matrices that follow are read once.
         """
         mixed, gate = self._projected(hidden, False)
         left = iter(runs)
@@ -136,7 +134,6 @@ class Mamba1:
             result[part] = self._opened(read, gate[part])
 
     def _projected(self, hidden: Tensor, is_step: bool) -> tuple[Tensor, ...]:
-        """Views [n, channels] of the convolution's inputs, and of the gate."""
         (projected,) = self.projection(hidden, is_step)
         return torch.split(projected, [self.shape.channels] * 2, dim=1)
 
@@ -145,7 +142,7 @@ class Mamba1:
         return convolved_parts(ops, mixed, tail, self.conv, self.conv_bias, dtype)
 
     def _selected(self, inputs: Tensor, is_step: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """B and C [n, state_dim], and the time steps [n, channels] before their bias."""
+        """B and C [n, state_dim], and time steps [n, channels] before their bias."""
         dim = self.shape.state_dim
         found = self.selection(inputs, is_step)
         steps, b, c = torch.split(found, [self.rank, dim, dim], dim=1)
@@ -160,7 +157,7 @@ class Mamba1:
 
 
 def _move_on(tail: Tensor, rows: Tensor) -> None:
-    """Replace `tail`, the rows before a run, by the last rows of the run."""
+    """Replace `tail`, the rows before a run, by the run's last rows."""
     before = tail.shape[0]
     tail.copy_(torch.cat((tail, rows[-before:]))[-before:])
 

@@ -1,8 +1,8 @@
 """Mamba-2: a state space with one matrix per head.
 
-Dao and Gu 2024 (arXiv:2405.21060), as hybrids use it: one projection to a gate, to inputs, B and C
-under a causal convolution, and to time steps; the state space; a gated norm, or the gate alone. Its
-state is the last rows before the convolution, and the matrices in float32.
+Dao and Gu 2024 (arXiv:2405.21060): one projection to a gate, to inputs, B and C under a causal
+convolution, and to time steps; the state space; a gated norm, or the gate alone. State: the last
+rows before the convolution, and the matrices in float32.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from kernels.common.shapes import GroupNormShape, Mamba2Shape
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Form:
-    """How the families differ.
+    """Differences between families.
 
-    Each of `norm_groups` is normalised by itself, nothing if it is 0; the gate multiplies before
-    the norm or after it. Time steps are clamped to `limits`. `multipliers` are those of the
-    projection's gate, inputs, B, C and time steps.
+    Each of `norm_groups` is normalised by itself (0: no norm), before or after the gate. Time steps
+    are clamped to `limits`. `multipliers` are those of gate, inputs, B, C and time steps.
     """
 
     epsilon: float
@@ -42,8 +41,6 @@ class Mamba2Form:
 
 
 class Mamba2:
-    """One mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`."""
-
     def __init__(
         self,
         weights: Weights,
@@ -115,12 +112,10 @@ class Mamba2:
             result[part] = self._opened(read, gate[part])
 
     def _projected(self, hidden: Tensor, is_step: bool) -> tuple[Tensor, ...]:
-        """Views [n, ..] of the gate, of the convolution's inputs, and of the time steps."""
         (projected,) = self.projection(hidden, is_step)
         return torch.split(projected, self._widths, dim=1)
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Convolved columns [n, channels] as inputs by head, B and C by group."""
         shape = self.shape
         inputs, b, c = torch.split(columns, shape.widths, dim=1)
         by_group = (-1, shape.groups, shape.state_dim)
@@ -140,8 +135,8 @@ class Mamba2:
 def _multiplied_taps(
     weights: Weights, shape: Mamba2Shape, multipliers: tuple[float, ...]
 ) -> Tensor:
-    """The taps [taps, channels] times the `multipliers` of inputs, B and C, which are constant over
-    a channel; in float32 the rounding of that is negligible."""
+    """Taps [taps, channels] times the `multipliers` of inputs, B and C, constant over a channel; in
+    float32 the rounding is negligible."""
     each = zip(multipliers, shape.widths, strict=True)
     of_channels = torch.cat([torch.full((width,), number) for number, width in each])
     taps = convolution_taps(weights, sum(shape.widths), shape.taps)

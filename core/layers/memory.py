@@ -1,8 +1,5 @@
-"""Memory of layers between forwards: declared by the model, allocated by the cache.
-
-Layers don't know how their memory is stored. During a forward they use a `LayerMemory`: the KV
-buffer and the recurrent states of one sequence.
-"""
+"""Memory of layers between forwards: declared by the model, allocated by the cache, and used by
+layers through a `LayerMemory`."""
 
 from __future__ import annotations
 
@@ -32,8 +29,6 @@ class FullAttentionSpec:
 
 @dataclass(frozen=True, slots=True)
 class StateTensor:
-    """Shape and type of one tensor of a recurrent state."""
-
     shape: tuple[int, ...]
     dtype: torch.dtype
 
@@ -44,8 +39,6 @@ class StateTensor:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentSpec:
-    """A state of fixed size; of a gated delta net, the convolution's last rows and the matrices."""
-
     tensors: tuple[StateTensor, ...]
 
     @property
@@ -62,12 +55,10 @@ Advance = Callable[[LayerState, int], Tensor]
 
 
 def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
-    """Bytes of keys and values that one token adds, over all layers."""
     return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
 
 
 def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
-    """Bytes of all recurrent states after any one token."""
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
@@ -75,9 +66,9 @@ class LayerMemory(Protocol):
     """The memory of one forward over one or several runs of a prompt, or over generated tokens.
 
     `runs` are the lengths of the runs, in order; a picture is always a run alone. With `is_step`
-    every row is a generated token and a run of its own. No state of a step is saved, so kernels may
-    round differently, but several rows have the bits they have one by one. `layer` is the slot of a
-    mixer: the index of its spec in the model's `layer_specs`.
+    every row is a generated token and a run of its own: no state of a step is saved, so kernels may
+    round differently, but several rows have the bits they have one by one. `layer` is the index of
+    a mixer's spec in the model's `layer_specs`.
     """
 
     @property
@@ -97,22 +88,20 @@ class LayerMemory(Protocol):
     def advance(self, layer: int, advance: Advance) -> Tensor:
         """The result of `advance` for all tokens of a step.
 
-        If the last tokens are rejected, `advance` is called again with fewer tokens and the state
-        from before the step, so nothing else that it reads may change.
+        If the last tokens are rejected, it is called again with fewer tokens and the state from
+        before the step, so nothing else that it reads may change.
         """
         ...
 
-    def check_cancelled(self) -> None:
-        """Raise RequestCancelled if the request was cancelled; called between layers."""
-        ...
+    def check_cancelled(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
     """State shared by all layers of one forward. `image`: the rows are one whole picture.
 
-    `per_layer` is the input of each block besides `hidden`, [n, size], in families that have such.
-    `shared_kv` are keys and values that later layers read as well, by name.
+    `per_layer`: further inputs of each block, [n, size]. `shared_kv`: keys and values that later
+    layers read too, by name.
     """
 
     rotations: Rotations

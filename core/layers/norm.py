@@ -1,4 +1,4 @@
-"""Normalisation layers. RMS norms keep their weights in float32, whatever the model's type."""
+"""Normalisation layers. Weights of RMS norms are float32, whatever the model's type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.common.shapes import NormShape
 
 
 class RMSNorm:
-    """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019).
+    """RMS norm over the last axis that multiplies by w (Zhang and Sennrich 2019).
 
     `as_input` names the norm to the matrices that read its result (core.weights.smoothing).
     """
@@ -42,13 +42,13 @@ class RMSNorm:
 
 
 class ZeroCentredRMSNorm(RMSNorm):
-    """RMS norm over the last axis that multiplies by 1 + w, as some families store it."""
+    """RMS norm over the last axis that multiplies by 1 + w."""
 
     _offset = 1.0
 
 
 class GatedRMSNorm:
-    """RMS norm that multiplies by a plain w, then by silu(gate); returns the model's type."""
+    """RMS norm that multiplies by w, then by silu(gate); returns the model's type."""
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)

@@ -1,8 +1,7 @@
-"""Per-layer embeddings: beside its embedding each token has a few numbers for every block.
+"""Per-layer embeddings (Gemma 3n): each token has a few numbers for every block.
 
-They are a row of a table, looked up by the token's id, plus a projection of its embedding. Gemma 3n
-(Google, 2025) introduced them: the table is larger than all matrices, but a token reads one row, so
-it stays in its file.
+They are a row of a table, looked up by the token's id, plus a projection of its embedding. The
+table is larger than all matrices, but a token reads one row, so it stays in its file.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kernels.common.shapes import GateShape, SumShape
 class PerLayerInputs:
     """(norm(projection(embedding)) + table[id]) / sqrt(2): `size` numbers for each of `layers`.
 
-    The tokens of a picture have no ids: they are looked up as the token `pad`.
+    Tokens of a picture have no ids and are looked up as the token `pad`.
     """
 
     def __init__(
@@ -49,13 +48,13 @@ class PerLayerInputs:
         self._add = weights.ops(SumShape(self.width)).add
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Token ids [n] -> [n, layers * size], to be given with the tokens' embeddings."""
+        """Token ids [n] -> [n, layers * size]."""
         return self._table(ids) * math.sqrt(0.5 * self._size)
 
     def __call__(self, given: Tensor, is_step: bool) -> tuple[Tensor, Sequence[Tensor]]:
-        """The embeddings [n, width], and what each block reads, [n, size].
+        """The embeddings [n, width], and each block's inputs, [n, size].
 
-        `given` are the embeddings followed by `rows`, or of a picture the embeddings alone.
+        `given` are embeddings followed by `rows`, or of a picture embeddings alone.
         """
         hidden, rows = given[:, : self._given], given[:, self._given :]
         if rows.shape[1] == 0:
@@ -69,7 +68,7 @@ class PerLayerInputs:
 class PerLayerBlock(HybridBlock):
     """A block that then adds norm(projection(gelu(gate(x)) * input)) to its result x.
 
-    `size` is the width of the block's own inputs, `layer` its index in them.
+    `size` is the width of its inputs, `layer` its index in them.
     """
 
     def __init__(

@@ -16,7 +16,6 @@ Rotations = Mapping[str, Rotation]
 
 
 def copy_rotations(given: Rotations, to: Rotations) -> None:
-    """Copy rotations of the same kinds and number of tokens over those in `to`."""
     for name, rotation in given.items():
         for own, new in zip(to[name], rotation, strict=True):
             own.copy_(new)
@@ -37,9 +36,9 @@ def stretched_frequencies(
 ) -> Tensor:
     """Frequencies for longer contexts, as Llama 3.1 scales them (`rope_scaling`).
 
-    Waves that turn more than `high_frequency_factor` times within `original_length` are unchanged,
-    those that turn less than `low_frequency_factor` times become `factor` times longer, and in
-    between the change is gradual.
+    Waves with more than `high_frequency_factor` turns within `original_length` are unchanged, those
+    with fewer than `low_frequency_factor` become `factor` times longer; in between the change is
+    gradual.
     """
     turns = original_length * frequencies / (2 * math.pi)
     kept = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
@@ -58,9 +57,9 @@ def interpolated_frequencies(
 ) -> Tensor:
     """Frequencies theta^(-2 i / dim) for longer contexts (YaRN, Peng et al., arXiv:2309.00071).
 
-    Pairs that turn at least turns[0] times within `original_length` are unchanged, those that turn
-    at most turns[1] times become `factor` times longer, and in between the change is gradual, from
-    one pair to another, which are `whole` numbers or not.
+    Pairs with at least turns[0] turns within `original_length` are unchanged, those with at most
+    turns[1] become `factor` times longer; in between the change is gradual, from one pair to
+    another, which are `whole` numbers or not.
     """
     dim = 2 * len(frequencies)
 
@@ -77,11 +76,10 @@ def interpolated_frequencies(
 
 
 class RoPE:
-    """Ordinary RoPE: one position for each token (Su et al. 2021). The rotation is in `dtype`: the
-    model's type, or in some families float32.
+    """Ordinary RoPE: one position for each token (Su et al. 2021), in `dtype`.
 
-    Rotated heads are also multiplied by `factor`, and with a `temperature` (b, n) by
-    1 + b log(1 + floor(position / n)).
+    Rotated heads are also multiplied by `factor`, and with a `temperature` (b, n) by 1 + b log(1 +
+    floor(position / n)).
     """
 
     def __init__(
@@ -113,9 +111,9 @@ class RoPE:
 class InterleavedMRoPE:
     """Multimodal RoPE whose frequencies alternate between the axes: T, H, W, T, H, W, ..
 
-    Frequency i follows the height for i % 3 == 1 and i < 3 * sections[1], the width for
-    i % 3 == 2 and i < 3 * sections[2], and the temporal axis otherwise. Text has the same
-    position on all three axes, which makes it ordinary RoPE.
+    Frequency i follows the height for i % 3 == 1 and i < 3 * sections[1], the width for i % 3 == 2
+    and i < 3 * sections[2], and the temporal axis otherwise. Text has the same position on all
+    axes.
     """
 
     def __init__(
@@ -131,9 +129,9 @@ class InterleavedMRoPE:
         self._axis_of = _axes(rotary_dim // 2, sections).to(device)
 
     def __call__(self, positions: Tensor) -> Rotation:
-        """`positions` [3, n] of temporal, height and width; the rotation is in the model's type.
+        """`positions` [3, n] of temporal, height and width.
 
-        Angles, cosines and sines are float32: in bfloat16 a position past 256 is no longer exact.
+        Angles are float32: in bfloat16 a position past 256 is no longer exact.
         """
         chosen = positions.T.index_select(1, self._axis_of)
         angles = chosen.float() * self._frequencies
@@ -141,7 +139,6 @@ class InterleavedMRoPE:
 
 
 def _axes(count: int, sections: tuple[int, int, int]) -> Tensor:
-    """The axis that each frequency follows."""
     indices = torch.arange(count)
     axes = indices % 3
     ends = torch.tensor([min(3 * each, count) for each in sections])

@@ -1,7 +1,7 @@
 """Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run.
 
-A run's convolution rows and state are passed on from block to block and from part to part, so the
-result of a run depends on no other run.
+A run's convolution rows and state are passed from block to block and from part to part, so its
+result depends on no other run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ run has been computed."""
 def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: int = 0) -> Tensor:
     """`layer` over `inputs` [n, width], whose rows must be independent of each other.
 
-    `numbers` is how many numbers of temporaries a row takes, in the inputs' type.
+    `numbers` of temporaries are needed for a row, in the inputs' type.
     """
     most = BYTES_PER_BLOCK // max(numbers * inputs.element_size(), 1)
     rows = max(min(ROWS_PER_BLOCK, most), 1)
@@ -54,7 +54,7 @@ def in_runs(
 def run_by_run(
     compute: Callable[..., None], like: Tensor, columns: tuple[Tensor, ...], runs: Runs
 ) -> Tensor:
-    """Calls `compute(result, *columns, *state)` with the rows of each run; returns all results, of
+    """Call `compute(result, *columns, *state)` with the rows of each run; return all results, of
     the shape and type of `like`."""
     result, start = torch.empty_like(like), 0
     for num_rows, state in runs:
@@ -65,7 +65,6 @@ def run_by_run(
 
 
 def convolution_taps(weights: Weights, channels: int, taps: int) -> Tensor:
-    """The weight of a causal depthwise convolution: [taps, channels] float32."""
     weight = weights.tensor("weight", (channels, 1, taps), torch.float32)
     return weight.squeeze(1).T.contiguous()
 
@@ -80,7 +79,7 @@ def convolved_parts(
 ) -> Iterator[tuple[slice, Tensor]]:
     """The rows of each part of a run, and its `columns` after the causal convolution, as `dtype`.
 
-    `tail` holds the K - 1 rows before the run and, after the last part, the last rows of the run.
+    `tail` holds the K - 1 rows before the run and, afterwards, the last rows of the run.
     """
     before, rows = tail.shape[0], tail
     rows_per_part = ops.rows_per_part or columns.shape[0]

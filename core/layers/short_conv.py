@@ -1,7 +1,7 @@
-"""The gated short convolution of LFM2: a mixer whose state is a few rows.
+"""The gated short convolution of LFM2: out_proj(C * conv(B * x)).
 
-out_proj(C * conv(B * x)), where B, C and x are one projection of the input and the convolution is
-causal and depthwise. Its state is the last rows of B * x.
+B, C and x are one projection of the input; the convolution is causal and depthwise. State: the last
+rows of B * x.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernels.common.shapes import ShortConvShape
 
 
 class ShortConv:
-    """One mixer; `bias` is that of both projections and of the convolution, `input_norm` as in
+    """`bias` is that of both projections and of the convolution; `input_norm` as in
     `JoinedLinear`."""
 
     def __init__(

@@ -53,8 +53,6 @@ class Remembered(Frozen):
 
 
 class Survey:
-    """Reads the facts of models, in the order asked for, and remembers them in `cache`."""
-
     def __init__(self, events: BinaryIO, cache: Path) -> None:
         self._events, self._cache = events, cache
         self._old = recalled(cache)
@@ -166,7 +164,6 @@ def state_of(path: Path) -> str:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """The files of a folder, or a GGUF file, its other parts and its vision tower."""
     try:
         if path.is_dir():
             return sorted(islice(path.iterdir(), MOST_FILES))

@@ -93,7 +93,6 @@ class Machine:
         )
 
     def _seconds(self, held: HeldPlan, share: float) -> tuple[float, float]:
-        """The time of a generated token, and that of PROMPT_TOKENS."""
         step_s = prompt_s = 0.0
         for name, spec in held.tensors.items():
             if Use.MATRIX not in spec.use or _APART.search(name):

@@ -56,7 +56,6 @@ def measure(
 
 
 def _best(work: Callable[[], object], device: torch.device) -> float:
-    """The seconds of the fastest round."""
     best = float("inf")
     for _ in range(_ROUNDS):
         began = time.perf_counter()

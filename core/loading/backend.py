@@ -1,7 +1,6 @@
 """Chooses the kernels that a model is loaded with, and remembers measurements.
 
-Measured choices are part of the fingerprint, so they are stored next to the contexts: measuring
-again at every start could invalidate all stored contexts.
+Measured choices are part of the fingerprint: measuring again could invalidate all stored contexts.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ from core.weights.gguf_container import GGUFContainer
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The weights of a model, its text files once they are needed, and its picture settings."""
-
     container: Container
     text: Callable[[], TextFiles]
     pictures: Source
@@ -40,7 +38,6 @@ def open_files(path: Path, check: Callable[[], None] = lambda: None) -> ModelFil
 
 
 def _only_gguf(folder: Path) -> Path | None:
-    """The only GGUF model in a folder without config.json; None for any other path."""
     try:
         if not folder.is_dir() or (folder / CONFIG).exists():
             return None

@@ -25,11 +25,11 @@ from core.weights.plan import Weights
 
 @dataclass(frozen=True, slots=True)
 class ReadModel:
-    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
+    """A model ready to run, and the SHA-256 (hex) of its weights files.
 
     `config` is the plan's: with the weights it determines what the model computes. `packing_s` are
-    the seconds spent on the kernels' layouts; `from_disk` means that matrices were read quantised.
-    `mapped_bytes` of it are in a mapped file, which the system reads as it is needed.
+    the seconds spent on the kernels' layouts; `from_disk`: matrices were read quantised.
+    `mapped_bytes` are in a mapped file, which the system reads when needed.
     """
 
     model: Decoder
@@ -57,14 +57,14 @@ def read_model(
 ) -> ReadModel:
     """Read the weights and build the model on `device`, its matrices as planned.
 
-    With a `store`, the next load finds quantised matrices there, or the digest of the files if
-    nothing is quantised. A model of blocks that doesn't fit in memory is mapped from there, in a
-    file of at most `most_on_disk` bytes, unless that is 0.
+    With a `store`, the next load finds quantised matrices there, or the digest of the files. A
+    model of blocks that doesn't fit in memory is mapped from there, in a file of at most
+    `most_on_disk` bytes, unless that is 0.
 
     Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may raise
     RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
-    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails or is cancelled
-    leaves nothing behind.
+    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails leaves nothing
+    behind.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)
@@ -121,7 +121,6 @@ class _Loading:
         return ReadModel(model, known or digest, self._plan.config, seconds)
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
-        """Map the blocks' tiles, which the first load writes to a file."""
         digest, plan = store.known_digest(self._files), self._plan
         arena = tiles.find(digest) if digest is not None else None
         from_disk = arena is not None
@@ -137,7 +136,6 @@ class _Loading:
         return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
-        """The digest of the weights files."""
         plan = self._plan
         try:
             arena = tiles.begin()
@@ -182,7 +180,6 @@ class _Loading:
             kept.close()
 
     def _read(self, reader: TensorReader) -> tuple[Decoder, str, float]:
-        """The model, the digest of its files, and the seconds that building took."""
         self._done, self._total = 0, reader.num_bytes
         built: list[tuple[Decoder, float]] = []
         digest = reader.read(self._advance, lambda: built.append(self._build(reader)))
@@ -191,7 +188,6 @@ class _Loading:
         return model, digest, seconds
 
     def _build(self, reader: TensorReader) -> tuple[Decoder, float]:
-        """The model, and the seconds that this took."""
         release_to_system()
         began, plan = time.monotonic(), self._plan
         weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)

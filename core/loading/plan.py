@@ -1,7 +1,7 @@
-"""The plan of a folder's model: every tensor by name, shape and use, before a byte is read.
+"""The plan of a model: every tensor by name, shape and use, checked against the headers before a
+byte is read.
 
-It serves a whole load: precision and backend are chosen on it, kernels validated, weights read. It
-has been checked against the headers of the weights files.
+Precision and backend are chosen on it, kernels validated, weights read.
 """
 
 from __future__ import annotations
@@ -143,7 +143,6 @@ class ModelPlan:
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Decoder:
-        """The model of these weights, with its MTP head or as if there was none."""
         hidden = frozenset() if with_mtp else self._mtp_names
         weights.stored = lambda name: (
             None if name in hidden else self._stored.get(self.published(name))
@@ -247,8 +246,8 @@ class HeldPlan:
     """The plan of a model in one type, for one set of kernels.
 
     `tensors` are by published name; `smoothed`, the norms whose large scales migrate, by the
-    family's names. `config` says what was read from config.json, whether there is an MTP head, and
-    the types of blocks that are multiplied as they are.
+    family's names. `config` is what was read from config.json, the MTP head, and the types of
+    blocks that are multiplied as they are.
     """
 
     def __init__(
@@ -273,8 +272,8 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the parameters in their formats, and the most that is needed in addition while a
-        packed layer is read or a wide one computes."""
+        """Bytes of the parameters, and the most that is needed besides while a layer is read or
+        computes."""
         working = (layer.working_bytes for layer in self.packed.values())
         on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
         # Needed only after loading; the headroom covers the usual sizes.
@@ -291,7 +290,6 @@ class HeldPlan:
         return sum(spec.held_bytes(self.formats) for spec in blocks)
 
     def placed_in(self, arena: FileArena) -> HeldPlan:
-        """The same plan with the matrices of blocks in a file."""
         assert isinstance(self.formats.published, NativeBlockFormats)
         formats = replace(self.formats, published=replace(self.formats.published, arena=arena))
         return HeldPlan(

@@ -1,7 +1,7 @@
 """The precision a model runs in: the chosen one, else the most exact one that fits.
 
-Speed decides only between the two exact types, so that a slow processor doesn't silently get
-coarser numbers.
+Speed decides only between the two exact types, so a slow processor doesn't silently get coarser
+numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One safetensors file of quantised matrices, known to the byte before any weight is read.
 
-It holds the tensors that `WeightFormat.quantise` gives for each slice of a matrix, and in its
-metadata a SHA-256 of each. All but these digests follow from the model, so the header is compared
-with the only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights
-are quantised again.
+It holds the tensors that `WeightFormat.quantise` gives for each slice, and in its metadata a
+SHA-256 of each. All but these digests follow from the model, so the header is compared with the
+only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights are
+quantised again.
 """
 
 from __future__ import annotations
@@ -126,7 +126,6 @@ class QuantisedWriter:
         self._digests = [b""] * layout.num_parts
 
     def keep(self, name: str, kept: QuantisedTensors) -> None:
-        """Write the next slice of a matrix."""
         if self.trouble:
             return
         try:
@@ -135,7 +134,6 @@ class QuantisedWriter:
             self.stop(f"{error.strerror}")
 
     def finish(self, key: str) -> bool:
-        """Write the header if the file is complete; returns whether it is."""
         if not self.trouble and all(self._digests):
             try:
                 self._blobs.write_part(WEIGHTS, 0, self.layout.header(key, self._digests))
@@ -173,15 +171,9 @@ class QuantisedWriter:
 class QuantisedFile:
     """Reads the matrices of one file and verifies each; `reading_s` are the seconds this took."""
 
-    def __init__(
-        self,
-        path: Path,
-        layout: QuantisedLayout,
-        key: str,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, path: Path, layout: QuantisedLayout, key: str) -> None:
         """Open the file and check its size and header. Raises QuantisedDamagedError, OSError."""
-        self.path, self.layout, self._clock = path, layout, clock
+        self.path, self.layout = path, layout
         self.reading_s = 0.0
         self.advance: Callable[[int], None] = lambda num_bytes: None
         self._file: FileIO = path.open("rb", buffering=0)
@@ -195,7 +187,7 @@ class QuantisedFile:
         self._file.close()
 
     def matrix(self, name: str) -> list[QuantisedTensors]:
-        began = self._clock()
+        began = time.monotonic()
         try:
             return [
                 tuple(self._tensor(part) for part in parts) for parts in self.layout.matrices[name]
@@ -203,7 +195,7 @@ class QuantisedFile:
         except (OSError, BrokenWeightsError) as error:
             raise QuantisedDamagedError(f"it can't be read: {error}") from error
         finally:
-            self.reading_s += self._clock() - began
+            self.reading_s += time.monotonic() - began
 
     def _read_digests(self, key: str) -> list[bytes]:
         num_bytes = self._file.seek(0, 2)

@@ -1,8 +1,8 @@
-"""Quantised matrices of earlier loads on disk, so that the next load quantises nothing again.
+"""Quantised matrices of earlier loads on disk.
 
 A file is used only for the very weights files that were digested, and for the same model, weight
-format, numerics and file format, which make its key. Nothing here fails a load: when anything is
-off, the weights are quantised again, and the log says why.
+format, numerics and file format, which make its key. Nothing here fails a load: the weights are
+quantised again, and the log says why.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class QuantisedStore:
 
     @classmethod
     def open(cls, settings: ModelSettings, blobs: DiskStore | None) -> QuantisedStore | None:
-        """The store for a load with these settings; files beyond its cap are deleted."""
         if blobs is None:
             return None
         store = cls(blobs, _budget(settings, blobs), quantising_conditions())
@@ -149,7 +148,6 @@ class QuantisedStore:
             log.warning("Quantised matrices can't be deleted: %s.", error.strerror)
 
     def known_digest(self, files: Container) -> str | None:
-        """The digest of these files if it is noted and they didn't change since."""
         facts = files.facts()
         noted = self.blobs.note(_KIND, _paths(facts)) if facts else None
         try:

@@ -1,8 +1,8 @@
 """Reads the tensors of a model, each for its uses: the one way from a container to the kernels.
 
-Two kinds of tensors are read early: a norm whose scales migrate into a matrix before it, and the
-scales of a layer in a published format. When the turn of such a tensor comes, it must be the same,
-because only what is read then is digested.
+Two kinds are read early: a norm whose scales migrate into a matrix before it, and the scales of a
+layer in a published format. When its turn comes, such a tensor must be the same, because only what
+is read then is digested.
 
 Besides the tensors in their formats, memory holds one matrix or slice before it is quantised, and
 one packed layer.
@@ -100,8 +100,8 @@ class TensorReader:
         returns the digest of the weights files, or ''.
 
         Calls `advance` for the bytes read here and packed later; it may raise. Raises
-        BrokenWeightsError when a file changed since its header was read, or has impossible numbers,
-        MissingFileError, NotEnoughMemoryError.
+        BrokenWeightsError (a changed file, impossible numbers), MissingFileError,
+        NotEnoughMemoryError.
         """
         self._advance = advance
         if self._kept is not None:
@@ -153,7 +153,6 @@ class TensorReader:
             self._add(stream.name, spec, self._slice(stream, spec, rows))
 
     def _slice(self, stream: TensorStream, spec: TensorSpec, rows: int) -> Tensor:
-        """The next rows of a plain tensor, multiplied by the scales that migrate into it."""
         shape = (rows, *spec.shape[1:]) if spec.shape else ()
         tensor = allocate(shape, spec.dtype, self._device)
         stream.fill(tensor)

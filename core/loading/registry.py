@@ -9,25 +9,25 @@ from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
     granite_hybrid,
+    granite_swa,
     jamba,
     llama,
     ministral3,
     nemotron_h,
     olmo_hybrid,
     qwen3_5,
-    qwen3_5_moe,
     qwen3_vl,
 )
 from core.models.decoder import Family
 from core.models.gemma import gemma3, gemma4, gemma4_unified
-from core.models.lfm import lfm2, lfm2_moe, lfm2_vl, lfm3, lfm3_vl
+from core.models.lfm import lfm2, lfm2_vl, lfm3, lfm3_vl
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,
     "qwen3_5_text": qwen3_5.FAMILY,
-    "qwen3_5_moe": qwen3_5_moe.FAMILY,
-    "qwen3_5_moe_text": qwen3_5_moe.FAMILY,
-    "qwen3_next": qwen3_5_moe.NEXT_FAMILY,
+    "qwen3_5_moe": qwen3_5.MOE_FAMILY,
+    "qwen3_5_moe_text": qwen3_5.MOE_FAMILY,
+    "qwen3_next": qwen3_5.NEXT_FAMILY,
     "llama": llama.FAMILY,
     "qwen3": llama.FAMILY,
     "qwen3_moe": llama.MOE_FAMILY,
@@ -39,6 +39,8 @@ FAMILIES = {
     "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
     "granitemoehybrid": granite_hybrid.FAMILY,
+    "granite_swa": granite_swa.FAMILY,
+    "granitemoe_swa": granite_swa.FAMILY,
     "jamba": jamba.FAMILY,
     "ministral3": ministral3.FAMILY,
     "mistral3": ministral3.FAMILY,
@@ -47,7 +49,7 @@ FAMILIES = {
     "qwen3_vl": qwen3_vl.FAMILY,
     "qwen3_vl_moe": qwen3_vl.MOE_FAMILY,
     "lfm2": lfm2.FAMILY,
-    "lfm2_moe": lfm2_moe.FAMILY,
+    "lfm2_moe": lfm2.MOE_FAMILY,
     "lfm2_vl": lfm2_vl.FAMILY,
     "lfm3": lfm3.FAMILY,
     "lfm3_vl": lfm3_vl.FAMILY,

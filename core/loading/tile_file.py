@@ -1,9 +1,8 @@
 """Blocks of a model that doesn't fit in memory, as tiles in a file of ours that is mapped.
 
-The system reads pages of it as they are needed and may drop them again. It is not the GGUF file:
-kernels need tiles, and a file that another program shortens while it is mapped ends the process.
-Our copy is recognised by its size and the time of its last change; its content isn't verified
-again, because that would read all of it.
+It is not the GGUF file: kernels need tiles, and a file that another program shortens while it is
+mapped ends the process. Our copy is recognised by its size and the time of its last change;
+verifying its content would read all of it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class TileFile:
     most_bytes: int | None = None
 
     def find(self, digest: str) -> FileArena | None:
-        """The tiles that an earlier load made of weights with this digest."""
         name, size = self._name(digest), self.plan.mapped_bytes
         if self.blobs.size(TILES, name) != size:
             return None

@@ -1,5 +1,5 @@
 """The decoder of every family: an embedding table, blocks, a final norm and a head; perhaps a
-vision tower and a head for multi-token prediction."""
+vision tower and an MTP head."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ DRAFTED = 65_536
 
 
 def _as_asked(config: Any, found: Collection[str]) -> Callable[[str], str]:
-    """For families whose folders use the names that the layers ask for."""
     return lambda name: name
 
 
 def with_prefixes(
     found: Collection[str], *prefixes: tuple[str, str, Sequence[str]]
 ) -> Callable[[str], str]:
-    """For families whose folders spell scopes in several ways.
+    """Names for families whose folders spell scopes in several ways.
 
-    Each of `prefixes` is the scope that the layers ask for, the name in it that tells the spellings
+    Each of `prefixes` is a scope as the layers name it, a name in it that tells the spellings
     apart, and the spellings, the usual one first.
     """
     chosen = {
@@ -55,10 +54,10 @@ def with_prefixes(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How one family reads its config, names its weights and is built.
+    """How a family reads its config, names its weights and is built.
 
     `name` is part of the fingerprint of saved contexts and never changes. `published_names` maps
-    the names that the layers ask for to those of a folder, from its config and its tensor names.
+    the layers' names to those of a folder, from its config and its tensor names.
     """
 
     name: str
@@ -67,18 +66,13 @@ class Family:
     published_names: Callable[[Any, Collection[str]], Callable[[str], str]] = _as_asked
 
     def parse(self, values: Mapping[str, Any], source: str = "config.json") -> Settings:
-        """config.json, or what `source` says instead, as the family's config; raises
-        BrokenConfigError."""
+        """config.json (or `source`) as the family's config; raises BrokenConfigError."""
         return parse_settings(self.config, values, source)
 
 
 class Tower(Protocol):
-    """A vision tower: turns a picture into rows in place of token embeddings."""
-
     @property
-    def config(self) -> Settings:
-        """`vision_config` of config.json, defaults included."""
-        ...
+    def config(self) -> Settings: ...
 
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
@@ -93,9 +87,9 @@ class Tower(Protocol):
 class MTPHead:
     """Predicts the token after the next: norm(block(fc([norm embedding; norm hidden]))).
 
-    It reads a token's hidden row, after the final norm, and the embedding of the next token; its
-    block has keys and values of its own, and the model's output head reads the result. Gloeckle et
-    al. 2024 (arXiv:2404.19737); DeepSeek-V3 (arXiv:2412.19437), section 2.2.
+    It reads a token's hidden row, after the final norm, and the next token's embedding; the model's
+    output head reads the result. Gloeckle et al. 2024 (arXiv:2404.19737); DeepSeek-V3
+    (arXiv:2412.19437), section 2.2.
     """
 
     def __init__(self, weights: Weights, width: int, epsilon: float, block: HybridBlock) -> None:
@@ -120,11 +114,10 @@ class Decoder:
     """A loaded model. The same call on the same machine gives the same bits: every choice of kernel
     or row block depends on shapes alone.
 
-    `image_width` is the width of a picture's rows: more than `hidden_size` in families that add
-    features of a picture after further layers; `embedding_width` is that of a text's, more with
-    per-layer embeddings. `batch_invariant`: a row's bits don't depend on
-    the other runs of a forward. `batch_invariant_steps`: a step of several tokens has the bits of
-    steps of one.
+    `image_width` is the width of a picture's rows, more than `hidden_size` if features are added
+    after further layers; `embedding_width` that of a text's, more with per-layer embeddings.
+    `batch_invariant`: a row's bits don't depend on the other runs of a forward.
+    `batch_invariant_steps`: a step of several tokens has the bits of steps of one.
     """
 
     def __init__(
@@ -146,10 +139,10 @@ class Decoder:
         logits_cap: float | None = None,
         per_layer: PerLayerInputs | None = None,
     ) -> None:
-        """`text` is the scope in `weights` of the text stack, `config` its config. With `tied` the
-        head is the embedding table. After each of the first `image_layers` blocks further features
-        of a picture are added to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334).
-        Logits x become cap * tanh(x / cap) with a `logits_cap`."""
+        """`text` is the text stack's scope in `weights`. With `tied` the head is the embedding
+        table. After each of the first `image_layers` blocks further features of a picture are added
+        to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334). With a `logits_cap`, logits x
+        become cap * tanh(x / cap)."""
         hidden_size, vocab_size = config.hidden_size, config.vocab_size
         self.device, self.dtype = device, weights.dtype
         self.hidden_size, self.vocab_size = hidden_size, vocab_size
@@ -174,7 +167,6 @@ class Decoder:
 
     @property
     def vision_config(self) -> dict[str, Any]:
-        """`vision_config` of config.json, defaults included; empty without a tower."""
         return self.tower.config.model_dump() if self.tower is not None else {}
 
     @property
@@ -183,8 +175,7 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """The specs of all mixers in the order of the forward, then the MTP
-        head's."""
+        """All mixers' specs in the order of the forward, then the MTP head's."""
         specs = tuple(spec for block in self.blocks for spec in block.specs)
         return specs if self.mtp is None else (*specs, *self.mtp.specs)
 
@@ -213,15 +204,15 @@ class Decoder:
     ) -> Tensor:
         """[n, embedding_width] at `positions` [3, n] -> [n, hidden_size] after the final norm.
 
-        `image`: the rows are one whole picture, [n, image_width], which in some families attends
-        both ways. Raises RequestCancelled between layers.
+        `image`: the rows are one whole picture, [n, image_width]. Raises RequestCancelled between
+        layers.
         """
         rotations = self.rotations(positions, memory.runs)
         return self.through(embeddings, rotations, memory, image=image)
 
     @torch.inference_mode()
     def rotations(self, positions: Tensor, runs: tuple[int, ...]) -> Rotations:
-        """The rotations at `positions` [3, n] of `runs`, by the name of each RoPE."""
+        """Rotations at `positions` [3, n], by the name of each RoPE."""
         if len(runs) == 1:
             return {name: rope(positions) for name, rope in self.ropes.items()}
         # Run by run: torch's cosine rounds differently at the end of a tensor.
@@ -232,7 +223,6 @@ class Decoder:
     def through(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
-        """`forward` for tokens whose `rotations` are known."""
         per_layer: Sequence[Tensor] = ()
         if self.per_layer is not None:
             hidden, per_layer = self.per_layer(hidden, memory.is_step)
@@ -248,15 +238,15 @@ class Decoder:
 
     @torch.inference_mode()
     def head_inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
-        """The MTP head's inputs [n, 2 hidden_size]: `embeddings` [n, hidden_size] of tokens, and
-        the `hidden` rows [n, hidden_size] of the tokens before them."""
+        """The MTP head's inputs [n, 2 hidden_size]: `embeddings` of tokens, and the `hidden` rows
+        of the tokens before them."""
         assert self.mtp is not None
         return self.mtp.inputs(embeddings, hidden)
 
     @torch.inference_mode()
     def predict(self, inputs: Tensor, rotations: Rotations, memory: LayerMemory) -> Tensor:
         """The MTP head's rows [n, hidden_size] of `head_inputs`, at the positions of the tokens
-        before; `logits` of them predict the tokens after."""
+        before; their `logits` predict the tokens after."""
         assert self.mtp is not None
         memory.check_cancelled()
         slot = len(self.layer_specs) - len(self.mtp.specs)
@@ -264,7 +254,7 @@ class Decoder:
 
     @torch.inference_mode()
     def likeliest(self, hidden: Tensor) -> int:
-        """The most likely of the first DRAFTED tokens after a row [hidden_size] of the MTP head."""
+        """The most likely of the first DRAFTED tokens after an MTP row [hidden_size]."""
         return int(self._draft_head.step(hidden[None])[0].argmax())
 
     @torch.inference_mode()

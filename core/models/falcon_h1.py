@@ -1,6 +1,6 @@
 """Falcon-H1 (text only): every block adds Mamba-2 and attention over the same input.
 
-Numbers in config.json multiply the inputs and outputs of everything.
+config.json has multipliers of all inputs and outputs.
 """
 
 from __future__ import annotations
@@ -97,9 +97,8 @@ class FalconH1Config(Mamba2Settings, TextSettings):
 
 
 def _block(config: FalconH1Config, weights: Weights) -> HybridBlock:
-    """Applies every multiplier where it isn't rounded: the mixers' inputs are normalised once for
-    each, the keys' is part of the scores' scale, those of outputs belong to the sums, and Mamba-2
-    has its own."""
+    """Applies every multiplier where it isn't rounded: mixers' inputs are normalised once for each,
+    the keys' multiplier is part of the scores' scale, those of outputs of the sums."""
     width, epsilon = config.hidden_size, config.rms_norm_eps
     norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
     mlp_norm = RMSNorm(weights.scope("pre_ff_layernorm"), width, epsilon)

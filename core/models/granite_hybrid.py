@@ -1,8 +1,8 @@
-"""Granite 4 (text only): mostly Mamba-2, some attention, which may know no positions.
+"""Granite 4 (text only): mostly Mamba-2; attention, in some releases without positions.
 
-In the smallest releases every layer is attention under RoPE. The larger ones have sparse experts in
-every block, next to a feed-forward layer that every token goes through. Numbers in config.json
-multiply embeddings, what each block adds, and scores, and divide the logits.
+In the smallest releases every layer is attention under RoPE. Larger ones have sparse experts next
+to a feed-forward layer in every block. Numbers in config.json multiply embeddings, what each block
+adds, and scores, and divide the logits.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _block(config: GraniteHybridConfig, weights: Weights, kind: LayerType) -> Hy
     width, epsilon = config.hidden_size, config.rms_norm_eps
     mixer_norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
     mlp_norm = RMSNorm(weights.scope("post_attention_layernorm"), width, epsilon)
-    feed_forward = _feed_forward(config, weights, mlp_norm.as_input)
+    feed_forward = sparse_feed_forward(config, weights, mlp_norm.as_input)
     input_norm = mixer_norm.as_input
     mixer: Mixer
     if kind == "linear_attention":
@@ -129,23 +129,24 @@ def _block(config: GraniteHybridConfig, weights: Weights, kind: LayerType) -> Hy
     )
 
 
-def _feed_forward(config: GraniteHybridConfig, weights: Weights, norm: InputNorm) -> FeedForward:
+def sparse_feed_forward(config: Any, weights: Weights, norm: InputNorm) -> FeedForward:
+    """Experts and a layer for all tokens, either of which may be absent."""
     width, count = config.hidden_size, config.num_local_experts
-    shared = SwiGLU(
+    shared = config.shared_intermediate_size and SwiGLU(
         weights.scope("shared_mlp"),
         width,
         config.shared_intermediate_size,
         input_norm=norm,
         names=("input_linear", "output_linear"),
     )
-    if not count:
+    if shared and not count:
         return shared
     # The experts' weights are a softmax over the chosen ones.
     routing = Routing(config.num_experts_per_tok)
     shape = ExpertShape(width, config.intermediate_size, count, routing, shared=False)
     scope = weights.scope("block_sparse_moe")
     sparse = SparseExperts(scope, width, shape, input_norm=norm, router="router")
-    return WithShared(weights, width, sparse, shared)
+    return WithShared(weights, width, sparse, shared) if shared else sparse
 
 
 def build(config: GraniteHybridConfig, weights: Weights, device: torch.device) -> Decoder:
@@ -178,7 +179,7 @@ _SPELLINGS = {
 }
 
 
-def published_names(config: GraniteHybridConfig, found: Collection[str]) -> Callable[[str], str]:
+def published_names(config: Any, found: Collection[str]) -> Callable[[str], str]:
     def published(name: str) -> str:
         for ours, theirs in _SPELLINGS.items():
             other = name.replace(ours, theirs)

@@ -1,7 +1,7 @@
 """Ministral 3 (text only): a pure transformer under YaRN, whose queries grow with their position.
 
-Past the length that RoPE was trained for, attention would become ever flatter: queries are
-multiplied by a number that depends on how often their position exceeds that length.
+Past the trained length attention would become flatter, so queries are multiplied by a number that
+depends on how often their position exceeds it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from core.weights.plan import Weights
 
 
 class YarnSettings(Settings):
-    """`rope_parameters` of YaRN."""
-
     rope_type: Literal["yarn"]
     rope_theta: Positive = 10000.0
     factor: float = Field(ge=1, le=1e6)
@@ -68,7 +66,7 @@ class YarnSettings(Settings):
 
     @property
     def multiplier(self) -> float:
-        """Of queries and keys, so that attention over more tokens is as sharp."""
+        """Multiplies queries and keys, so that attention over more tokens is as sharp."""
         if self.attention_factor is not None:
             return self.attention_factor
         if self.mscale and self.mscale_all_dim:
@@ -174,7 +172,7 @@ def build(config: Ministral3Config, weights: Weights, device: torch.device) -> D
 
 
 def published_names(config: Ministral3Config, found: Collection[str]) -> Callable[[str], str]:
-    """Beside a vision tower, in the spellings of transformers 4 and 5."""
+    """The spellings of transformers 4 and 5, for folders with a vision tower."""
     text, older = "model.language_model.", "language_model."
     return with_prefixes(
         found,

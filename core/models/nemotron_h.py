@@ -1,7 +1,7 @@
 """Nemotron-H (text only): each block is Mamba-2, attention without positions, an MLP or experts.
 
-Experts are chosen by sigmoids, may read a projection to fewer numbers, and every token goes through
-a shared MLP next to them.
+Experts are chosen by sigmoids and may read a projection to fewer numbers; every token also goes
+through a shared MLP.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ class NemotronHConfig(TextSettings):
         return self
 
     def _check_experts(self) -> None:
-        """Raises ValueError if experts can't be chosen as the other keys say."""
         size, rest = divmod(self.n_routed_experts, self.n_group)
         if rest or (self.n_group > 1 and size < 2):
             raise ValueError('"n_group" does not part "n_routed_experts" into groups')

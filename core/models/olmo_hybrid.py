@@ -1,7 +1,7 @@
 """OLMo-Hybrid (text only): mostly gated delta nets, every fourth layer attention without positions.
 
-Attention layers have norms after their halves, the others before. A delta net's beta goes up to 2,
-so that a state may turn into its opposite; its heads have 96 and 192 numbers.
+Attention layers have norms after their halves, the others before. Beta goes up to 2, so a state may
+turn into its opposite; heads have 96 and 192 numbers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OlmoHybridConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, every fourth and one at least is full."""
+        """Without a list, every fourth layer and one at least is full."""
         count = self.num_hidden_layers
         return self.layer_types or tuple(
             "full_attention" if index % 4 == 3 or index == count - 1 < 3 else "linear_attention"
@@ -104,7 +104,7 @@ class OlmoHybridConfig(TextSettings):
 
 
 def _rope(given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """There is no RoPE if its base is null, as in releases; an absent base is the usual one."""
+    """A null base, as in releases, means no RoPE; an absent one the usual base."""
     rope = rope_of(given)
     given.pop("rope_parameters", None)
     if ({"rope_theta": values.get("rope_theta", 0)} | rope)["rope_theta"] is None:

@@ -1,7 +1,7 @@
-"""Qwen3.5 and its kin (3.6, 3.8), dense: gated delta nets, every fourth layer gated attention.
+"""Qwen3.5 (also 3.6 and 3.8), dense and with sparse experts, and its predecessor Qwen3-Next.
 
-Attention rotates by interleaved M-RoPE; a picture attends as text does. The variants with sparse
-experts are in qwen3_5_moe.
+Gated delta nets, and gated attention in every fourth layer, rotated by interleaved M-RoPE; a
+picture attends as text does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import (
     Count,
     Depth,
+    Experts,
+    ExpertSettings,
     Index,
     Positive,
     Settings,
@@ -97,7 +99,7 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, every `full_attention_interval`-th is full."""
+        """Without a list, every `full_attention_interval`-th layer is full."""
         every = self.full_attention_interval
         return self.layer_types or tuple(
             "linear_attention" if (index + 1) % every else "full_attention"
@@ -113,8 +115,6 @@ class TextConfig(TextSettings):
 
 
 class Qwen3_5Config(Settings):  # noqa: N801
-    """config.json; a text-only folder has the keys of `text_config` at the top."""
-
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     language_model_only: bool = False
@@ -142,7 +142,7 @@ class Qwen3_5Config(Settings):  # noqa: N801
 
     @property
     def tied(self) -> bool:
-        """True if the head is the embedding table; the top level wins over `text_config`."""
+        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool(inner if here is None else here)
 
@@ -185,7 +185,7 @@ def _block(
 def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
     """The head, if the folder has one: its layer is attention, and feeds forward as the last layer.
 
-    It needs the hidden row before the first new token, which only a checkpoint stores: without
+    It needs the hidden row before the first new token, which only a checkpoint has: without
     recurrent layers a prefix may end where there is none.
     """
     if weights.stored(MTP_MARK) is None or "linear_attention" not in text.types:
@@ -231,3 +231,43 @@ def published_names(config: Qwen3_5Config, found: Collection[str]) -> Callable[[
 
 
 FAMILY = Family("Qwen3_5Model", Qwen3_5Config, build, published_names)
+
+
+# ------------------------------------------------------------------ sparse experts
+
+
+class MoeTextConfig(TextConfig, ExpertSettings):
+    intermediate_size: Count = 5632  # of dense layers, which few of these models have
+    num_experts: Experts = 256
+    num_experts_per_tok: Count = 8
+    moe_intermediate_size: Count = 512
+    shared_expert_intermediate_size: Count = 512
+
+
+class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801 - the family is written so
+    text_config: MoeTextConfig
+
+    text_only: ClassVar[str] = "qwen3_5_moe_text"
+
+
+class NextTextConfig(MoeTextConfig):
+    """The whole of config.json of Qwen3-Next."""
+
+    num_experts: Experts = 512
+    num_experts_per_tok: Count = 10
+
+    by_key_head: ClassVar[bool] = True
+
+
+class Qwen3NextConfig(Qwen3_5MoeConfig):
+    """Always text only."""
+
+    text_config: NextTextConfig
+
+    @classmethod
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"text_config": values, "language_model_only": True}
+
+
+MOE_FAMILY = Family("Qwen3_5MoeModel", Qwen3_5MoeConfig, build, published_names)
+NEXT_FAMILY = Family("Qwen3NextModel", Qwen3NextConfig, build, published_names)

@@ -1,7 +1,4 @@
-"""The vision tower of Qwen3.5 and Qwen3-VL: from one picture's patches to rows of tokens.
-
-Decoding, resizing and the order of patches are up to core.vision.
-"""
+"""The vision tower of Qwen3.5 and Qwen3-VL."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ class VisionBlock:
 
 
 class PatchMerger:
-    """Neighbouring patches, side by side, through a norm and an MLP: one token of the text stack.
+    """Neighbouring patches, side by side, through a norm and an MLP: one token.
 
     The norm is over each patch, or with `joined` over all patches of a token.
     """
@@ -98,14 +95,11 @@ class PatchMerger:
         self.mlp = GeluMLP(weights, width, width, config.out_hidden_size, "none")
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """[patches, hidden_size] -> [tokens, out_hidden_size]."""
         normed = self.norm(hidden.view(-1, self._normed))
         return self.mlp(normed.view(-1, self._width))
 
 
 class VisionTower:
-    """Patch embedding, position embedding, blocks, and mergers of neighbouring patches."""
-
     def __init__(self, weights: Weights, config: VisionConfig, device: torch.device) -> None:
         width = config.hidden_size
         self.config = config

@@ -1,7 +1,7 @@
 """Qwen3-VL, dense and with sparse experts: Qwen3 under interleaved M-RoPE, with a vision tower.
 
-The tower is that of Qwen3.5 with DeepStack: the results of some of its blocks are part of a
-picture's embedding, and are added to its tokens after the first layers of the text stack.
+The tower is that of Qwen3.5 with DeepStack: results of some of its blocks are added to a picture's
+tokens after the first layers of the text stack.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ class RopeConfig(RopeSettings):
 
 
 class TextConfig(llama.LlamaConfig):
-    """`text_config` of config.json: Qwen3's except for the rotation."""
-
     rope_parameters: RopeConfig = RopeConfig()
 
 
@@ -53,8 +51,6 @@ class MoeTextConfig(TextConfig, ExpertSettings):
 
 
 class VisionConfig(qwen3_5_vision.VisionConfig):
-    """`vision_config` of config.json; `deepstack_visual_indexes` are blocks of the tower."""
-
     deepstack_visual_indexes: tuple[int, ...] = (8, 16, 24)
 
     @model_validator(mode="after")
@@ -95,18 +91,17 @@ class Qwen3VLConfig(Settings):
 
     @property
     def image_layers(self) -> int:
-        """Layers of the text stack after which a picture's further features are added."""
         return len(self.vision_config.deepstack_visual_indexes) if self.vision_config else 0
 
     @property
     def tied(self) -> bool:
-        """True if the head is the embedding table; the top level wins over `text_config`."""
+        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return inner if here is None else here
 
 
 class Qwen3VLMoeConfig(Qwen3VLConfig):
-    """config.json. The weights of a token's experts add up to one whatever "norm_topk_prob" is."""
+    """The weights of a token's experts add up to one whatever "norm_topk_prob" is."""
 
     text_config: MoeTextConfig
 

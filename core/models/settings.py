@@ -1,4 +1,4 @@
-"""Reading config.json into checked types, and the keys that several families share."""
+"""Reading config.json into checked types, and keys that several families share."""
 
 from __future__ import annotations
 
@@ -50,19 +50,17 @@ Limit = Annotated[
 class Settings(BaseModel):
     """Base class of the parts of config.json: strict types, unknown keys ignored, null is absent.
 
-    The fingerprint of saved contexts has the `repr` of a family's settings: names of classes and
-    fields, and their order, can't change without discarding what people have saved. Defaults are
-    those of transformers.
+    The fingerprint of saved contexts has the `repr` of a family's settings: changing names of
+    classes and fields, or their order, discards what people have saved. Defaults are those of
+    transformers.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
     @classmethod
     def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-        """`given` with other spellings replaced and defaults that depend on other keys.
-
-        `given` are the keys of `values` that are not null. May raise ValueError.
-        """
+        """`given`, the keys of `values` that are not null, with other spellings replaced and
+        computed defaults. May raise ValueError."""
         return given
 
     @model_validator(mode="before")
@@ -111,8 +109,6 @@ def _fault(location: tuple[int | str, ...], message: str) -> str:
 
 
 class TextSettings(Settings):
-    """A text stack: the width of the model and the heads of its attention layers."""
-
     hidden_size: Count
     num_attention_heads: Count
     num_key_value_heads: Count
@@ -123,7 +119,7 @@ class TextSettings(Settings):
         intermediate_size: int
 
     def check_heads(self, *, rotated: bool = True) -> None:
-        """Raises ValueError if heads can't share keys, or if they can't be `rotated` whole."""
+        """Raises ValueError if heads can't share keys, or can't be `rotated` whole."""
         if self.num_attention_heads % self.num_key_value_heads:
             raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
         if rotated and self.head_dim % 2:
@@ -135,13 +131,12 @@ class TextSettings(Settings):
 
 
 def check_layer_types(types: Sequence[str], num_layers: int) -> None:
-    """Raises ValueError if the kinds of layers are more or fewer than the layers."""
     if len(types) != num_layers:
         raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
 
 
 def head_dim_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The usual default of "head_dim", where it can be computed."""
+    """The default of "head_dim", where it can be computed."""
     heads, hidden = given.get("num_attention_heads"), given.get("hidden_size")
     if isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
         return {"head_dim": hidden // heads}
@@ -154,9 +149,9 @@ _KINDS = ("default", "linear", "llama3", "divided", "proportional")
 
 
 class RopeSettings(Settings):
-    """`rope_parameters`. "divided" is of files that have Llama 3's scaling, or any other, as the
-    number that each frequency is divided by. With "proportional" the first pairs of a head alone
-    rotate, `partial_rotary_factor` of them."""
+    """`rope_parameters`. "divided" is of files that have the scaling as the number that each
+    frequency is divided by. With "proportional" only the first pairs of a head rotate,
+    `partial_rotary_factor` of them."""
 
     rope_type: Literal["default", "linear", "llama3", "divided", "proportional"] = "default"
     rope_theta: Positive = 10000.0
@@ -168,7 +163,7 @@ class RopeSettings(Settings):
     divisors: tuple[Positive, ...] = ()
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Without absent divisors: they are newer than contexts that people have saved."""
+        """Without absent divisors, which are newer than contexts that people have saved."""
         fields = super().__repr_args__()
         return [(name, value) for name, value in fields if name != "divisors" or value]
 
@@ -218,10 +213,8 @@ class RopeSettings(Settings):
 
 
 def rope_of(values: Mapping[str, Any], theta: str = "rope_theta") -> dict[str, Any]:
-    """`rope_parameters` of a config, or `rope_scaling` and the base, whose key is `theta`.
-
-    Raises ValueError if either is not an object.
-    """
+    """`rope_parameters`, or `rope_scaling` and the base, whose key is `theta`. Raises ValueError if
+    either is not an object."""
     rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
     if not isinstance(rope, dict):
         raise ValueError('"rope_parameters" is not an object')
@@ -233,7 +226,7 @@ def rope_of(values: Mapping[str, Any], theta: str = "rope_theta") -> dict[str, A
 
 
 class Mamba2Settings(Settings):
-    """A Mamba-2 mixer, in the spelling that Falcon-H1 and Granite 4 share."""
+    """A Mamba-2 mixer, as Falcon-H1 and Granite 4 spell it."""
 
     mamba_n_heads: Count = 128
     mamba_d_head: Count
@@ -246,8 +239,8 @@ class Mamba2Settings(Settings):
     rms_norm_eps: Positive = 1e-5
 
     def check_mamba(self, width: int) -> None:
-        """Raises ValueError if the heads don't add up to `width` or can't share B and C, or if
-        the limits exclude everything."""
+        """Raises ValueError if the heads don't add up to `width` or can't share B and C, or if the
+        limits exclude everything."""
         if self.mamba_n_heads * self.mamba_d_head != width:
             raise ValueError(f'"mamba_n_heads" x "mamba_d_head" is not {width}, the mixer\'s width')
         if self.mamba_n_heads % self.mamba_n_groups:
@@ -264,8 +257,8 @@ class Mamba2Settings(Settings):
 
 
 def mamba2_spelling(given: Mapping[str, Any], width: Any) -> dict[str, Any]:
-    """The keys that may be words: "mamba_d_head" may be "auto", the mixer's `width` divided by the
-    number of heads, and infinity has several spellings."""
+    """Keys that may be words: "mamba_d_head" may be "auto", `width` divided by the number of heads;
+    infinity has several spellings."""
     found: dict[str, Any] = {}
     heads = given.get("mamba_n_heads", 128)
     if given.get("mamba_d_head", "auto") == "auto" and isinstance(width, int):
@@ -279,7 +272,6 @@ def mamba2_spelling(given: Mapping[str, Any], width: Any) -> dict[str, Any]:
 
 
 def _number(given: Any) -> Any:
-    """A number as JSON has it, or as transformers writes infinity."""
     if isinstance(given, dict) and given.get("__float__") == "Infinity":
         return math.inf
     return given
@@ -289,9 +281,9 @@ def _number(given: Any) -> Any:
 
 
 class ExpertSettings(Settings):
-    """Sparse experts, as the families of Qwen spell them; each family has its own defaults.
+    """Sparse experts, as Qwen spells them; each family has its own defaults.
 
-    The layers in `mlp_only_layers`, and all but every `decoder_sparse_step`-th, are dense.
+    Layers in `mlp_only_layers`, and all but every `decoder_sparse_step`-th, are dense.
     """
 
     num_experts: Experts
@@ -315,7 +307,6 @@ class ExpertSettings(Settings):
         return self
 
     def feed_forward(self, width: int, dense: MakeFeedForward) -> MakeFeedForward:
-        """Makes sparse layers over rows of `width` numbers, and `dense` ones for dense layers."""
         routing = Routing(self.num_experts_per_tok, self.norm_topk_prob)
         inner, shared = self.moe_intermediate_size, self.shared_expert_intermediate_size
         shape = ExpertShape(width, inner, self.num_experts, routing, bool(shared))
@@ -329,7 +320,7 @@ class ExpertSettings(Settings):
 
 
 def feed_forward_of(config: TextSettings, *, bias: bool = False) -> MakeFeedForward:
-    """Makes dense layers, and sparse ones if the config has experts; `bias` is of dense ones."""
+    """Makes dense layers, with `bias`, and sparse ones if the config has experts."""
     width, inner = config.hidden_size, config.intermediate_size
 
     def dense(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:

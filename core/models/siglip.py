@@ -20,8 +20,6 @@ from kernels.common.shapes import FullAttentionShape
 
 
 class SiglipConfig(Settings):
-    """The keys of `vision_config` that SigLIP and SigLIP 2 share."""
-
     hidden_size: Count = 768
     intermediate_size: Count = 3072
     num_hidden_layers: Depth = 12
@@ -85,7 +83,7 @@ class VisionConfig(SiglipConfig):
 
 
 class VisionTower:
-    """SigLIP without its pooling head, then the mean of each square of neighbouring patches, and a
+    """SigLIP without its pooling head, the mean of each square of neighbouring patches, and a
     projection to `out_width`: `tokens_per_side` squared tokens a picture."""
 
     def __init__(
@@ -127,7 +125,6 @@ class VisionTower:
         return self.projection(self.pooled_norm(pooled))
 
     def _pool(self, hidden: Tensor) -> Tensor:
-        """The mean of the patches of each token, row by row."""
         tokens, each = self.tokens_per_side, self.config.side // self.tokens_per_side
         squares = hidden.view(tokens, each, tokens, each, -1)
         return squares.float().mean((1, 3)).to(hidden.dtype).flatten(0, 1)

@@ -60,7 +60,6 @@ class Chat:
         return bool(self.messages) or self.system is not None
 
     def move(self, step: ChatStep, content: tuple[ContentPart, ...] = ()) -> None:
-        """Apply a step, up to the point where it answers."""
         match step:
             case System():
                 if self.begun:
@@ -94,7 +93,6 @@ class Chat:
         last.selected = index
 
     def fork(self, index: int) -> Chat:
-        """A new chat with the messages up to and with `index`, replies as selected."""
         if index >= len(self.messages):
             raise InvalidRequestError(f"there is no message {index} to fork at")
         fork = Chat()
@@ -106,7 +104,6 @@ class Chat:
         return fork
 
     def open_reply(self) -> Reply:
-        """The reply to the last user message, to which an answer can be added."""
         if not self.messages:
             raise InvalidRequestError("there is no message to answer")
         last = self.messages[-1]
@@ -121,7 +118,6 @@ class Chat:
         return self._sent(self.messages[:-1] if replied else self.messages)
 
     def answered(self) -> Conversation:
-        """The conversation with its last reply, which can be settled or continued."""
         if not self.messages or not isinstance(self.messages[-1], Reply):
             raise InvalidRequestError("the chat doesn't end in a reply")
         return self._sent(self.messages)
@@ -140,8 +136,6 @@ class Chat:
 
 
 class Chats:
-    """All chats of a script by name; naming a chat creates it."""
-
     def __init__(self) -> None:
         self._chats: dict[str, Chat] = {}
 

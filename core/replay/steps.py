@@ -29,8 +29,6 @@ Content = str | tuple[ScriptText | ScriptImage, ...]
 
 
 class ScriptFormat(_Part):
-    """The format of a reply: exactly one of these fields."""
-
     json_schema: dict[str, Any] | bool | None = None
     json_: Literal[True] | None = Field(None, alias="json")
     regex: str | None = None
@@ -79,8 +77,6 @@ class Regenerate(_Answering):
 
 
 class ContinueStep(_Answering):
-    """Continue the chat's last reply, which was stopped or cut off."""
-
     op: Literal["continue"]
 
 
@@ -101,8 +97,6 @@ class Swipe(_Step):
 
 
 class SettleStep(_Step):
-    """Prefill the chat's last reply as the template shows it in history."""
-
     op: Literal["settle"]
     thinking: bool | None = None
 
@@ -123,21 +117,15 @@ class Fork(_Step):
 
 
 class ForgetStep(_Step):
-    """Delete a chat and what only it used; its name may be used anew."""
-
     op: Literal["forget"]
 
 
 class Side(_Answering):
-    """Answer a message in a side request, which leaves the chat as it is."""
-
     op: Literal["side"]
     content: Content
 
 
 class Restart(_Part):
-    """Restart on the same data folder and model; `kill` ends the process."""
-
     op: Literal["restart"]
     kill: bool = False
 

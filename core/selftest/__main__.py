@@ -28,7 +28,6 @@ RIGHT, PLAIN = "right", "plain torch"
 
 
 def run(settings: ModelSettings) -> int:
-    """Print the self-tests at one model's sizes; returns how many failed. Raises WaymarkError."""
     device = resolve_device(settings)
     plan = ModelPlan(ModelFolder.open(Path(settings.path)))
     chosen = choose_precision(settings, plan, device, available_bytes(device))
@@ -50,7 +49,6 @@ def run(settings: ModelSettings) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the self-tests from the command line and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m core.selftest", description=__doc__)
     parser.add_argument("model", type=Path, help="a model folder: its sizes are tested")
     parser.add_argument("--precision", choices=get_args(Precision), default="auto")

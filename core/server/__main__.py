@@ -108,7 +108,6 @@ def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
 
 
 async def run(options: argparse.Namespace, data: Path) -> None:
-    """Load the model, then listen until a signal comes."""
     key = key_of(options.key, data)
     access = Access(digest_of(key), tuple(options.origin), options.lan)
     settings, cache = settings_of(options, data)

@@ -39,8 +39,6 @@ Answered = Delta | Ended
 
 
 class Engine(Protocol):
-    """An engine of this process's own, or the window's."""
-
     @property
     def model(self) -> ModelInfo | None: ...
 
@@ -48,13 +46,11 @@ class Engine(Protocol):
 
 
 class Answering:
-    """Answers requests with the engine's one model."""
-
     def __init__(self, client: Engine, cache: CacheSettings) -> None:
         self.client = client
         self.turns = Turns()
-        self._cache = cache
-        self._held = HeldReplies()
+        self.cache = cache
+        self.held = HeldReplies()
         # Replies that are prefilled while the engine is idle, by chat.
         self._preparing: OrderedDict[str, Request[Prepared]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,7 +71,7 @@ class Answering:
         """Raises Refusal, before the first event or later; closing it stops the engine's work."""
         self._check(ask)
         async with self.turns.turn(ask.client):
-            placed = self._held.place(ask.conversation, ask.client)
+            placed = self.held.place(ask.conversation, ask.client)
             # Without room beside the chats, a side request takes its place among them.
             for side in (True, False) if placed.side else (False,):
                 try:
@@ -90,7 +86,7 @@ class Answering:
     async def count(self, ask: Ask) -> Counted:
         """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
         self._check(ask)
-        placed = self._held.place(ask.conversation, ask.client)
+        placed = self.held.place(ask.conversation, ask.client)
         command = CountPrompt(conversation=placed.conversation, thinking=self._thinking(ask))
         request = self.client.ask(command)
         try:
@@ -139,7 +135,7 @@ class Answering:
                 sampling=ask.sampling,
                 format=ask.format or self._call_format(ask),
                 thinking=self._thinking(ask),
-                cache=self._cache,
+                cache=self.cache,
             )
         )
         said = Said(self._reader(ask))
@@ -181,7 +177,7 @@ class Answering:
             return
         if reply.ids is None or not reply.ids.data:
             return
-        self._held.keep(placed, reply)
+        self.held.keep(placed, reply)
         messages = placed.conversation.messages
         if isinstance(messages[-1], AssistantMessage):
             messages = messages[:-1]
@@ -189,7 +185,7 @@ class Answering:
             conversation=placed.conversation.model_copy(update={"messages": (*messages, reply)}),
             chat=placed.branch.chat,
             thinking=self._thinking(ask),
-            cache=self._cache,
+            cache=self.cache,
         )
         request = self._preparing[placed.branch.chat] = self.client.ask(command)
         while len(self._preparing) > _MOST_PREPARING:

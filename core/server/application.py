@@ -17,23 +17,30 @@ from core.server import facts
 from core.server.access import Access
 from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
-from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded
+from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded, read_body
+from core.server.protocols import ollama
 from core.server.protocols.chat_completions import CHAT_COMPLETIONS
-from core.server.protocols.completions import COMPLETIONS
+from core.server.protocols.completions import COMPLETIONS, TOKENIZE
 from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
-from core.server.protocols.protocol import Count, Protocol, openai_problem, to_json
+from core.server.protocols.protocol import Count, Problem, Protocol, openai_problem, to_json
 from core.server.protocols.responses import RESPONSES
-from core.server.protocols.tokenize import TOKENIZE
 from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
 
-PROTOCOLS: tuple[Protocol, ...] = (CHAT_COMPLETIONS, COMPLETIONS, MESSAGES, RESPONSES)
+PROTOCOLS: tuple[Protocol, ...] = (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    MESSAGES,
+    RESPONSES,
+    ollama.CHAT,
+)
 COUNTS: tuple[Count, ...] = (TOKENIZE, COUNT_TOKENS)
-_PROBLEMS = [
-    *((each.path, each.problem) for each in PROTOCOLS),
-    *((each.path, each.problem) for each in COUNTS),
-]
+# How errors are written below these paths; elsewhere as OpenAI does.
+_PROBLEMS: tuple[tuple[str, Problem], ...] = (
+    ("/api/", ollama.problem),
+    (MESSAGES.path, MESSAGES.problem),
+)
 
 
 def application(
@@ -43,6 +50,9 @@ def application(
 
     def fact(path: str, tell: Callable[[Request], Body]) -> Route:
         return Route(path, lambda request: _json(tell(request)), methods=["GET"])
+
+    async def show(request: Request) -> Response:
+        return _json(ollama.show(await read_body(request), answering.model))
 
     routes = [
         Route(each.path, AnswerEndpoint(each, answering, pictures), methods=["POST"])
@@ -54,6 +64,9 @@ def application(
     ]
     routes += [
         fact("/health", lambda _: facts.health(answering)),
+        fact("/api/version", lambda _: {"version": ollama.VERSION}),
+        fact("/api/tags", lambda _: ollama.tags(answering.model)),
+        Route("/api/show", show, methods=["POST"]),
         fact("/v1/models", lambda _: facts.models(answering)),
         fact(
             "/v1/models/{name:path}",
@@ -79,8 +92,6 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        named = (problem for path, problem in _PROBLEMS if path == scope["path"])
-
         headers = Headers(scope=scope)
         self._activity.enter(scope, headers)
 
@@ -88,7 +99,12 @@ class _Guard:
             self._access.check(headers)
             await self._app(scope, receive, send)
 
-        await guarded(scope, receive, send, next(named, openai_problem), work)
+        await guarded(scope, receive, send, _problem_at(scope), work)
+
+
+def _problem_at(scope: Scope) -> Problem:
+    found = (problem for start, problem in _PROBLEMS if scope["path"].startswith(start))
+    return next(found, openai_problem)
 
 
 def _json(body: Body, status: int = 200) -> Response:
@@ -98,7 +114,7 @@ def _json(body: Body, status: int = 200) -> Response:
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     entry_of(request.scope).end("refused", error.status)
-    return _json(openai_problem(error), error.status)
+    return _json(_problem_at(request.scope)(error), error.status)
 
 
 def _unknown(request: Request, error: Exception) -> Response:
@@ -107,4 +123,4 @@ def _unknown(request: Request, error: Exception) -> Response:
     refusal = Refusal("There is nothing here.", status=error.status_code)
     if error.status_code == 405:
         refusal = Refusal("This method can't be used here.", status=405)
-    return _json(openai_problem(refusal), error.status_code)
+    return _json(_problem_at(request.scope)(refusal), error.status_code)

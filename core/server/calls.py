@@ -68,7 +68,6 @@ class CallReader:
             self._inside, self._searched = True, 0
 
     def close(self) -> Iterator[Piece]:
-        """The rest, once the reply has ended."""
         rest, self._held = self._held, ""
         if self._bare and (calls := self._parse(rest, self._schemas)):
             yield from calls

@@ -62,8 +62,6 @@ def _parsed(data: bytes) -> Body:
 
 
 class Connection:
-    """Sends one response."""
-
     def __init__(self, send: Send) -> None:
         self._send = send
         self.begun = False
@@ -124,8 +122,6 @@ def client_of(request: Request) -> str:
 
 
 class AnswerEndpoint:
-    """The ASGI application of one protocol's answers."""
-
     def __init__(self, protocol: Protocol, answering: Answering, pictures: Pictures) -> None:
         self._protocol = protocol
         self._answering = answering
@@ -195,8 +191,6 @@ class AnswerEndpoint:
 
 
 class CountEndpoint:
-    """The ASGI application of an endpoint that counts."""
-
     def __init__(self, count: Count, answering: Answering, pictures: Pictures) -> None:
         self._count, self._answering, self._pictures = count, answering, pictures
 
@@ -220,7 +214,6 @@ class CountEndpoint:
 async def shown(
     events: AsyncGenerator[Answered, None], entry: Entry
 ) -> AsyncGenerator[Answered, None]:
-    """The events, which the window's list follows."""
     async with contextlib.aclosing(events):
         async for event in events:
             if isinstance(event, Ended):

@@ -35,14 +35,16 @@ _MOST_QUOTED = 32
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A client's chat in the cache: its key there, and the time that its template shows."""
+    """A client's chat in the cache: its key there, which names the client (`tenant_of`), and the
+    time that its template shows."""
 
     chat: str
     created: float
 
     @classmethod
-    def new(cls) -> Branch:
-        return cls(secrets.token_hex(8), time.time())
+    def new(cls, client: str) -> Branch:
+        name = _digest(client.encode("utf-8", "surrogatepass")).hex()
+        return cls(f"{name}_{secrets.token_hex(8)}", time.time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class HeldReplies:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._num_bytes = 0
+        self.num_bytes = 0
         self._replies: OrderedDict[bytes, AssistantMessage] = OrderedDict()
         self._branches: OrderedDict[bytes, Branch] = OrderedDict()
         # What each of the latest requests asked and was answered: client, question, reply.
@@ -72,7 +74,7 @@ class HeldReplies:
     def place(self, conversation: Conversation, client: str) -> Placed:
         if conversation.raw is not None:
             key = _digest(b"raw" + client.encode("utf-8", "surrogatepass"))
-            own = self._branches.setdefault(key, Branch.new())
+            own = self._branches.setdefault(key, Branch.new(client))
             return Placed(conversation, own, client, side=False)
         messages, branch = list[Message](), None
         for message, keys in _keyed(conversation.messages):
@@ -82,7 +84,7 @@ class HeldReplies:
             messages.append(found or message)
             branch = self._branches.get(keys[0], branch)
         side = branch is None and self._quotes(conversation, client)
-        branch = branch or Branch.new()
+        branch = branch or Branch.new(client)
         placed = conversation.model_copy(
             update={"messages": tuple(messages), "created": branch.created}
         )
@@ -118,12 +120,12 @@ class HeldReplies:
     def _put(self, key: bytes, reply: AssistantMessage) -> None:
         before = self._replies.pop(key, None)
         if before is not None:
-            self._num_bytes -= _num_bytes(before)
+            self.num_bytes -= _num_bytes(before)
         self._replies[key] = reply
-        self._num_bytes += _num_bytes(reply)
-        while self._num_bytes > self._most_bytes and self._replies:
+        self.num_bytes += _num_bytes(reply)
+        while self.num_bytes > self._most_bytes and self._replies:
             _, dropped = self._replies.popitem(last=False)
-            self._num_bytes -= _num_bytes(dropped)
+            self.num_bytes -= _num_bytes(dropped)
 
     def _quotes(self, conversation: Conversation, client: str) -> bool:
         """True for a single message that has a question or a reply of the client's other chats in

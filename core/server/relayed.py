@@ -45,8 +45,6 @@ Emit = Callable[[BaseModel], None]
 
 
 class RelayedEngine:
-    """The window's engine, asked through the pipes."""
-
     def __init__(self, emit: Emit, model: ModelInfo | None) -> None:
         self.model = model
         self._emit = emit

@@ -25,7 +25,7 @@ class Turns:
         self._most, self._most_of_one = most, most_of_one
         # Waiting requests by client; the client whose turn is next comes first.
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        self._busy = False
+        self.is_busy = False
         self._mean_s = 1.0
 
     @property
@@ -44,8 +44,8 @@ class Turns:
             self._next()
 
     async def _wait(self, client: str) -> None:
-        if not self._busy:
-            self._busy = True
+        if not self.is_busy:
+            self.is_busy = True
             return
         mine = self._waiting.get(client, ())
         if self.num_waiting >= self._most or len(mine) >= self._most_of_one:
@@ -83,4 +83,4 @@ class Turns:
             if not waiter.done():
                 waiter.set_result(None)
                 return
-        self._busy = False
+        self.is_busy = False

@@ -31,8 +31,6 @@ class WrongSizeError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Bytes of a file system: free to this user, and total."""
-
     free: int
     total: int
 

@@ -1,8 +1,8 @@
 """The rows of an index: which blob needs which, who owns them, and which is deleted first.
 
 Each function works inside a transaction. A blob is held only while the blob it needs is held; a
-lasting one while it has an owner, another one while a blob needs it or while it ends the chain that
-is being written. So only the end of a chain is ever deleted alone.
+lasting one while it has an owner, another while a blob needs it or while it ends the chain that is
+being written. So only the end of a chain is deleted alone.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> 
 def evict(
     index: Index, pool: str, num_bytes: int, keep: Collection[int]
 ) -> tuple[int, list[Place]]:
-    """Delete blobs for so many bytes, but none in `keep`: first those that no lasting blob needs,
-    then the least recently used, with what only they need. Returns the freed bytes too."""
+    """Delete blobs for so many bytes, none in `keep`: first those that no lasting blob needs, then
+    the least recently used, with what only they need. Returns the freed bytes too."""
     gone: list[Place] = []
     freed = 0
     for at, lasting in index.ask(_LEAVES, pool):

@@ -1,8 +1,8 @@
 """The store on disk: blobs by name in pools, with owners and a limit of bytes, safe to kill.
 
 A file is in place before the index names it, and is deleted after the index forgets it; the next
-opening removes what a killed process left of either. Readers must verify blobs. One thread uses a
-store, and a lock elsewhere keeps other processes out of its folder.
+opening removes leftovers. Readers must verify blobs. One thread uses a store; a lock elsewhere
+keeps other processes out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
 
 
 class DiskStore:
-    """The blobs in `folder`, which has one folder for each pool.
+    """The blobs in `folder`, one folder for each pool.
 
     At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
     used makes a `closed`, empty store; `failure` says why. Changes may raise OSError, and leave the
@@ -325,7 +325,6 @@ class DiskStore:
 
     @contextmanager
     def _change(self, sync: bool = False) -> Iterator[Index]:
-        """A transaction; a damaged index closes the store."""
         self._sums.clear()
         try:
             with self._opened().change(sync):

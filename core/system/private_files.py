@@ -34,9 +34,8 @@ class NotPrivateError(OSError):
 def private_folder(folder: Path, given: bool = False) -> None:
     """Create a folder and its missing parents closed to other users, or check an existing one.
 
-    A folder that others may read is closed, unless it was `given` by the user. Raises
-    NotPrivateError where another user owns it, may write into it or could replace it, and OSError
-    where it can't be created.
+    A folder that others may read is closed, unless `given` by the user. Raises NotPrivateError
+    where another user owns it, may write into it or could replace it; OSError.
     """
     # mkdir gives its mode to the last folder alone.
     for missing in reversed([each for each in folder.parents if not each.exists()]):

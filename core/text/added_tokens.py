@@ -1,7 +1,7 @@
 """A tokenizer's added tokens (`<|im_end|>`, `<think>` ...), found in a template's own text.
 
-They are found as the tokenizer does it: leftmost, then longest, with the whitespace that `lstrip`
-and `rstrip` let them swallow. Typed text is never split here.
+As the tokenizer does it: leftmost, then longest, with the whitespace that `lstrip` and `rstrip` let
+them swallow. Typed text is never split here.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from core.api.chat import (
     AssistantMessage,
     Conversation,
     Message,
+    ReplyIds,
     SystemMessage,
     TextPart,
     UserMessage,
@@ -33,6 +34,7 @@ from core.api.tools import MARKS
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
+from core.text.edited_reply import edited_ids
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
@@ -49,8 +51,8 @@ class RenderedPrompt:
 
     `message_starts` is the first token of each message but the system's, template header included.
     The reply begins inside an open thought (`opens_reasoning`), or after one that the template has
-    closed (`closes_reasoning`). If the prompt continues a reply, it ends in the ids `begun`; that
-    reply paused after `pauses` ids.
+    closed (`closes_reasoning`). A continued reply consists of the ids `begun` and paused after
+    `pauses` ids.
     """
 
     prompt: Prompt
@@ -109,6 +111,10 @@ class ChatText:
     def count(self, text: str) -> int:
         """Count the tokens of a text inside a message, uncached; from any thread."""
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
+
+    def edited_ids(self, reply: AssistantMessage, text: str) -> ReplyIds | None:
+        """The ids of a reply with another answer, or None; from any thread."""
+        return edited_ids(self._kit, reply, text)
 
     def render(
         self, conversation: Conversation, images: Sequence[Image], thinking: bool | None, grid: int
@@ -192,9 +198,8 @@ class ChatText:
     ) -> ReplyReader:
         """A reader for the reply to `rendered`, with the user's stop strings.
 
-        A stop string that spells an added token means that token, which may show no text. With
-        `keeps_blanks` an answer includes the whitespace between it and a thought; with `calls` the
-        marks around tool calls.
+        A stop string that spells an added token means that token. With `keeps_blanks` an answer
+        includes the whitespace between it and a thought; with `calls` the marks around tool calls.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
         spelled = {token_id for token_id in found if token_id is not None}

@@ -136,7 +136,6 @@ def _read_json(path: Path) -> JsonObject:
 
 
 def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
-    """The chat template, from any place publishers have used over the years, newest first."""
     path = folder / "chat_template.jinja"
     try:
         return read_small(path, TEMPLATE_BYTES, BrokenConfigError).decode("utf-8")

@@ -1,8 +1,7 @@
 """From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
-Replies are spliced in as the ids they were sampled as or, where the template doesn't allow that,
-written out as text. Only the template's own text is split at added tokens, so nothing typed becomes
-a control token.
+Replies are spliced in as sampled ids or, where the template doesn't allow that, as text. Only the
+template's own text is split at added tokens, so nothing typed becomes a control token.
 """
 
 from __future__ import annotations
@@ -169,7 +168,6 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
 
 
 def _opening(control: ThinkingTokens) -> str:
-    """The text that a template writes before a thought."""
     return (control.opening + control.label).rstrip()
 
 

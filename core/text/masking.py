@@ -1,8 +1,8 @@
 """A conversation as a template gets it: a mark of private-use characters in place of every text.
 
 Templates are arbitrary code, so texts never pass through them: what a template does with a mark
-(keep, drop, repeat) shows what it does with a text. The whitespace around a text is passed on, so
-that it is trimmed as usual.
+(keep, drop, repeat) shows what it does with a text. Whitespace around a text is passed on, to be
+trimmed as usual.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The text of one mark, in message number `message` (None: the tools' definitions); with a
-    `reply` its sampled ids instead. A "tool" slot is the spelling of an added token in a text that
-    goes through the template: a call, a result or a definition, which templates escape."""
+    """The text of one mark, in message number `message` (None: the tools' definitions), or with a
+    `reply` its sampled ids. A "tool" slot is the spelling of an added token in a call, a result or
+    a definition, which templates escape."""
 
     message: int | None
     kind: SlotKind
@@ -184,14 +184,12 @@ def template_message(
 
 
 def definitions(conversation: Conversation, write: TextWriter) -> list[Any] | None:
-    """The tools as templates get them; None without tools."""
     if not conversation.tools:
         return None
     return [_rewritten(json.loads(tool.definition), None, write) for tool in conversation.tools]
 
 
 def tool_texts(conversation: Conversation) -> Iterator[str]:
-    """The texts that go through a template."""
     yield from (tool.definition for tool in conversation.tools)
     for message in conversation.messages:
         if isinstance(message, ToolMessage):
@@ -211,7 +209,6 @@ def _call(call: ToolCall, index: int, write: TextWriter) -> TemplateMessage:
 
 
 def _python_calls(calls: Sequence[ToolCall], index: int, write: TextWriter) -> str:
-    """The calls in the syntax of LFM2."""
     written = []
     for call in calls:
         arguments = _rewritten(json.loads(call.arguments), index, write)
@@ -225,7 +222,6 @@ def _python(value: Any) -> str:
 
 
 def _rewritten(value: Any, index: int | None, write: TextWriter) -> Any:
-    """JSON with each of its texts written."""
     if isinstance(value, str):
         return write(index, value, "tool")
     if isinstance(value, dict):
@@ -241,7 +237,6 @@ def _rewritten(value: Any, index: int | None, write: TextWriter) -> Any:
 def hidden(
     text: str, find: Callable[[str], list[tuple[int, int]]], hide: Callable[[str], str]
 ) -> str:
-    """The text with the spellings of added tokens hidden."""
     pieces, start = list[str](), 0
     for begin, end in find(text):
         pieces += (text[start:begin], hide(text[begin:end]))

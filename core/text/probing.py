@@ -1,8 +1,7 @@
 """Traits of a chat template, found by rendering small conversations when a model is loaded.
 
-`probe_traits` finds what a template accepts and writes. `splicing_obstacle` renders conversations
-with spliced ids and plainly, as in training: where the ids differ, or a text is lost, replies can't
-be reused token for token.
+`splicing_obstacle` renders conversations with spliced ids and plainly, as in training: where the
+ids differ, or a text is lost, replies can't be reused token for token.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ThinkingTokens:
 
 @dataclass(frozen=True, slots=True)
 class SampledReply:
-    """A reply as ids: all of them, and those of its thought and its answer.
+    """A reply as ids: all, and those of its thought and its answer.
 
     `thought` is None without one; it lacks the opening and the closing id. `answer` is the whole
     reply without a thought, else the ids after the closing one, trimmed.
@@ -121,10 +121,9 @@ class Delta:
 class ReplyReader:
     """Reads one reply. A stop string counts within one channel; channels are split by id only.
 
-    The texts lack the whitespace around a thought and before the answer after it, unless the answer
-    `keeps_blanks`; the ids keep it. Special ids show no text but are stored. `begun` are the ids of
-    a reply that is continued: stops in them don't count. `marks` are ids that show a text in the
-    answer.
+    The texts lack the whitespace around a thought and before the answer, unless it `keeps_blanks`;
+    the ids keep it. Special ids show no text but are stored. Stops in `begun`, the ids of a
+    continued reply, don't count. `marks` are ids that show a text in the answer.
     """
 
     def __init__(
@@ -164,6 +163,11 @@ class ReplyReader:
     @property
     def reasoning(self) -> str:
         return "".join(self._reasoning.shown)
+
+    @property
+    def holds_back(self) -> bool:
+        """True if the last id began a character that is not shown yet."""
+        return self._current.holds_back
 
     def reply_ids(self) -> list[int]:
         """The ids to store: all but the one that ended the turn, or those before a stop string."""
@@ -234,6 +238,10 @@ class _Channel:
     def stopped(self) -> bool:
         return self.stops.found_at is not None
 
+    @property
+    def holds_back(self) -> bool:
+        return self._decoder.holds_back
+
     def push(self, token_id: int, index: int) -> str:
         mark = self._marks.get(token_id)
         if mark is not None:
@@ -285,8 +293,8 @@ class _Channel:
 class StopStrings:
     """Finds stop strings as text arrives; holds back what could still become one.
 
-    The first stop string to be complete counts, and of those that end together the longest, however
-    the text is split into pieces. `found_at` is where it begins, in characters of all text pushed.
+    The first one complete counts, and of those that end together the longest. `found_at` is where
+    it begins, in characters of all text pushed.
     """
 
     def __init__(self) -> None:

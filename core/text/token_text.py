@@ -25,8 +25,6 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")
 
 
 class TokenText:
-    """Text of each id. Shared by all replies of a loaded model."""
-
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._token = tokenizer.table.token
@@ -132,7 +130,6 @@ class WindowDetokenizer:
 
 @lru_cache(maxsize=1)
 def _byte_alphabet() -> dict[str, int]:
-    """The byte of each character of GPT-2's byte-level BPE."""
     alphabet = {}
     shifted = 0
     for byte in range(256):

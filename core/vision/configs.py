@@ -151,11 +151,9 @@ class PooledConfig:
 
     @property
     def token_size(self) -> int:
-        """Edge in pixels of the square that becomes one token."""
         return self.patch_size * self.pooling
 
     def with_max_tokens(self, limit: int | None) -> PooledConfig:
-        """The same with at most `limit` tokens a picture; None or 0 means the processor's limit."""
         return replace(self, max_tokens=min(limit, self.max_tokens)) if limit else self
 
 
@@ -186,7 +184,6 @@ class PublishedSettings:
     def pixels(
         self, mean: tuple[float, ...], std: tuple[float, ...], resample: Pillow.Resampling
     ) -> dict[str, Any]:
-        """How pixels are resized and become floats: the fields that all configs share."""
         mean = tuple(map(float, self.get("image_mean", mean)))
         std = tuple(map(float, self.get("image_std", std)))
         if (len(mean), len(std)) != (3, 3) or 0 in std:
@@ -242,7 +239,6 @@ def read_processor_config(source: Source, model: Mapping[str, Any]) -> Processor
 
 
 def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig:
-    """Read `source`; `model` has the square's size and tokens."""
     with _published(source) as settings:
         vision = model.get("vision_config") or {}
         size, patch = int(vision.get("image_size", 224)), int(vision.get("patch_size", 16))
@@ -327,7 +323,6 @@ def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig
 
 @contextmanager
 def _published(source: Source) -> Iterator[PublishedSettings]:
-    """The settings of preprocessor_config.json, or those inside processor_config.json."""
     settings = source
     if not isinstance(settings, PublishedSettings):
         settings = PublishedSettings(settings.name, _read(settings))

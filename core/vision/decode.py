@@ -88,7 +88,6 @@ class DecodedPicture:
         self.size = (int(width), int(height))
 
     def close(self) -> None:
-        """Free the picture in the helper, if it still runs."""
         with contextlib.suppress(HelperFailedError):
             if self._helper.pid is not None:
                 self._helper.ask("picture.close", {}, seconds=TIME_LIMIT_S)

@@ -1,8 +1,8 @@
 """The picture processors of the families.
 
-Bit-equal to transformers' `Qwen2VLImageProcessorPil` and `Gemma3ImageProcessorPil`, the latter
-without its crops of long pictures (pan and scan), which the published models disable, and
-`Gemma4ImageProcessorPil`. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
+Bit-equal to transformers' `Qwen2VLImageProcessorPil`, `Gemma4ImageProcessorPil` and
+`Gemma3ImageProcessorPil`, the latter without crops of long pictures (pan and scan), which the
+published models disable. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def open_processor(
 ) -> PictureProcessor:
     """The processor of a model with vision; `config` is config.json, vision defaults included.
 
-    `max_tokens` lowers the tokens of an image where that is possible; `token_id` looks up added
-    tokens. Raises MissingFileError, BrokenConfigError.
+    `max_tokens` lowers the tokens of an image where possible; `token_id` looks up added tokens.
+    Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
@@ -235,8 +235,7 @@ class Layout:
 
 class TileImageProcessor(PictureProcessor):
     """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile that say which it is. All of it is one image: encoded, cached and reused as
-    one."""
+    ids before each tile that say which it is. It is encoded, cached and reused as one."""
 
     config: TileConfig
 
@@ -245,7 +244,6 @@ class TileImageProcessor(PictureProcessor):
         return self.config.most_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Like the base, with the tiles of a picture in a line."""
         layout, unit = self._layout(width, height), self.config.token_size
         if not layout.rows:
             rows, columns = layout.height // unit, layout.width // unit
@@ -285,7 +283,6 @@ class TileImageProcessor(PictureProcessor):
         return Layout(new_width, new_height, *_tiles(width, height, config))
 
     def _grids(self, layout: Layout) -> list[Grid]:
-        """The grids of patches that the tower sees, in order."""
         config, patch = self.config, self.config.patch_size
         whole = Grid(layout.height // patch, layout.width // patch)
         if not layout.rows:
@@ -337,7 +334,6 @@ def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
 
 
 def _is_large(height: int, width: int, config: TileConfig) -> bool:
-    """True if a picture has too many pixels to be seen at once."""
     unit, least = config.token_size, config.patch_size
     rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
     return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance

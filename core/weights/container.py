@@ -24,8 +24,6 @@ Facts = list[list[str | int]]
 
 @dataclass(frozen=True, slots=True)
 class TensorHeader:
-    """Type (by its name in safetensors) and shape of a stored tensor."""
-
     dtype: str
     shape: tuple[int, ...]
 
@@ -35,9 +33,8 @@ class TensorStream:
     """A tensor whose turn it is in `Container.read`; usable until `take` returns.
 
     `fill(target)` reads the next `target.numel()` numbers in row-major order, converted to the type
-    and device of `target`, a contiguous tensor. `rows` are those of `Container.blocks`, if there
-    are any; they can be read until `Container.read` returns. `table(dtype)` looks up rows where
-    they are stored.
+    and device of `target`, a contiguous tensor. `rows` are those of `Container.blocks`, readable
+    until `Container.read` returns. `table(dtype)` looks up rows where they are stored.
     """
 
     name: str
@@ -49,10 +46,9 @@ class TensorStream:
 class Container(ABC):
     """The files of one model, opened: headers are read and checked, data is not.
 
-    `path` is the folder or file that the user chose. `config` is what config.json holds, and
-    `tensors` describes every tensor; names and shapes are those of the model as it is published in
-    safetensors, whatever the files have. Methods that read raise MissingFileError if a file can't
-    be read, and BrokenWeightsError if it changed since it was opened.
+    `path` is what the user chose, `config` the content of config.json, `tensors` every tensor;
+    names and shapes are those published in safetensors, whatever the format. Methods that read
+    raise MissingFileError, and BrokenWeightsError if a file changed since it was opened.
     """
 
     path: Path
@@ -68,11 +64,11 @@ class Container(ABC):
         """Bytes that `read` reads for these tensors without a digest, or for all files with one."""
 
     def stored_name(self, name: str) -> str:
-        """The name of a tensor in the files, for messages."""
         return name
 
     def blocks(self, name: str) -> StoredBlocks | None:
-        """How a tensor is stored, if its rows are blocks that a matrix can multiply by as they are.
+        """The stored rows of a tensor, if they are blocks that a matrix can multiply by as they
+        are.
 
         Raises WrongShapeError if its columns can't be put in order.
         """
@@ -90,26 +86,25 @@ class Container(ABC):
     ) -> str:
         """Call `take` with each tensor of `names`, once, in the order of the files, then `finish`.
 
-        `advance` is called with the number of bytes read, at least every 4 MiB. All of them may
-        raise; no file stays open then. With a `digest` every byte of the files is
-        read, and the result is their SHA-256 in hex; otherwise it is empty, and what `take` doesn't
-        ask for is not read.
+        `advance` is called with the number of bytes read, at least every 4 MiB. All may raise; no
+        file stays open then. With a `digest` every byte of the files is read, and the result is
+        their SHA-256 in hex; otherwise it is empty, and only what `take` asks for is read.
         """
 
     @abstractmethod
     def look_up(self, name: str) -> Tensor:
-        """A small tensor in its stored type, on the CPU, before its turn: `take` may ask for it."""
+        """A small tensor in its stored type, on the CPU; `take` may ask for it before its turn."""
 
     @abstractmethod
     def facts(self) -> Facts:
-        """Facts that show later, without reading, whether a file was moved, replaced or written to;
+        """Facts that show later, without reading, if a file was moved, replaced or written to;
         empty if a file is missing."""
 
 
 def facts_of(files: Iterable[tuple[Path, bytes]]) -> Facts:
     """The facts of files with these header digests.
 
-    The time of writing can be set by anyone; that of the last change can't, except on Windows.
+    Anyone can set the time of writing; that of the last change only on Windows.
     """
     facts: Facts = []
     for path, header_digest in files:

@@ -1,7 +1,7 @@
 """A model folder as published on Hugging Face: its config and its safetensors files.
 
-An index may name only safetensors files, without a path, and weights that could run code when
-opened (pickle) are refused. Links are followed, because the Hugging Face cache consists of them.
+An index may name only safetensors files, without a path; weights that could run code when opened
+(pickle) are refused. Links are followed: the Hugging Face cache consists of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ModelFolder(Container):
 
         `check` is called for every tensor and may raise. Raises MissingFileError, GgufError,
         BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError if a shard
-        lacks a tensor that the index places there.
+        lacks a tensor of the index.
         """
         try:
             if not path.is_dir():
@@ -134,7 +134,7 @@ def _shards(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
 
 
 def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, WeightsFile]:
-    """The files by name; links to one file share its header."""
+    """Links to one file share its header."""
     budget = HeaderBudget()
     known: dict[tuple[int, int], WeightsFile] = {}
     files = {}
@@ -148,7 +148,7 @@ def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, Weight
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The file `name` in `folder`; a path, or another ending, is refused."""
+    """The file `name` in `folder`. Raises for a path or another ending."""
     if name != Path(name).name or "\\" in name or "\0" in name:
         raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:

@@ -1,7 +1,7 @@
 """The GGUF files of a model as a container: tensors under published names, made by recipes.
 
-Rows of a published tensor may be anywhere in a file, so files are digested in another thread, from
-front to back, while tensors are read. Sizes and times of the files show that both read the same.
+Rows of a published tensor may be anywhere in a file, so another thread digests files from front to
+back while tensors are read. Sizes and times of the files show that both read the same.
 """
 
 from __future__ import annotations
@@ -129,8 +129,6 @@ class GGUFContainer(Container):
 
 
 class _Files:
-    """The files that tensors are read from, opened when they are needed."""
-
     def __init__(self, advance: Callable[[int], None]) -> None:
         self._advance = advance
         self._open: dict[Path, FileIO] = {}
@@ -166,8 +164,6 @@ class _Files:
 
 
 class _RecipeStream:
-    """The numbers of one published tensor, row by row."""
-
     def __init__(self, recipe: Recipe, files: _Files) -> None:
         self._recipe, self._files = recipe, files
         self._reader = RowReader(recipe, files.read)
@@ -204,8 +200,6 @@ class _RecipeStream:
 
 
 class _BlockTable(FileTable):
-    """A table that stays in a file as blocks, which are decoded row by row."""
-
     def __init__(self, file: FileIO, part: GGUFTensor, dtype: torch.dtype) -> None:
         rows, width = part.shape
         super().__init__(
@@ -218,8 +212,6 @@ class _BlockTable(FileTable):
 
 
 class _Digest:
-    """SHA-256 of whole files, in another thread."""
-
     def __init__(self, parts: tuple[GGUFPart, ...]) -> None:
         self._parts, self._stop = parts, threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
@@ -232,7 +224,7 @@ class _Digest:
         return self._thread.submit(self._digest)
 
     def wait(self, found: Future[str], advance: Callable[[int], None]) -> str:
-        """Calls `advance` with no bytes meanwhile, since it may raise."""
+        """Calls `advance`, which may raise, with no bytes meanwhile."""
         while True:
             try:
                 return found.result(_WAIT_S)
@@ -270,7 +262,6 @@ def _stored(recipe: Recipe) -> torch.dtype | None:
 
 
 def _type_name(recipe: Recipe) -> str:
-    """Blocks are decoded to float32; integers that are no quantised numbers aren't."""
     if any(part.type in _INTEGERS for part in recipe.parts):
         return recipe.parts[0].type.name
     return recipe.parts[0].type.name if _stored(recipe) is not None else "F32"

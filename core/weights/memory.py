@@ -29,7 +29,7 @@ def available_bytes(device: torch.device) -> int:
 
 
 def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device = CPU) -> Tensor:
-    """A tensor without content. Raises NotEnoughMemoryError."""
+    """An uninitialised tensor. Raises NotEnoughMemoryError."""
     try:
         return room(shape, dtype, device)
     # Torch's CPU allocator has no class of its own for this; the system's is an OSError.
@@ -41,7 +41,7 @@ def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device = 
 
 
 def release_to_system() -> None:
-    """Return freed memory to the system where the C library would keep it (glibc)."""
+    """Return freed memory that glibc would keep."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -1,7 +1,7 @@
-"""Which tensors a model is made of, found by building it once without data.
+"""The tensors that a model is made of, found by building it once without data.
 
 A family builds its layers from a `Weights` scope twice: first with stand-ins, to note every tensor
-it takes, then with the tensors that were read. So names, shapes and types are written once.
+it takes, then with real ones. So names, shapes and types are written once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from kernels.ops import PLAIN_OPS, Ops
 
 
 class StoredBlocks(NamedTuple):
-    """A matrix that stays as its file has it, for `device`."""
-
     rows: StoredRows
     format: BlockFormat
     device: torch.device
@@ -44,8 +42,6 @@ Slices = list[QuantisedTensors]
 
 
 class Source(Protocol):
-    """A model's tensors, by full name."""
-
     def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
     def matrix(self, name: str, spec: TensorSpec) -> Slices | StoredBlocks: ...
@@ -58,8 +54,7 @@ class Weights:
 
     `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
     `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations.
-    `stored` gives the shape that the folder has for a full name: empty in a published format, None
-    if it has no such tensor.
+    `stored` gives the folder's shape of a full name: empty in a published format, None if absent.
     """
 
     def __init__(
@@ -80,7 +75,7 @@ class Weights:
         self._exact = self._invariant = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
-        """The tensors whose names start with `name` and a dot; not quantised if `exact`."""
+        """Tensors whose names start with `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
@@ -88,8 +83,8 @@ class Weights:
         return inner
 
     def exact(self) -> Weights:
-        """The same tensors, never quantised, for rows of tokens, which must not affect each other
-        as the rows of a picture may."""
+        """The same tensors, never quantised, for tokens, which must not affect each other as a
+        picture's rows may."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
@@ -116,14 +111,13 @@ class Weights:
 
     def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
         """A norm's factors, [width] float32: the tensor plus `offset`, without the scales that
-        migrate into the matrices that have it as their input norm."""
+        migrate into the matrices that follow."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
         norm = InputNorm(self._prefix + name, offset)
         return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
     def table(self, name: str, shape: Shape, *, in_file: bool = False) -> Table:
-        """A table of which rows are looked up; with `in_file` it stays in its file."""
         spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE, in_file=in_file))
         return self._source.table(self._prefix + name, spec)
 
@@ -138,9 +132,9 @@ class Weights:
     ) -> Matrix:
         """One matrix of the scopes `parts` (name, outputs), one below the other.
 
-        `input_norm` is the norm whose result the inputs are, if nothing else reads that. With
-        `orders`, one for each part and called once there is data, output i of a part is that of its
-        row order()[i], without bias.
+        `input_norm` is the norm whose result the inputs are, if nothing else reads that. `orders`,
+        one for each part, are called once there is data: output i of a part is its row order()[i],
+        without bias.
         """
         groups: list[_Group] = []
         for index, (name, num_outputs) in enumerate(parts):
@@ -161,7 +155,7 @@ class Weights:
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
-        """True if the folder has the matrices (outputs, inputs) of a layer with inputs first, which
+        """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
         those that aren't square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
@@ -242,7 +236,8 @@ def plan_weights(
 ) -> WeightPlan:
     """Every tensor that `build` takes, in that order.
 
-    `check` is called with each first, and may raise: layers compute with stand-ins of any size.
+    `check` is called with each before `build` gets it, and may raise: layers compute with stand-ins
+    of any size.
     """
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
@@ -282,8 +277,6 @@ def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbouring parts of a matrix in one format: their slices and biases."""
-
     format: StoredFormat
     num_parts: int = 0
     slices: Slices = field(default_factory=list)
@@ -292,7 +285,6 @@ class _Group:
     device: torch.device = CPU
 
     def add(self, found: Slices | StoredBlocks, order: Tensor | None) -> None:
-        """A part, its rows in another order."""
         self.num_parts += 1
         if isinstance(found, StoredBlocks):
             rows, self.device = found.rows, found.device
@@ -346,7 +338,7 @@ def _stacked(
 def _unstacked(
     slices: list[QuantisedTensors], num_outputs: int, weight_format: StoredFormat
 ) -> list[Matrix]:
-    """The matrices of `num_outputs` that are one below the other; each slice has whole ones."""
+    """The matrices of `num_outputs` rows one below the other; each slice has whole ones."""
     matrices: list[Matrix] = []
     slices.reverse()
     while slices:

@@ -45,12 +45,12 @@ _BITS = {name: 8 * dtype.itemsize for name, dtype in DTYPES.items()} | {
 
 
 class HeaderError(ValueError):
-    """A header is not proper; the message says how."""
+    """The message says what is wrong with a header."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor(TensorHeader):
-    """One entry of a header; `start` and `end` count bytes from the start of the file."""
+    """`start` and `end` count bytes from the start of the file."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ class StoredTensor(TensorHeader):
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """A weights file with a checked header, whose digest tells later whether the file changed."""
+    """A weights file with a checked header, whose digest tells later if it changed."""
 
     path: Path
     num_bytes: int
@@ -145,7 +145,7 @@ def parse_header(
 def write_header(
     metadata: Mapping[str, str], tensors: Iterable[tuple[str, torch.dtype, tuple[int, ...]]]
 ) -> bytes:
-    """The bytes before the data of `tensors`, which follow each other in this order.
+    """The bytes before the data of `tensors`, which follow in this order.
 
     There is one spelling: keys are sorted, and spaces align the data.
     """
@@ -166,7 +166,7 @@ def write_header(
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without repeated keys, which readers would take differently."""
+    """Refuses repeated keys, which readers would take differently."""
     unique = dict(pairs)
     if len(unique) != len(pairs):
         raise ValueError("a name occurs twice")

@@ -1,4 +1,4 @@
-"""A tensor's shape, type and use, known before a byte of it is read, and sizes that follow."""
+"""A tensor's shape, type and use, known before it is read, and sizes that follow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Use(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape of a tensor, its type once loaded unless it is quantised, and its use."""
+    """`dtype` is the type once loaded unless quantised."""
 
     shape: Shape
     dtype: torch.dtype
@@ -53,7 +53,7 @@ class TensorSpec:
         return formats.of(self.exact) if self.blocks is None else self.blocks
 
     def held_bytes(self, formats: WeightFormats) -> int:
-        """Bytes of its matrices, each of which a format may fill up."""
+        """Bytes of its matrices in these formats, which may pad them."""
         count = self.stack or 1
         shape = self.shape[0] // count, *self.shape[1:]
         return count * self.format(formats).num_bytes(shape, self.dtype)
@@ -123,7 +123,6 @@ def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
 
 
 def _row_bytes(spec: TensorSpec) -> int:
-    """Bytes of a row of a matrix until it is packed."""
     num_bytes = spec.num_bytes
     if spec.blocks is not None:
         num_bytes = spec.blocks.num_bytes(spec.shape, spec.dtype)

@@ -1,7 +1,7 @@
 """Reads one weights file once, front to back, straight into tensors, and digests it meanwhile.
 
-Files are not mapped: mapped pages of a file that another program truncates end the process. Besides
-the tensors, memory holds a few pieces of `PIECE_BYTES`.
+Files are not mapped: if another program truncates a mapped file, the process ends. Besides the
+tensors, memory holds a few pieces of `PIECE_BYTES`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PIECES = 3  # one is filled and copied while others are digested
 
 
 def fill(file: FileIO, view: memoryview, path: Path) -> None:
-    """Read until `view` is full: a raw read may give less than was asked for."""
+    """Read until `view` is full: a raw read may return less."""
     filled = 0
     while filled < len(view):
         count = file.readinto(view[filled:])
@@ -109,7 +109,6 @@ class _FileStream:
             raise _changed(self._source.path)
 
     def _pass_header(self) -> None:
-        """Digest the header, which must be the one that was checked."""
         try:
             raw = read_raw_header(self._file, self._source.num_bytes)
         except HeaderError as error:

@@ -1,7 +1,7 @@
 """Tables of which single rows are looked up: in memory, or left in the weights file.
 
-A table of embeddings is read a row a token, 2 KB for 1,500 MB of matrices, so it need not be in
-memory in addition to the output head made of the same numbers.
+A token reads one row of embeddings, 2 KB for 1,500 MB of matrices, so the table need not be in
+memory besides the output head made of the same numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HeldTable:
 class FileTable:
     """A table [rows, width] that stays in a file, from byte `start`, as numbers of type `stored`.
 
-    The file is held open, so it may be moved or deleted. After a write it is refused, because the
+    The file is held open, so it may be moved or deleted. After a write it is refused, because its
     rows may differ from those that were digested.
     """
 
@@ -46,8 +46,8 @@ class FileTable:
         dtype: torch.dtype,
         row_bytes: int | None = None,
     ) -> None:
-        """`file` may be closed afterwards, but not be read while rows are. `row_bytes` are those of
-        a row that isn't stored as numbers of a type."""
+        """`file` may be closed afterwards, but not read while rows are. `row_bytes` is the size of
+        rows that aren't stored as numbers of a type."""
         self._name = Path(str(file.name)).name
         self._start, self._shape = start, shape
         self._stored, self._dtype = stored, dtype

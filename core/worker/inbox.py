@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.api.commands import Answered, Forget, Generate, IdleWork
+from core.api.commands import Answered, Forget, Generate, IdleWork, Predict
 from core.api.errors import RequestCancelled
 from core.api.events import Answer, Event, Failed, Finished, Queued
 from core.engine.cancel import CancelFlag
@@ -36,8 +36,8 @@ class Entry:
 
 
 class Inbox:
-    """The window's requests in order, then guests', then idle work, which a request interrupts and
-    which then resumes. Forgetting a chat stops its idle work for good."""
+    """The window's requests in order, then guests', then predictions and idle work, which a
+    request interrupts and which then resumes. Forgetting a chat stops its idle work for good."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -49,7 +49,9 @@ class Inbox:
     def put(self, work: Work) -> None:
         entry = Entry(work)
         with self._changed:
-            if entry.idle:
+            if isinstance(work, Predict):
+                self._idle.appendleft(entry)
+            elif entry.idle:
                 _insert(self._idle, entry)
             else:
                 _insert(self._waiting, entry)

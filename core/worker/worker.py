@@ -25,6 +25,7 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Flush,
     Forget,
     Generate,
@@ -32,6 +33,7 @@ from core.api.commands import (
     OfPicture,
     OfPrompt,
     Ping,
+    Predict,
     PrefillDraft,
     PrefillReply,
     RenderImage,
@@ -176,7 +178,7 @@ class Worker:
             self._inbox.cancel(command.target)
         elif isinstance(command, Ping):
             self._heartbeat.beat()
-        elif isinstance(command, OfPicture | CountTokens):
+        elif isinstance(command, OfPicture | CountTokens | EditReply):
             self._side_thread.submit(self._answer_aside, command)
         else:
             self._inbox.put(command)
@@ -205,10 +207,12 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
         Generate: lambda command, flag: engine.generate(command, flag, emit),
         PrefillReply: engine.prepare,
         PrefillDraft: engine.prepare,
+        Predict: engine.predict,
         DescribeImage: lambda command, flag: engine.describe(command),
         RenderImage: lambda command, flag: engine.render_image(command),
         CountPrompt: engine.count_prompt,
         CountTokens: lambda command, flag: engine.count_tokens(command),
+        EditReply: lambda command, flag: engine.edit_reply(command),
         ClearCache: lambda command, flag: engine.clear_cache(),
         Forget: lambda command, flag: engine.forget(command),
         DeleteMatrices: lambda command, flag: engine.delete_matrices(command),

@@ -1,24 +1,30 @@
-"""Actions on the shown chat: send, stop, regenerate, edit, continue, choose a version."""
+"""Actions on the shown chat: send, stop, regenerate, edit, continue, delete, choose a version."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QMimeData, Signal
+from PySide6.QtGui import QGuiApplication
 
 from core.api.chat import (
     AssistantMessage,
     ContentPart,
     Conversation,
     ImagePart,
+    ReplyIds,
     SystemMessage,
     TextPart,
     UserMessage,
 )
 from core.api.chat import Message as ApiMessage
+from core.api.commands import EditReply
 from core.api.errors import NoVisionError, WaymarkError
 from desktop.chat.drafts import Drafts
+from desktop.chat.markdown.conversion import html_parser, plain_text
 from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
@@ -27,7 +33,8 @@ from desktop.documents.parts import prompt_text, too_long
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
-from desktop.store.tables import messages
+from desktop.store.tables import message_tree, messages
+from desktop.store.tables.message_tree import Moved
 from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import (
     Attachment,
@@ -37,6 +44,7 @@ from desktop.store.tables.records import (
     Picture,
     Reply,
     ReplyState,
+    alternating,
 )
 
 
@@ -44,10 +52,15 @@ class ChatController(ShownChat):
     """Actions of the user on the shown chat.
 
     A message is in the store before the engine gets it. `refused(str)`: why nothing was sent.
+    `deleted(DeletedMessages)`: messages went to the trash. `moved(Moved)`: messages follow another
+    version now. `said(str)`: why nothing was done.
     """
 
     refused = Signal(str)
     stored = Signal()
+    deleted = Signal(object)
+    moved = Signal(object)
+    said = Signal(str)
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
         super().__init__(services, replies, drafts)
@@ -81,11 +94,14 @@ class ChatController(ShownChat):
         if self.running is not None:
             self._replies.stop(self.running.message)
 
-    def regenerate(self, reply: int) -> None:
-        row = self.transcript.row_of(reply)
-        if row is not None and row.message.parent is not None:
-            work = self._regenerate(row.message.chat, row.message.parent)
-            self._tasks.spawn(work, tr("Regenerating"))
+    def regenerate(self, message: int) -> None:
+        """Write another reply in place of this one, or a reply to this message."""
+        row = self.transcript.row_of(message)
+        if row is None:
+            return
+        parent = row.message.parent if row.message.is_reply else row.id
+        if parent is not None:
+            self._tasks.spawn(self._regenerate(row.message.chat, parent), tr("Regenerating"))
 
     def go_on(self, reply: int) -> None:
         """Continue the last reply, which was stopped or cut off."""
@@ -94,14 +110,43 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message, with the pictures of its draft."""
+        """Send another version of a message, with the pictures of its draft; store one of a reply."""
         row = self.transcript.row_of(message)
         if row is None:
+            return
+        if row.message.is_reply:
+            self._tasks.spawn(self._edit_reply(row.message, text), tr("Editing a reply"))
             return
         draft = self._drafts.edited(message)
         shown = row.message.attachments if draft is None else draft.attachments()
         if text.strip() or shown:
             self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
+
+    def delete(self, message: int, answers: bool) -> None:
+        """Move a message to the trash, with `answers` also the replies to it."""
+        row = self.transcript.row_of(message)
+        if row is not None:
+            work = self._delete(row.message.chat, message, answers)
+            self._tasks.spawn(work, tr("Deleting a message"))
+
+    def insert(self, message: int, above: bool, question: str, answer: str) -> None:
+        row = self.transcript.row_of(message)
+        if row is not None:
+            parent = row.message.parent if above else row.id
+            work = self._insert(row.message.chat, parent, question, answer)
+            self._tasks.spawn(work, tr("Inserting messages"))
+
+    def take_over(self, message: int) -> None:
+        """Move the messages that follow another version of this one here."""
+        row = self.transcript.row_of(message)
+        if row is not None:
+            self._tasks.spawn(self._take_over(row.message), tr("Moving messages"))
+
+    def move(self, moved: Moved) -> None:
+        self._tasks.spawn(self._move(moved), tr("Moving messages"))
+
+    def copy(self, text: str, rich: bool) -> None:
+        self._tasks.spawn(self._copy(text, rich), tr("Copying a message"))
 
     def choose(self, message: int) -> None:
         chat = self.transcript.chat
@@ -118,7 +163,6 @@ class ChatController(ShownChat):
         return ()
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
-        """Send the chat's draft, or a message that was queued before it."""
         self._sending[chat] = draft
         taken, sent = draft is not self._drafts.of(chat), False
         try:
@@ -143,7 +187,7 @@ class ChatController(ShownChat):
         self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
-        """Store a message and generate its reply; False if it could not be stored."""
+        """Returns False if the message could not be stored."""
         text, shown, left = draft.text.strip(), draft.attachments(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
@@ -201,6 +245,67 @@ class ChatController(ShownChat):
         self._drafts.end_edit(message.id)
         await self._begin(turn)
 
+    async def _edit_reply(self, message: Message, text: str) -> None:
+        if text != message.text:
+            await self._replies.stop_chat(message.chat)
+            ids = await self._edited_ids(message, messages.storable(text))
+            await self._database.run(message_tree.edit_reply, message, text, ids)
+        self._drafts.end_edit(message.id)
+        await self.show_again(message.chat)
+        self.stored.emit()
+
+    async def _edited_ids(self, message: Message, text: str) -> ReplyIds | None:
+        """The ids of a reply with another text, so that what is before the edit is not read again;
+        None without the model that wrote it: then the text is tokenized later."""
+        reply, model = _message(message, self._blobs.path), self._engine.model
+        ids = message.reply.ids if message.reply else None
+        if model is None or ids is None or ids.tokenizer != model.tokenizer:
+            return None
+        with contextlib.suppress(WaymarkError):
+            assert isinstance(reply, AssistantMessage)
+            return (await self._engine.client.ask(EditReply(reply=reply, text=text)).last()).ids
+        return None
+
+    async def _delete(self, chat: int, message: int, answers: bool) -> None:
+        await self._replies.stop_chat(chat)
+        gone = await self._database.run(message_tree.delete, chat, message, answers)
+        self._drafts.end_edit(message)
+        await self.show_again(chat)
+        self.stored.emit()
+        if gone is not None:
+            self.deleted.emit(gone)
+
+    async def _insert(self, chat: int, parent: int | None, question: str, answer: str) -> None:
+        await self._replies.stop_chat(chat)
+        await self._database.run(message_tree.insert, chat, parent, question, answer)
+        await self.show_again(chat)
+        self.stored.emit()
+
+    async def _take_over(self, message: Message) -> None:
+        found = await self._database.run(message_tree.followers, message)
+        if found is None:
+            self.said.emit(tr("No other version has messages after it."))
+            return
+        await self._move(found)
+        self.moved.emit(found)
+
+    async def _move(self, moved: Moved) -> None:
+        chat = self.transcript.chat
+        if chat is not None:
+            await self._replies.stop_chat(chat)
+        await self._database.run(message_tree.move, moved)
+        if chat is not None:
+            await self.show_again(chat)
+
+    async def _copy(self, text: str, rich: bool) -> None:
+        # Parsing a long text takes longer than the window may wait.
+        run = asyncio.get_running_loop().run_in_executor
+        data = QMimeData()
+        data.setText(await run(None, plain_text, text))
+        if rich:
+            data.setHtml(await run(None, html_parser().render, text))
+        QGuiApplication.clipboard().setMimeData(data)
+
     async def _choose(self, chat: int, message: int) -> None:
         await self._database.run(messages.choose, message)
         await self.show_again(chat)
@@ -227,10 +332,22 @@ PathOf = Callable[[str], Path]
 
 def conversation_of(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
     """The engine's view of a chat: its instructions and the messages in the prompt."""
-    messages = [_message(message, picture_path) for message in chat_path.in_prompt]
+    told = alternating(chat_path.in_prompt)
+    messages = [
+        EMPTY[place % 2] if message is None else _message(message, picture_path)
+        for place, message in enumerate(told)
+    ]
     if chat_path.system:
         messages.insert(0, SystemMessage(text=chat_path.system))
     return Conversation(messages=tuple(messages), created=chat_path.created)
+
+
+# In place of deleted messages, where two of one role would follow each other. The engine leaves out
+# an empty reply if the template allows that.
+EMPTY: tuple[ApiMessage, ApiMessage] = (
+    UserMessage(content=(TextPart(text=""),)),
+    AssistantMessage(text=""),
+)
 
 
 def _message(message: Message, picture_path: PathOf) -> ApiMessage:
@@ -242,8 +359,7 @@ def _message(message: Message, picture_path: PathOf) -> ApiMessage:
 
 
 def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
-    """A user's message, sent or not: documents, then pictures, then text, so that another question
-    leaves what is long as it was."""
+    """Documents come first, then pictures: another question leaves what is long as it was."""
     content: list[ContentPart] = [
         ImagePart(digest=each.digest, path=str(picture_path(each.digest)), name=each.name)
         for each in shown

@@ -31,7 +31,7 @@ def _text_field(name: str, spoken: str) -> LongText:
 
 
 class InstructionsPanel(QFrame):
-    """A field for the shown chat's instructions (its system prompt), in force as they are typed."""
+    """The shown chat's instructions (its system prompt), in force as they are typed."""
 
     changed = Signal()
     done = Signal()
@@ -65,7 +65,6 @@ class InstructionsPanel(QFrame):
         column(heading, self.text, below, of=self, margins=(0, 6, 0, 10), spacing=6)
 
     def _show(self) -> None:
-        """Show the instructions of the shown chat, unless the field holds them."""
         chat = self._chat.transcript.chat
         if chat != self._shown or self.text.is_complete():
             self._shown = chat
@@ -180,7 +179,7 @@ CHECKED_AFTER_MS = 250
 
 
 class SchemaDialog(QDialog):
-    """Edits the schema of a chat's replies; can be accepted only with one that can be used."""
+    """Can be accepted only with a schema that can be used."""
 
     def __init__(self, formats: Formats, schema: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)

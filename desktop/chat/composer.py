@@ -28,8 +28,6 @@ COUNTED_AFTER_MS = 250
 
 
 class Composer(DraftEditor):
-    """The draft of the shown chat, and the button that sends it or stops the reply."""
-
     instructions_asked = Signal()
     schema_asked = Signal()
     choose_pictures_asked = Signal()
@@ -69,10 +67,8 @@ class Composer(DraftEditor):
         self._take_draft()
 
     def suggest(self, text: str, instead_of: Container[str]) -> None:
-        """Put a question into the field, selected so that typing replaces it.
-
-        It replaces the last suggestion and its pictures, but no text of the user's.
-        """
+        """Replace an earlier suggestion and its pictures, but no text of the user's; typing
+        replaces it."""
         typed = self.text.toPlainText()
         self.text.setFocus()
         if typed.strip() and typed != self._suggested:
@@ -84,6 +80,14 @@ class Composer(DraftEditor):
         self._suggested = text
         self.text.setPlainText(text)
         self.text.selectAll()
+
+    def quote(self, text: str) -> None:
+        """Add a text as a quotation on lines of its own, and let the user write below it."""
+        typed = self.text.toPlainText()
+        lines = "\n".join(f"> {line}".rstrip() for line in text.strip().split("\n"))
+        self.text.moveCursor(self.text.textCursor().MoveOperation.End)
+        self.text.put(f"{chr(10) * 2 if typed.strip() else ''}{lines}\n\n")
+        self.text.setFocus()
 
     def keep(self) -> None:
         """Copy the text into the draft, which is stored if it has changed."""
@@ -131,7 +135,7 @@ class Composer(DraftEditor):
         theme.signals().changed.connect(self._draw)
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self.keep()
         if not self._counted.isActive():

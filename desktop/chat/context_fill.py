@@ -20,7 +20,7 @@ from desktop.documents.parts import estimated_tokens
 from desktop.i18n import tr
 from desktop.numbers import context_used, format_count
 from desktop.services import Services
-from desktop.store.tables.records import ChatPath, Message
+from desktop.store.tables.records import ChatPath, Message, alternating
 
 # Shares of the context: from NEAR on the chat says so; from PREPARE on, what would remain is
 # prefilled when idle.
@@ -110,7 +110,7 @@ def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
 
 
 def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
-    """A context length (a multiple of the grid) for the chat and a reply; None if too long."""
+    """A multiple of the grid that holds the chat and a reply; None if that is too long."""
     wanted = -(-(fill.tokens + REPLY_TOKENS) // model.grid) * model.grid
     return wanted if fill.limit < wanted <= model.model_context_length else None
 
@@ -126,7 +126,7 @@ def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | No
 
 
 def fill_words(fill: ContextFill, model: ModelInfo) -> str:
-    """A note for the chat; '' while there is enough room."""
+    """Returns '' while there is enough room."""
     if fill.alone:
         fits = longer_context(fill, model) is not None
         alone = fill.left_from(fill.turns[-1]) - fill.system
@@ -151,7 +151,7 @@ def fill_words(fill: ContextFill, model: ModelInfo) -> str:
 
 
 def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
-    """A message too long by itself; `longest` is the model's longest context if too short too."""
+    """`longest` is the model's longest context if that is too short too."""
     text = (
         tr(
             "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
@@ -178,18 +178,17 @@ def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
 
 
 def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int, int]:
-    """Tokens by message from the request for the reply at `place`.
-
-    If the prompt has an even number of messages, the last is the part of the reply that was
-    continued.
-    """
+    """With an even number of messages, the last is the part of the reply that was continued."""
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
-    end = place + 1 - count % 2
-    given = path[max(0, end - count) : end]
+    told = alternating(path[: place + 1])
+    end = len(told) - count % 2
+    given = told[max(0, end - count) : end]
     pairs = list(pairwise(starts))[count - len(given) :]
     costs = {
-        message.id: after - start for message, (start, after) in zip(given, pairs, strict=True)
+        message.id: after - start
+        for message, (start, after) in zip(given, pairs, strict=True)
+        if message is not None
     }
     reply = path[place].id
     costs[reply] = costs.get(reply, 0) + stats.reply_tokens
@@ -204,20 +203,20 @@ def _estimate(message: Message) -> int:
 
 
 def estimate(text: str) -> int:
-    """About how many tokens a text takes; rather too many than too few."""
+    """Rather too many tokens than too few."""
     return len(text.encode()) // BYTES_PER_TOKEN + GLUE_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class DraftTokens:
-    """Tokens of the draft, and what the context has left after it; may be negative."""
+    """`left` may be negative."""
 
     tokens: int
     left: int
 
 
 class DraftSize(QObject):
-    """Counts the draft's tokens with the model's tokenizer, one text at a time."""
+    """Counts with the model's tokenizer, one text at a time."""
 
     changed = Signal()
 

@@ -1,7 +1,4 @@
-"""Text typed and not sent: drafts, messages being edited, and instructions.
-
-Drafts and instructions are stored for the next start; edits are in memory alone.
-"""
+"""Text typed and not sent: drafts and instructions, which are stored, and edits in memory."""
 
 from __future__ import annotations
 
@@ -72,7 +69,6 @@ class Drafts:
         self.save(draft)
 
     def save(self, draft: Draft) -> None:
-        """Store a draft in the background, unless it was sent."""
         self.save_soon(draft)
         self._store_changed()
 
@@ -122,7 +118,6 @@ class Drafts:
     # Messages being edited.
 
     def edit(self, message: Message) -> Draft:
-        """The draft that replaces a message; at first its own text and attachments."""
         if message.id not in self._edits:
             draft = self._with(Draft(message.text), message.attachments)
             self._edits[message.id] = (message.chat, draft)
@@ -140,7 +135,7 @@ class Drafts:
     # Instructions.
 
     def instruct(self, chat: int | None, system: str) -> None:
-        """Keep instructions as they are typed; of None, those of a new chat."""
+        """Of None, for a new chat."""
         if chat is None:
             self.of(None).system = system
             self._changed.add(None)
@@ -150,11 +145,11 @@ class Drafts:
         self._start()
 
     def instructions(self, chat: int) -> str | None:
-        """The instructions of a chat if they were typed since the start."""
+        """None unless they were typed since the start."""
         return self._typed.get(chat)
 
     async def store_instructions(self) -> None:
-        """Store those not stored yet, before a request reads them. Raises StoreError."""
+        """Call before a request reads them. Raises StoreError."""
         for chat in list(self._unstored):
             system = self._typed[chat]
             await self._database.run(chats.instruct, chat, messages.storable(system))
@@ -180,7 +175,7 @@ class Drafts:
         self._edits = {key: edit for key, edit in self._edits.items() if edit[0] not in gone}
 
     def clear(self) -> None:
-        """All chats are deleted; what is stored is deleted elsewhere."""
+        """Stored drafts are deleted elsewhere."""
         for known in (self._drafts, self._changed, self._edits, self._typed, self._unstored):
             known.clear()
 

@@ -25,12 +25,9 @@ FEW_SAMPLES = 3
 
 class EmptyPage(QWidget):
     sample_asked = Signal(object, str)
-    # The user wants to pick a model folder, or a GGUF file.
     folder_asked = Signal()
     file_asked = Signal()
-    # The user wants to download a model.
     get_asked = Signal()
-    # The user wants to use a model on this computer.
     library_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +78,7 @@ class EmptyPage(QWidget):
         self.show_samples(demo=False)
 
     def show_samples(self, demo: bool) -> None:
-        """Offer what the demo model can do or, for another model, the first few pictures."""
+        """Another model than the demo model gets only the first few."""
         self._demo = demo
         self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
         side = ICON_PX if demo else LARGE_ICON_PX
@@ -93,7 +90,6 @@ class EmptyPage(QWidget):
         self._lay_out()
 
     def show_status(self, status: EngineStatus) -> None:
-        """Without a model, show why, and a button to choose one."""
         missing = status.phase is Phase.EMPTY
         self._missing.setVisible(missing)
         self._offered = not missing
@@ -107,7 +103,6 @@ class EmptyPage(QWidget):
             sample.setVisible(self._offered and sample in self._shown)
 
     def _make_offer(self) -> QWidget:
-        """The way from the demo model to another one."""
         self._offer = QWidget()
         get = Button(tr("Get a model for this computer"), name="emptyGetModel", style="primary")
         get.clicked.connect(self.get_asked)
@@ -187,7 +182,7 @@ class EmptyPage(QWidget):
 
 
 def samples() -> tuple[tuple[str | None, str], ...]:
-    """Sample pictures, with questions that the demo model can answer."""
+    """Pictures, with questions that the demo model can answer."""
     return (
         ("three-shapes.png", tr("What is in the picture?")),
         ("four-shapes.png", tr("What colour is the star?")),

@@ -32,10 +32,8 @@ Match = tuple[TextField, QTextCursor]
 
 
 class FindBar(QFrame):
-    """A search field over the conversation. Counts matches in the source until a message is drawn.
-
-    A match that isn't drawn, like a link's address, is shown without a mark.
-    """
+    """Counts matches in the source until a message is drawn. A match that isn't drawn, like a
+    link's address, is shown without a mark."""
 
     closed = Signal()
 

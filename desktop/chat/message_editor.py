@@ -23,10 +23,11 @@ from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
 
 MOST_LINES_SEEN = 8
+MOST_LINES_OF_REPLY = 20
 
 
 class ComposerText(LongText):
-    """A text field that grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+    """Grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
 
     `data_given(QMimeData)`: pictures or files were pasted.
     """
@@ -38,6 +39,7 @@ class ComposerText(LongText):
     def __init__(self) -> None:
         super().__init__()
         self.can_be_left = False  # with Esc
+        self.most_lines = MOST_LINES_SEEN
         self.setObjectName("composerText")
         self.setAccessibleName(tr("Message"))
         self._placeholder = tr("Ask a question, or drop a picture or a document")
@@ -67,11 +69,11 @@ class ComposerText(LongText):
         self.updateGeometry()
         bar = self.verticalScrollBar()
         # Qt scrolls to the cursor before the field has grown, and counts one line too few.
-        if self._lines() <= MOST_LINES_SEEN and bar.maximum() > 0:
+        if self._lines() <= self.most_lines and bar.maximum() > 0:
             bar.setRange(0, 0)
 
     def sizeHint(self) -> QSize:
-        shown = min(self._lines(), MOST_LINES_SEEN)
+        shown = min(self._lines(), self.most_lines)
         margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
         return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
 
@@ -109,10 +111,61 @@ class ComposerText(LongText):
 
 
 def has_files(data: QMimeData) -> bool:
-    """True if this is a picture or files rather than text; a copied web address is text."""
+    """A copied web address is text."""
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
+
+
+class ReplyText(ComposerText):
+    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            LongText.keyPressEvent(self, event)
+        else:
+            super().keyPressEvent(event)
+
+
+class ReplyEditor(QFrame):
+    """Edits the text of a reply, kept in `draft`."""
+
+    save_asked = Signal(str)
+    left = Signal()
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self._draft = draft
+        self.text = ReplyText()
+        self.text.can_be_left = True
+        self.text.most_lines = MOST_LINES_OF_REPLY
+        self.text.setObjectName("editReplyText")
+        self.text.setPlaceholderText("")
+        self.text.setAccessibleName(tr("Edit the reply"))
+        self.text.setProperty("class", "field")
+        cancel, save = tr("Cancel"), tr("Save as a new version")
+        self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)
+        self._save = Button(
+            save, name="editReplySave", style="primary", spoken=save, tip=tr("Save (Ctrl+Enter)")
+        )
+        column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
+        self.text.setPlainText(draft.text)
+        self.text.textChanged.connect(self._on_typed)
+        self.text.send_asked.connect(self._on_save)
+        self._save.clicked.connect(self._on_save)
+        self._cancel.clicked.connect(self.left)
+        self.text.left.connect(self.left)
+
+    def _on_typed(self) -> None:
+        # A long text arrives in steps; reading all of it at each would take long.
+        if self.text.is_complete():
+            self._draft.text = self.text.toPlainText()
+        self._save.setEnabled(not self.text.document().isEmpty())
+
+    def _on_save(self) -> None:
+        if self.text.is_complete() and self.text.toPlainText().strip():
+            self.save_asked.emit(self.text.toPlainText())
 
 
 class DraftEditor(QFrame):
@@ -167,10 +220,8 @@ class DraftEditor(QFrame):
         self._documents.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Show what was not done and why, or nothing for ''.
-
-        Refused pictures are listed until the message is sent.
-        """
+        """Show why something was not done, '' for nothing. Refused pictures are listed until the
+        message is sent."""
         said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
@@ -224,7 +275,7 @@ class DraftEditor(QFrame):
 
 
 class MessageEditor(DraftEditor):
-    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
+    """`filled()`: its size has changed."""
 
     send_asked = Signal(str)
     left = Signal()
@@ -239,14 +290,14 @@ class MessageEditor(DraftEditor):
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
-        self._send = Button(send, name="editSend", style="primary", spoken=send)
+        self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self._send)
+        buttons = row(self._add, None, self._cancel, self.send)
         column(self.documents, self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
-        self._send.clicked.connect(self._ask_to_send)
+        self.send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(documents.add_files, draft)
@@ -260,12 +311,12 @@ class MessageEditor(DraftEditor):
         self.filled.emit()
 
     def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
+        # A long text arrives in steps.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
 
     def _enable(self) -> None:
-        self._send.setEnabled(self._draft.complete and not self.empty)
+        self.send.setEnabled(self._draft.complete and not self.empty)
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:

@@ -50,7 +50,7 @@ class MessageQueue(QObject):
         self.changed.emit()
 
     def take_back(self, chat: int | None, message: Draft) -> None:
-        """Put a queued message back into the composer, before its text."""
+        """Put it before the composer's text."""
         self._tasks.spawn(self._take_back(chat, message), tr("Taking back a queued message"))
 
     def take_all_back(self, chat: int | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QEnterEvent, QGuiApplication
@@ -24,11 +25,22 @@ from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import row
 from desktop.widgets.plain import Button, Label, action, set_tip
 
+MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
+
+
+class Deed(NamedTuple):
+    """An action on a message, which takes some time."""
+
+    kind: Literal["regenerate", "continue", "edit", "send_again", "fork", "before", "after"]
+    message: int
+
 
 class RowActions(QObject):
     """User actions on messages; an int is a message's id.
 
     `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
+    `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
+    `take_over_asked`: move what follows another version here. `copy_asked(text, rich)`.
     `open_document_asked(document, choose)`: see `DraftEditor`; None shows it only.
     """
 
@@ -37,15 +49,39 @@ class RowActions(QObject):
     go_on_asked = Signal(int)
     choose_asked = Signal(int)
     fork_asked = Signal(int)
+    delete_asked = Signal(int, bool)
+    insert_asked = Signal(int, bool)
+    take_over_asked = Signal(int)
+    copy_asked = Signal(str, bool)
+    quote_asked = Signal(str)
     tell_all_asked = Signal()
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
     open_document_asked = Signal(object, object)
     link_asked = Signal(str)
+    # QAbstractButton, Deed | None: the pointer or the focus came to a button, or left it.
+    pointed = Signal(object, object)
+
+    def watch(self, button: QAbstractButton, deed: Deed) -> None:
+        button.installEventFilter(_Watch(button, deed, self))
+
+
+class _Watch(QObject):
+    def __init__(self, button: QAbstractButton, deed: Deed, actions: RowActions) -> None:
+        super().__init__(button)
+        self._button, self._deed, self._actions = button, deed, actions
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        kind = event.type()
+        if kind in (QEvent.Type.Enter, QEvent.Type.FocusIn):
+            self._actions.pointed.emit(self._button, self._deed)
+        elif kind in (QEvent.Type.Leave, QEvent.Type.FocusOut):
+            self._actions.pointed.emit(self._button, None)
+        return False
 
 
 class MessageRow(TextOwner):
-    """One message; subclasses place `bar`."""
+    """Subclasses place `bar`."""
 
     def __init__(self, row: Row, role: Literal["user", "assistant"], actions: RowActions) -> None:
         super().__init__()
@@ -61,6 +97,12 @@ class MessageRow(TextOwner):
         self.bar.before.clicked.connect(lambda: self._turn(-1))
         self.bar.after.clicked.connect(lambda: self._turn(1))
         self.bar.fork.clicked.connect(lambda: actions.fork_asked.emit(self.row.id))
+        self.bar.more.clicked.connect(self._open_menu)
+        actions.watch(self.bar.again, Deed("regenerate" if is_reply else "edit", row.id))
+        actions.watch(self.bar.go_on, Deed("continue", row.id))
+        actions.watch(self.bar.fork, Deed("fork", row.id))
+        actions.watch(self.bar.before, Deed("before", row.id))
+        actions.watch(self.bar.after, Deed("after", row.id))
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
@@ -94,8 +136,7 @@ class MessageRow(TextOwner):
         self.notice()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = self._menu()
         self.add_entries(menu)
         if menu.actions():
             menu.popup(event.globalPos())
@@ -105,6 +146,48 @@ class MessageRow(TextOwner):
         if entries and menu.actions():
             menu.addSeparator()
         menu.addActions(entries)
+        if self.row.live is None:
+            self._add_rare_entries(menu)
+
+    def _menu(self) -> QMenu:
+        menu = QMenu(self)
+        menu.setObjectName("messageMenu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        return menu
+
+    def _open_menu(self) -> None:
+        menu = self._menu()
+        self._add_rare_entries(menu)
+        menu.popup(self.bar.more.mapToGlobal(self.bar.more.rect().bottomLeft()))
+
+    def _add_rare_entries(self, menu: QMenu) -> None:
+        """What the bar has no button for."""
+        asked, row = self._asked, self.row
+        # The selection is gone once the menu has closed.
+        quoted = text_selection().text() if text_selection().is_in(self) else ""
+        of_text: list[MenuEntry] = [
+            (tr("Copy as plain text"), lambda: asked.copy_asked.emit(row.text, False)),
+            (tr("Copy as formatted text"), lambda: asked.copy_asked.emit(row.text, True)),
+            (tr("Quote in your message"), lambda: asked.quote_asked.emit(quoted or row.text)),
+        ]
+        of_place: list[MenuEntry] = [
+            (tr("Insert above…"), lambda: asked.insert_asked.emit(row.id, True)),
+            (tr("Insert below…"), lambda: asked.insert_asked.emit(row.id, False)),
+        ]
+        if row.last and len(row.message.siblings) > 1:
+            take_over = tr("Move what follows another version here")
+            of_place.append((take_over, lambda: asked.take_over_asked.emit(row.id)))
+        if row.last and not row.message.is_reply:
+            answer = tr("Write a reply")
+            of_place.append((answer, lambda: asked.regenerate_asked.emit(row.id)))
+        deletes: list[MenuEntry] = [(tr("Delete"), lambda: asked.delete_asked.emit(row.id, False))]
+        if not row.message.is_reply:
+            with_reply = tr("Delete with its reply")
+            deletes.append((with_reply, lambda: asked.delete_asked.emit(row.id, True)))
+        for entries in (of_text if row.text else [], of_place, deletes):
+            if menu.actions():
+                menu.addSeparator()
+            menu.addActions([action(words, menu, act) for words, act in entries])
 
     def open_link(self, address: str) -> None:
         self._asked.link_asked.emit(address)
@@ -113,7 +196,6 @@ class MessageRow(TextOwner):
         return all(body.is_drawn() for body in self.findChildren(MarkdownBody))
 
     def more_button(self) -> QPushButton | None:
-        """The button that draws more of a long message, if there is more."""
         found = self.findChild(QPushButton, "showMore")
         return found if isinstance(found, QPushButton) and found.isVisibleTo(self) else None
 
@@ -129,7 +211,7 @@ class MessageRow(TextOwner):
 
 
 class MessageBar(QWidget):
-    """The small buttons under a message. `again` edits a message, or regenerates a reply."""
+    """`again` edits a message, or regenerates a reply."""
 
     def __init__(self, is_reply: bool) -> None:
         super().__init__()
@@ -147,6 +229,7 @@ class MessageBar(QWidget):
             else IconButton("edit", tr("Edit the message and send it again"), name="editMessage")
         )
         self.fork = IconButton("fork", tr("Fork into a new chat"), name="forkChat")
+        self.more = IconButton("more", tr("More actions"), name="messageMore")
         # With its word: what to do about an incomplete reply should be seen at once.
         tip = tr("Continue the reply from where it stopped")
         self.go_on = Button(tr("Continue"), name="continueReply", style="flat", spoken=tip, tip=tip)
@@ -157,21 +240,24 @@ class MessageBar(QWidget):
 
     def _lay_out(self, is_reply: bool) -> None:
         # Buttons that come and go are at the open end, so that the others keep their places.
-        steady = (self.copy, self.again, self.fork)
         versions = (self.before, self._place, self.after)
         if is_reply:
+            self.edit = IconButton("edit", tr("Edit the reply"), name="editReply")
+            steady = (self.copy, self.again, self.edit, self.fork, self.more)
             row(*steady, self.copy_json, self.go_on, *versions, None, of=self, spacing=2)
         else:
-            row(None, *versions, *steady, of=self, spacing=2)
+            row(None, *versions, self.copy, self.again, self.fork, self.more, of=self, spacing=2)
 
     def entries(self, parent: QObject) -> list[QAction]:
-        """The buttons as menu entries; none while the bar is hidden."""
+        """None while the bar is hidden."""
         layout = self.layout()
         assert layout is not None
         entries: list[QAction] = []
         for place in range(layout.count() if not self.isHidden() else 0):
             item = layout.itemAt(place)
             button = item.widget() if item is not None else None
+            if button is self.more:
+                continue
             if isinstance(button, QAbstractButton) and not button.isHidden():
                 entries.append(action(button.accessibleName(), parent, button.click))
                 entries[-1].setIcon(button.icon())

@@ -73,7 +73,7 @@ class Replies(QObject):
             run.stop()
 
     async def stop_chat(self, chat: int) -> None:
-        """Stop all replies of a chat and wait until they are stored."""
+        """Waits until they are stored."""
         runs = [self._runs[message] for message, live in self.live.items() if live.chat == chat]
         for run in runs:
             run.stop()
@@ -83,7 +83,7 @@ class Replies(QObject):
             await asyncio.wait(tasks, timeout=ALL_STOPPED_PATIENCE_S)
 
     async def store_at_closing(self) -> None:
-        """Store what has arrived as stopped replies; call when no task runs."""
+        """Call when no task runs."""
         for run in list(self._runs.values()):
             await attempted("storing a reply", run.store_at_closing)
 
@@ -95,7 +95,7 @@ class Replies(QObject):
 
 
 class ReplyRun:
-    """Generates one reply and stores it, once a second while it grows; `task` runs `run`."""
+    """Stores the reply once a second while it grows; `task` runs `run`."""
 
     def __init__(
         self,
@@ -147,7 +147,6 @@ class ReplyRun:
             self._request.put(Failed(request=self._request.id, error=late))
 
     async def store_at_closing(self) -> None:
-        """Store what has arrived, or the end if it isn't stored yet."""
         stopped = self._live.so_far(ReplyState.STOPPED)
         await self._store(*(self._end or (self._live.text, stopped)))
 
@@ -174,7 +173,7 @@ class ReplyRun:
         return length
 
     async def _last_event(self) -> Finished | ErrorInfo | None:
-        """How the reply ended; None if it was stopped before the engine had it."""
+        """None if it was stopped before the engine had it."""
         while await self._model_ready():
             refusal = self._refusal()
             if refusal is not None:
@@ -187,7 +186,7 @@ class ReplyRun:
         return None
 
     async def _model_ready(self) -> bool:
-        """Wait for a model; False if the user stopped the reply meanwhile."""
+        """False if the user stopped the reply meanwhile."""
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             while not has_model(self._engine.status) and not stopped.done():
@@ -262,6 +261,7 @@ class ReplyRun:
                 stats=last.stats,
                 format=live.format,
                 model=live.model,
+                edited=live.edited,
             )
         # Stopped before the engine had its prompt; a continued reply keeps its text.
         if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
@@ -293,7 +293,7 @@ def queued_text(ahead: int) -> str:
 
 
 def prefill_text(event: Prefilling) -> str:
-    """How far prefill is; an image takes longer than the text around it."""
+    """An image takes longer than the text around it."""
     parts = event.stats.parts
     is_image = any(part.kind == "image" and part.start <= event.done < part.end for part in parts)
     text = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.chat.data.json_body import SOURCE, JsonBody
 from desktop.chat.data.reading import Formats, Reading
+from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.message_editor import ReplyEditor
 from desktop.chat.message_row import MessageRow, RowActions
 from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.transcript import LiveReply, Row, ending_text
@@ -22,9 +24,11 @@ Unfolded = tuple[bool, bool, int]
 
 
 class ReplyRow(MessageRow):
-    def __init__(self, row: Row, formats: Formats, actions: RowActions) -> None:
+    def __init__(self, row: Row, formats: Formats, actions: RowActions, drafts: Drafts) -> None:
         super().__init__(row, "assistant", actions)
         self._formats = formats
+        self._drafts = drafts
+        self._editor: ReplyEditor | None = None
         self._live: LiveReply | None = None
         self._reasoning = ReasoningFold()
         self._body = self._make_body()
@@ -32,10 +36,45 @@ class ReplyRow(MessageRow):
         self._ending = self._label("replyEnding", "warning small")
         self._numbers = NumbersLine(self.bar)
         self.bar.again.clicked.connect(lambda: actions.regenerate_asked.emit(self.row.id))
+        self.bar.edit.clicked.connect(self.edit)
         self.bar.go_on.clicked.connect(lambda: actions.go_on_asked.emit(self.row.id))
         self._build()
         self._show_text()
         self.show_row(row)
+        if drafts.edited(row.id) is not None:
+            self._open_editor()
+
+    def is_busy(self) -> bool:
+        return self._editor is not None or super().is_busy()
+
+    def edit(self) -> None:
+        if self._editor is None:
+            self._open_editor().text.setFocus()
+
+    def _open_editor(self) -> ReplyEditor:
+        editor = self._editor = ReplyEditor(self._drafts.edit(self.row.message))
+        editor.save_asked.connect(self._save)
+        editor.left.connect(self._cancel)
+        inside = self.layout()
+        assert isinstance(inside, QVBoxLayout)
+        inside.insertWidget(inside.indexOf(self._body), editor)
+        self._body.hide()
+        return editor
+
+    def _save(self, text: str) -> None:
+        self._close_editor()
+        self._asked.edit_asked.emit(self.row.id, text)
+
+    def _cancel(self) -> None:
+        self._drafts.end_edit(self.row.id)
+        self._close_editor()
+
+    def _close_editor(self) -> None:
+        if self._editor is not None:
+            self._editor.hide()
+            self._editor.deleteLater()
+            self._editor = None
+        self._body.setVisible(bool(self.row.text))
 
     def show_row(self, row: Row) -> None:
         before, self.row = self.row, row
@@ -50,6 +89,8 @@ class ReplyRow(MessageRow):
         self._say(self._status, row.live.status if row.live else "")
         reply = row.message.reply
         self._say(self._ending, "" if running or reply is None else ending_text(reply))
+        ended_well = reply is not None and reply.finish_reason == "stop"
+        theme.set_class(self._ending, "muted small" if ended_well else "warning small")
         self._show_numbers()
         self.bar.show_row(row)
         self.bar.setVisible(not running)
@@ -57,7 +98,6 @@ class ReplyRow(MessageRow):
         self.notice()
 
     def _follow(self, live: LiveReply | None) -> None:
-        """Append what arrives of a live reply, from its present text on."""
         if self._live is not None:
             self._live.grown.disconnect(self._grow)
         self._live = live
@@ -77,7 +117,7 @@ class ReplyRow(MessageRow):
             elif shown != text:
                 part.set_text(text)
         self._reasoning.setVisible(bool(row.reasoning.strip()))
-        self._body.setVisible(bool(row.text))
+        self._body.setVisible(bool(row.text) and self._editor is None)
 
     def _grow(self, answer: str, reasoning: str) -> None:
         if reasoning:
@@ -93,7 +133,7 @@ class ReplyRow(MessageRow):
         return self.row.last or super().shows_always()
 
     def _show_numbers(self) -> None:
-        """The numbers of the reply; while it is in progress, from its first token on."""
+        """While a reply is in progress, from its first token on."""
         live, reply = self.row.live, self.row.message.reply
         begun = self.row.message.created
         if live is not None:
@@ -113,7 +153,7 @@ class ReplyRow(MessageRow):
             self._body.show_pages(pages)
 
     def show_source(self) -> None:
-        """Show the text of a structured reply, not a table or tree of it."""
+        """Instead of a table or tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
@@ -158,7 +198,7 @@ class ReplyRow(MessageRow):
 
 
 class ReasoningFold(QWidget):
-    """A reply's reasoning under a button that shows and hides it; drawn only while shown."""
+    """Drawn only while shown."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from desktop.widgets.pacing import pace
 
 
 class RowPlaces:
-    """Positions of rows of known or guessed heights, one below the other with `gap` between."""
+    """Of known or guessed heights, one below the other with `gap` between."""
 
     def __init__(self, gap: int) -> None:
         self._gap = gap
@@ -49,7 +49,7 @@ class RowPlaces:
         return max(0, self._all_tops()[-1] - self._gap)
 
     def at(self, y: int) -> int:
-        """The row at a height, the gap below it included; call only if there are rows."""
+        """The gap below a row included; call only if there are rows."""
         return min(max(0, bisect_right(self._all_tops(), y) - 1), len(self._heights) - 1)
 
     def between(self, top: int, bottom: int) -> range:
@@ -95,7 +95,7 @@ class RowWidgets(RowActions):
 
     def make(self, place: int, row: Row, width: int, height: int) -> RowWidget:
         widget = (
-            ReplyRow(row, self._formats, self)
+            ReplyRow(row, self._formats, self, self._drafts)
             if row.message.is_reply
             else UserRow(row, self._drafts, self, self._formatted)
         )
@@ -124,7 +124,6 @@ class RowWidgets(RowActions):
         self._unfolded.clear()
 
     def show_formatted(self, formatted: bool) -> None:
-        """Render Markdown in user messages, or show them as typed."""
         if formatted != self._formatted:
             self._formatted = formatted
             for _, row in self:

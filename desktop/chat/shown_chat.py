@@ -72,13 +72,13 @@ class ShownChat(QObject):
 
     @property
     def format(self) -> ReplyFormat | None:
-        """The format of the next replies; None for free text."""
+        """None for free text."""
         chat = self.transcript.chat
         return self._drafts.of(None).format if chat is None else self.shown_path.format
 
     @property
     def last_schema(self) -> str:
-        """The schema last in force in this chat; '' if there was none."""
+        """Returns '' if there was none."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
         known = (*replies, self.format)
         schemas = [each.text for each in known if each and each.kind == "json_schema"]
@@ -94,7 +94,7 @@ class ShownChat(QObject):
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
     async def open_at(self, chat: int, message: int) -> None:
-        """Show a chat with the path that leads to this message."""
+        """With the path that leads to this message."""
         self._wanted = chat
         await self._database.run(messages.choose_path, message)
         await self.show_again(chat)
@@ -116,7 +116,7 @@ class ShownChat(QObject):
         self.instructed.emit()
 
     def ask_for(self, reply_format: ReplyFormat | None) -> None:
-        """Set the format of replies, from the next one on; None for free text."""
+        """From the next reply on; None for free text."""
         chat = self.transcript.chat
         for each in (self.format, reply_format):
             if each is not None and each.kind == "json_schema":
@@ -144,8 +144,12 @@ class ShownChat(QObject):
         self._schemas.clear()
         self.open(None)
 
+    def look_again(self, chat: int) -> None:
+        """Read the chat again if it is the one to show: it was changed elsewhere."""
+        if chat == self._wanted:
+            self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
+
     async def show_again(self, chat: int) -> None:
-        """Read a chat from the store, and show it if it is still the one to show."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is not None:
             self._show_path(chat, chat_path)

@@ -24,10 +24,8 @@ class Length(NamedTuple):
 
 
 class LiveReply(QObject):
-    """A reply in progress: what has arrived, and what it waits for.
-
-    `grown(answer, reasoning)`: what has arrived since the last time, from one event or several.
-    """
+    """`grown(answer, reasoning)`: text that has arrived since the last time, from one event or
+    several."""
 
     grown = Signal(str, str)
 
@@ -48,6 +46,7 @@ class LiveReply(QObject):
         self.saved = True
         self.format = begun.format
         self.model = begun.model
+        self.edited = begun.edited
         self._unshown: list[Generated] = []
         self._timer = QTimer(self, singleShot=True, interval=0)
         self._timer.timeout.connect(self.show_arrived)
@@ -78,7 +77,6 @@ class LiveReply(QObject):
         return Length(len(self.text), len(self.reasoning), len(self.ids))
 
     def gained(self, since: Length) -> tuple[str, Reply]:
-        """The text, reasoning and ids that arrived after `since`."""
         ids = None
         if self.opening is not None:
             ids = self.opening.model_copy(update={"data": b""}).extended(self.ids[since.ids :])
@@ -94,11 +92,12 @@ class LiveReply(QObject):
             error=error,
             format=self.format,
             model=self.model,
+            edited=self.edited,
         )
 
 
 def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStats:
-    """The request's numbers after `count` tokens of its reply."""
+    """The numbers after `count` tokens of the reply."""
     end = stats.prompt_tokens
     parts = tuple(part for part in stats.parts if part.end <= end)
     if parts and count:
@@ -115,11 +114,8 @@ def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestSta
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message on the shown path, with its live reply if it has one.
-
-    `first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`: the
-    context has no room to continue it.
-    """
+    """`first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`:
+    the context has no room to continue it."""
 
     message: Message
     live: LiveReply | None = None
@@ -147,11 +143,13 @@ class Row:
 
     @property
     def can_go_on(self) -> bool:
-        """True if this is the last reply and was stopped or cut off."""
+        """True if this is the last reply and was stopped, cut off or edited."""
         reply = self.message.reply
         if reply is None or self.live is not None or not self.last:
             return False
-        return reply.state is ReplyState.STOPPED or reply.finish_reason in {*CUT_SHORT, "context"}
+        if reply.edited or reply.state is ReplyState.STOPPED:
+            return True
+        return reply.finish_reason in {*CUT_SHORT, "context"}
 
     @property
     def offers_continue(self) -> bool:
@@ -167,11 +165,8 @@ class Row:
 
 
 class Transcript(QObject):
-    """The rows of the shown chat, in order.
-
-    `chat_changed`: another chat, or none, is shown. `rows_replaced(first)`: rows from `first` on
-    are gone or new. `row_changed(place)`: the same message in another state.
-    """
+    """`chat_changed`: another chat, or none, is shown. `rows_replaced(first)`: rows from `first` on
+    are gone or new. `row_changed(place)`: the same message in another state."""
 
     chat_changed = Signal()
     rows_replaced = Signal(int)
@@ -183,7 +178,7 @@ class Transcript(QObject):
         self.rows: list[Row] = []
 
     def show(self, chat: int | None, rows: Sequence[Row]) -> None:
-        """Show a chat; messages that keep their place keep their row."""
+        """Messages that keep their place keep their row."""
         if chat != self.chat:
             self.chat, self.rows = chat, list(rows)
             self.chat_changed.emit()
@@ -230,9 +225,9 @@ def _num_common(old: Sequence[Row], new: Sequence[Row]) -> int:
 
 
 def ending_text(reply: Reply) -> str:
-    """Why a reply ended early; '' for a complete one."""
+    """Why a reply ended early, or that it was edited; '' for a complete one."""
     if reply.state in (ReplyState.RUNNING, ReplyState.COMPLETE) and reply.finish_reason == "stop":
-        return ""
+        return tr("Edited by you.") if reply.edited else ""
     if reply.error is not None:
         return f"{reply.error.title}. {reply.error.message}"
     match reply.finish_reason:

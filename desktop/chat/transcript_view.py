@@ -86,7 +86,7 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """Scroll a place in a message's text to the middle of the view."""
+        """Scroll it to the middle of the view."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
@@ -168,7 +168,7 @@ class TranscriptView(QAbstractScrollArea):
                 row.notice()
 
     def _arrange(self, anchor: tuple[int, int] | None = None) -> None:
-        """Lay out the widgets, keeping what the reader looks at in its place."""
+        """Keep what the reader looks at in its place."""
         if self._arranging:
             return
         self._arranging = True
@@ -266,7 +266,7 @@ class TranscriptView(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def show_whole(self, widget: QWidget) -> None:
-        """Scroll as little as needed to show a part of a message."""
+        """Scroll as little as needed."""
         top = widget.mapTo(self.viewport(), QPoint(0, 0)).y()
         below = top + widget.height() - self.viewport().height()
         bar = self.verticalScrollBar()

@@ -13,7 +13,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import MessageRow, RowActions
+from desktop.chat.message_row import Deed, MessageRow, RowActions
 from desktop.chat.transcript import Row
 from desktop.documents.document_strip import DocumentStrip
 from desktop.i18n import tr
@@ -34,7 +34,7 @@ NARROWEST_CODE = 160
 
 
 class UserRow(MessageRow):
-    """One message of the user; while it is edited, a `MessageEditor` is in its place."""
+    """While it is edited, a `MessageEditor` is in its place."""
 
     def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
         super().__init__(row, "user", actions)
@@ -121,6 +121,7 @@ class UserRow(MessageRow):
         editor.open_document_asked.connect(self._asked.open_document_asked)
         editor.choose_pictures_asked.connect(self._asked.choose_pictures_asked)
         editor.filled.connect(self._fit)
+        self._asked.watch(editor.send, Deed("send_again", self.row.id))
         inside = self._bubble.layout()
         assert inside is not None
         inside.addWidget(editor)
@@ -151,10 +152,7 @@ class UserRow(MessageRow):
 
 
 class UserText(WholeText):
-    """The text of a user message: Markdown, or plain as typed; a very long one in a field.
-
-    `laid_out()`: its width may change.
-    """
+    """Markdown, or plain as typed; a very long one in a field. `laid_out()`: its width changes."""
 
     laid_out = Signal()
 

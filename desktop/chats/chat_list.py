@@ -13,9 +13,10 @@ from PySide6.QtWidgets import QListView, QStyleOptionViewItem
 
 from desktop import theme
 from desktop.i18n import tr
+from desktop.numbers import count_of
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
-from desktop.store.tables.records import Chat
+from desktop.store.tables.records import Chat, DeletedMessages, Trashed
 from desktop.widgets.plain_text import shortened, tip
 from desktop.widgets.two_lines import (
     ENDS_PX,
@@ -38,7 +39,6 @@ FORK_PX = 14
 class ChatList(QAbstractListModel):
     """Chats that match the search, in sections; a row is a chat or the head of a section."""
 
-    # The user typed another title for a chat; the controller stores it.
     rename_asked = Signal(int, str)
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def set_busy(self, chat: int, words: str) -> None:
-        """Mark a chat in which a reply runs; its tip says what the reply does."""
+        """The tip says what the reply does."""
         if self._busy.get(chat, "") == words:
             return
         self._busy[chat] = words
@@ -77,7 +77,7 @@ class ChatList(QAbstractListModel):
         return QModelIndex() if row is None else self.index(row)
 
     def chat_at(self, index: AnyIndex) -> Chat | None:
-        """The chat of a row; None for a head."""
+        """None for a head."""
         row = self.rows[index.row()] if index.isValid() else ""
         return row if isinstance(row, Chat) else None
 
@@ -153,36 +153,46 @@ def sections(chats: Sequence[Chat], now: float) -> dict[str, list[Chat]]:
 
 
 class TrashList(QAbstractListModel):
-    """Deleted chats, each with the day until which it can be restored."""
+    """Deleted chats and messages, each with the day until which it can be restored."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.chats: list[Chat] = []
+        self.items: list[Trashed] = []
 
-    def show(self, chats: Sequence[Chat]) -> None:
-        if list(chats) != self.chats:
+    @property
+    def chats(self) -> list[Chat]:
+        return [each for each in self.items if isinstance(each, Chat)]
+
+    def show(self, items: Sequence[Trashed]) -> None:
+        if list(items) != self.items:
             self.beginResetModel()
-            self.chats = list(chats)
+            self.items = list(items)
             self.endResetModel()
 
+    def item_at(self, index: AnyIndex) -> Trashed | None:
+        return self.items[index.row()] if index.isValid() else None
+
     def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.chats)
+        return 0 if parent.isValid() else len(self.items)
 
     def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        chat = self.chats[index.row()]
-        day = datetime.fromtimestamp(min(chat.deleted + TRASH_S, LAST_MOMENT))
+        item = self.items[index.row()]
+        day = datetime.fromtimestamp(min(item.deleted + TRASH_S, LAST_MOMENT))
         words = tr("Kept until {}").format(f"{day.day} {day:%B}")
+        if isinstance(item, DeletedMessages):
+            words = f"{count_of(item.count, 'message')}. {words}"
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return shortened(chat.title, LONGEST_TITLE)
+                return shortened(item.title, LONGEST_TITLE)
             case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{chat.title}, {words}"
+                return f"{item.title}, {words}"
             case Qt.ItemDataRole.ToolTipRole:
-                return tip(f"{chat.title}, {words}")
+                return tip(f"{item.title}, {words}")
             case _:
-                return {CHAT_ROLE: chat.id, NOTE_ROLE: words}.get(role)
+                chat = item.id if isinstance(item, Chat) else item.chat
+                return {CHAT_ROLE: chat, NOTE_ROLE: words}.get(role)
 
 
 def set_up(

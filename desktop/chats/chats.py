@@ -12,8 +12,8 @@ from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList, TrashList
 from desktop.i18n import tr
 from desktop.services import Services
-from desktop.store.tables import chats, forks
-from desktop.store.tables.records import Chat
+from desktop.store.tables import chats, forks, message_tree
+from desktop.store.tables.records import Chat, DeletedMessages, Trashed
 
 LONGEST_PAUSE_S = 3600.0
 
@@ -21,10 +21,10 @@ LONGEST_PAUSE_S = 3600.0
 class ChatsController(QObject):
     # Another chat is on screen, or the list has another order.
     shown_changed = Signal()
-    # A chat and its title went to the trash.
     deleted = Signal(int, str)
-    # A chat is back from the trash, to be opened.
     restored = Signal(int)
+    # Messages of a chat are back.
+    messages_restored = Signal(int)
     # Fork: there is a new chat with the messages of another one.
     forked = Signal(object)
     # An hour is over, or a day.
@@ -75,8 +75,11 @@ class ChatsController(QObject):
     def restore(self, chat: int, opened: bool = True) -> None:
         self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
 
+    def restore_messages(self, gone: DeletedMessages) -> None:
+        self._tasks.spawn(self._restore_messages(gone), tr("Restoring messages"))
+
     def fork(self, chat: int, message: int) -> None:
-        """A new chat that begins with this one's messages up to `message`."""
+        """It begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:
@@ -114,6 +117,11 @@ class ChatsController(QObject):
         if opened:
             self.restored.emit(chat)
 
+    async def _restore_messages(self, gone: DeletedMessages) -> None:
+        await self._database.run(message_tree.restore, gone)
+        await self.refresh()
+        self.messages_restored.emit(gone.chat)
+
     def _on_time(self) -> None:
         self._clock.start(_pause_ms())
         self.read_again()
@@ -127,8 +135,9 @@ class ChatsController(QObject):
         self.chat_list.set_busy(live.chat, others[0].status or tr("Replying") if others else "")
 
 
-def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Chat]]:
-    return chats.listed(connection), chats.trashed(connection)
+def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Trashed]]:
+    trashed: list[Trashed] = [*chats.trashed(connection), *message_tree.deleted(connection)]
+    return chats.listed(connection), sorted(trashed, key=lambda each: -each.deleted)
 
 
 def _pause_ms() -> int:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec
+from typing import NamedTuple, ParamSpec
 
 from PySide6.QtCore import QObject, Signal
 
@@ -30,10 +30,20 @@ from desktop.search.search import SearchController
 from desktop.services import Services
 from desktop.store import backups
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, documents, fields, pictures
+from desktop.store.tables import chats, documents, fields, message_tree, pictures
+from desktop.store.tables.records import DeletedMessages
 
 P = ParamSpec("P")
-Purge = Callable[[sqlite3.Connection], set[int]]
+
+
+class Purged(NamedTuple):
+    """Chats that were deleted for good, and whether messages of others were."""
+
+    chats: set[int]
+    messages: bool
+
+
+Purge = Callable[[sqlite3.Connection], Purged]
 
 # A worker that doesn't answer must not keep the window open; the next start sends the queue.
 CLOSING_PATIENCE_S = 3.0
@@ -42,7 +52,6 @@ CONFIRMED_AFTER_S = 86_400.0
 
 
 class Deletion(QObject):
-    # All data is deleted.
     everything_gone = Signal()
     # Why the engine could not forget a chat yet.
     said = Signal(str)
@@ -75,18 +84,17 @@ class Deletion(QObject):
         """Delete all but the settings."""
         self._tasks.spawn(self._delete_everything(), tr("Deleting all data"))
 
-    def delete_for_good(self, chat: int | None = None) -> None:
-        self._tasks.spawn(self.purge(chat), tr("Deleting a chat for good"))
+    def delete_for_good(self, item: int | DeletedMessages | None = None) -> None:
+        self._tasks.spawn(self.purge(item), tr("Deleting for good"))
 
-    async def purge(self, chat: int | None = None) -> None:
-        """Delete this chat of the trash, or all of it. Raises NotDeletedError, StoreError."""
-        await self._purge(partial(chats.purge, chat=chat))
+    async def purge(self, item: int | DeletedMessages | None = None) -> None:
+        """Delete this chat or these messages of the trash, or all of it. Raises NotDeletedError,
+        StoreError."""
+        await self._purge(partial(purged_of, item=item))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """Delete what has been in the trash for long enough, but no copies in `spare`.
-
-        Raises NotDeletedError, StoreError.
-        """
+        """Delete what has been in the trash for long enough, but no copies in `spare`. Raises
+        NotDeletedError, StoreError."""
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
@@ -111,23 +119,26 @@ class Deletion(QObject):
                 await self._chats.refresh()
 
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
-        def purge_and_remove(connection: sqlite3.Connection) -> set[int]:
+        def purge_and_remove(connection: sqlite3.Connection) -> Purged:
             purged = purge(connection)
             documents.collect_garbage(connection)
-            if purged:
+            if any(purged):
                 self._remove_backups(spare)
             return purged
 
         async with self._pictures.held():
             purged = await self._database.run(purge_and_remove)
             try:
-                self._chat.forget(purged)
+                self._chat.forget(purged.chats)
+                if purged.messages and self._chats.shown is not None:
+                    # It may have another key now.
+                    self._chat.look_again(self._chats.shown)
                 await deleted(BlobStore(self._folders.pictures).sweep)
-                if purged:
+                if any(purged):
                     await deleted(backups.remove, self._folders.database, spare)
                     await self._search.forget()
             finally:
-                if purged or not backups.names_pictures(self._folders.database):
+                if any(purged) or not backups.names_pictures(self._folders.database):
                     await self._remove_unused(self._chat.digests())
 
     def _remove_backups(self, spare: Collection[Path] = (), aside: bool = False) -> None:
@@ -140,7 +151,7 @@ class Deletion(QObject):
         now: float | None = None
         with contextlib.suppress(OSError):  # without a clock nothing is old
             now = await asyncio.get_running_loop().run_in_executor(None, clock)
-        return partial(chats.purge, before=0.0 if now is None else now - chats.TRASH_S)
+        return partial(purged_of, before=0.0 if now is None else now - chats.TRASH_S)
 
     async def _delete_everything(self) -> None:
         def delete_and_remove(connection: sqlite3.Connection) -> None:
@@ -197,8 +208,20 @@ class Deletion(QObject):
             await self._database.run(chats.confirm_forgotten, row.number)
 
 
+def purged_of(
+    connection: sqlite3.Connection,
+    item: int | DeletedMessages | None = None,
+    before: float | None = None,
+) -> Purged:
+    """Delete this of the trash for good, what is older than `before`, or all of it."""
+    if isinstance(item, DeletedMessages):
+        return Purged(set(), message_tree.purge(connection, item))
+    gone = chats.purge(connection, item, before)
+    return Purged(gone, item is None and message_tree.purge(connection, None, before))
+
+
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Delete files in a thread. Raises NotDeletedError."""
+    """Delete in a thread. Raises NotDeletedError."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
@@ -211,7 +234,7 @@ async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:
-    """Delete the picture files that are not in use, only `known` ones if given. Raises OSError."""
+    """Only `known` files if given. Raises OSError."""
     blobs = BlobStore(folder)
     for path in folder.glob("??/*"):
         name = path.name

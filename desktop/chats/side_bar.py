@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import (
@@ -19,7 +21,7 @@ from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.chats import TRASH_DAYS
-from desktop.store.tables.records import Chat
+from desktop.store.tables.records import Chat, DeletedMessages, Trashed
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.notices import Question
@@ -52,7 +54,6 @@ class SideBar(QFrame):
     look_asked = Signal(object)
     # Search the messages of all chats for these words.
     search_asked = Signal(str)
-    # Another chat of the list is selected, or none.
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -172,9 +173,10 @@ class SideBar(QFrame):
         self._open_trash.setIcon(theme.icon("trash", "muted"))
 
     def _count_trash(self) -> None:
-        count = len(self._chats.trash.chats)
-        self._open_trash.setVisible(bool(count))
-        self._open_trash.set_words(tr("Deleted chats ({})").format(format_count(count)))
+        items, chats = self._chats.trash.items, self._chats.trash.chats
+        self._open_trash.setVisible(bool(items))
+        words = tr("Deleted chats ({})") if items == chats else tr("Deleted ({})")
+        self._open_trash.set_words(words.format(format_count(len(items))))
 
     def _show_trash(self) -> None:
         self._pages.setCurrentWidget(self.trash)
@@ -194,7 +196,7 @@ class SideBar(QFrame):
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the chat that is on screen, without asking to open it again."""
+        """Select the shown chat without asking to open it again."""
         chats = self._chats.chat_list
         index = chats.index_of(self._chats.shown)
         self._following = True
@@ -231,9 +233,8 @@ class SideBar(QFrame):
 
 
 class TrashPage(QWidget):
-    # Back to the list of chats.
     left = Signal()
-    # Delete this chat for good; None for all of them.
+    # Delete this chat, or these DeletedMessages, for good; None for all of them.
     delete_asked = Signal(object)
 
     def __init__(self, chats: ChatsController) -> None:
@@ -258,8 +259,8 @@ class TrashPage(QWidget):
         )
         self.asks.kept.connect(self.list.setFocus)
         self.asks.confirmed.connect(lambda: self.delete_asked.emit(self._asked))
-        # The chat that the question is about; None for all of them.
-        self._asked: int | None = None
+        # What the question is about; None for all of it.
+        self._asked: int | DeletedMessages | None = None
         self._restore.clicked.connect(self.restore_current)
         self._delete.clicked.connect(lambda: self._ask_for_current(self._delete))
         self._delete_all.clicked.connect(self._ask_for_all)
@@ -269,9 +270,11 @@ class TrashPage(QWidget):
         self._follow()
 
     def restore_current(self) -> None:
-        chat = self.list.currentIndex().data(CHAT_ROLE)
-        if chat is not None:
-            self._chats.restore(chat, opened=False)
+        item = self._chats.trash.item_at(self.list.currentIndex())
+        if isinstance(item, DeletedMessages):
+            self._chats.restore_messages(item)
+        elif item is not None:
+            self._chats.restore(item.id, opened=False)
 
     def _build(self) -> None:
         back = IconButton("chevron_left", tr("Back to the chats"), name="leaveTrash")
@@ -285,7 +288,7 @@ class TrashPage(QWidget):
     def _follow(self) -> None:
         """Withdraw the question: it was about other chats."""
         self.asks.withdraw()
-        if self._chats.trash.chats:
+        if self._chats.trash.items:
             self.list.setCurrentIndex(self._chats.trash.index(0))
         elif self.isVisible():
             self.left.emit()
@@ -301,20 +304,28 @@ class TrashPage(QWidget):
         self._delete.setEnabled(selected)
 
     def _ask_for_current(self, trigger: QWidget | None) -> None:
-        self._asked = self.list.currentIndex().data(CHAT_ROLE)
-        if self._asked is not None:
-            self.asks.ask(_question(1), trigger)
+        item = self._chats.trash.item_at(self.list.currentIndex())
+        if item is not None:
+            self._asked = item.id if isinstance(item, Chat) else item
+            self.asks.ask(_question([item]), trigger)
 
     def _ask_for_all(self) -> None:
         self._asked = None
-        self.asks.ask(_question(len(self._chats.trash.chats)), self._delete_all)
+        self.asks.ask(_question(self._chats.trash.items), self._delete_all)
 
     def _show_menu(self, point: QPoint) -> None:
         if self.list.indexAt(point).isValid():
             self._menu.popup(self.list.viewport().mapToGlobal(point))
 
 
-def _question(count: int) -> str:
+def _question(items: Sequence[Trashed]) -> str:
+    count = len(items)
+    if any(isinstance(each, DeletedMessages) for each in items):
+        if count == 1:
+            return tr("Delete this for good? It can't be undone.")
+        return tr("Delete all {} entries for good? This can't be undone.").format(
+            format_count(count)
+        )
     if count == 1:
         return tr(
             "Delete this chat for good, with its messages and pictures? This can't be undone."

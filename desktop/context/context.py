@@ -1,4 +1,4 @@
-"""The state behind the Context page: the last request, where its context is stored, the bytes.
+"""The state behind the Context page.
 
 Any work of the engine may move the contexts of other chats, so only its newest report is shown.
 """
@@ -27,12 +27,8 @@ SHOWN_EVERY_MS = 250
 
 @dataclass(frozen=True, slots=True)
 class ContextView:
-    """The values of the Context page; None is unknown.
-
-    `foreign`: another model wrote the last reply, so its numbers aren't shown. `reasoned`: the
-    reply has reasoning. `begun`: the chat has messages. `disk_trouble`: why contexts can't be
-    saved on disk.
-    """
+    """None is unknown. `foreign`: another model wrote the last reply, so its numbers aren't shown.
+    `disk_trouble`: why contexts can't be saved on disk."""
 
     stats: RequestStats | None = None
     done: int | None = None
@@ -51,11 +47,7 @@ def disk_trouble_words(trouble: str) -> str:
 
 
 class ContextController(QObject):
-    """Follows the engine's reports on the chat on screen."""
-
-    # `view` has changed.
     changed = Signal()
-    # A message for the user.
     said = Signal(str)
 
     def __init__(
@@ -118,10 +110,8 @@ class ContextController(QObject):
         return other_words or stats.context_length not in (0, model.context_length)
 
     def _end(self) -> int | None:
-        """The last message of this chat that the engine has worked on.
-
-        That is the reply before a reply that still waits for its turn.
-        """
+        """The last message that the engine has worked on, not a reply that still waits for its
+        turn."""
         rows, running = self._chat.transcript.rows, self._chat.running
         waits = running is not None and running.stats is None
         place = -3 if waits and len(rows) > 2 else -1

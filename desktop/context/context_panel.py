@@ -22,8 +22,6 @@ from desktop.widgets.value_grid import Row, ValueGrid
 
 
 class ContextPanel(QWidget):
-    """Shows one request's numbers, live during its prefill."""
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._hero = self._label("contextHero", "hero")
@@ -151,7 +149,6 @@ def _kept_rows() -> tuple[Row, ...]:
 
 
 def _without_request(view: ContextView) -> tuple[str, str]:
-    """Heading and summary while there are no numbers of a request."""
     limit = format_count(view.model.context_length if view.model else 0)
     tokens = count_of(view.strip.num_tokens, "token")
     if view.strip.num_tokens and view.begun:
@@ -184,7 +181,7 @@ def _of_request(stats: RequestStats) -> tuple[str, str]:
 
 
 def _tokens(view: ContextView) -> str:
-    """Tokens in the context and how many fit; '' before there are any."""
+    """Returns '' before there are any."""
     strip, stats = view.strip, view.stats
     if not strip.known:
         return tr("Not loaded")
@@ -213,7 +210,7 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
 
 
 def _checkpoints(strip: Strip, stats: RequestStats) -> str:
-    """Checkpoints of this chat, and of all chats if counted at the same moment."""
+    """Of this chat, and of all chats if counted at the same moment."""
     if not strip.known or not (strip.checkpoints or stats.checkpoints_held):
         return ""
     if strip.parts and strip.checkpoints != stats.checkpoints:

@@ -97,7 +97,7 @@ class FillBar(QWidget):
         theme.signals().changed.connect(self.update)
 
     def show_shares(self, shares: Sequence[tuple[Fill, int]], whole: int) -> None:
-        """Show shares of `whole`, or of their sum if that is larger."""
+        """Shares of `whole`, or of their sum if that is larger."""
         whole = max(whole, sum(size for _, size in shares), 1)
         self._shares = [(kind, size / whole) for kind, size in shares if size]
         self.update()
@@ -122,7 +122,7 @@ class FillBar(QWidget):
 
 
 class LegendEntry(QWidget):
-    """A swatch and its meaning; a `tick` is drawn as the strip draws it."""
+    """A `tick` is drawn as the strip draws it."""
 
     def __init__(self, kind: Fill, parent: QWidget | None = None, tick: bool = False) -> None:
         super().__init__(parent)
@@ -169,14 +169,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ByteStore:
-    """The bytes in one place; a `budget` of 0 is none."""
+    """A `budget` of 0 is none."""
 
     title: str
     budget: int
     shares: tuple[Share, ...]
 
     def words(self) -> str:
-        """Use and budget: 1.2 GB of 6.2 GB."""
+        """1.2 GB of 6.2 GB"""
         used = sum(share.size for share in self.shares)
         if not self.budget:
             return format_bytes(used) if used else tr("nothing is kept here")
@@ -195,7 +195,7 @@ def place_title(place: str) -> str:
 
 
 def stores(held: CacheBytes) -> dict[str, ByteStore]:
-    """The places; graphics memory only if the model's device has its own memory."""
+    """Graphics memory only if the model's device has its own."""
     slab = Share("slab", tr("Context in use now"), held.slab)
     host = [
         Share("memory", tr("Other contexts"), max(0, held.kv - held.slab)),

@@ -34,8 +34,6 @@ SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class IdlePrefill(QObject):
-    """Reacts to replies that end, opened chats, loaded models and changed drafts."""
-
     # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
     # the draft of a new chat).
     prepared = Signal(object, object)
@@ -83,11 +81,8 @@ class IdlePrefill(QObject):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """Prefill the chat on screen, unless a reply is running.
-
-        For a fork this also registers it as a user of the shared cache, so that deleting the
-        original chat doesn't evict what the fork needs.
-        """
+        """For a fork this also registers it as a user of the shared cache, so that deleting the
+        original chat doesn't evict what the fork needs."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
@@ -134,7 +129,7 @@ class IdlePrefill(QObject):
         await self._follow(self._opening, end)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
-        """A chat's path, if this is still its last message and a model is loaded."""
+        """None unless this is still its last message and a model is loaded."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is None or not chat_path.path or self._engine.model is None:
             return None
@@ -167,7 +162,6 @@ class IdlePrefill(QObject):
         return self._engine.client.ask(command)
 
     async def _follow(self, request: Request[Prepared], end: int | None) -> None:
-        """Report the result of a request that wasn't interrupted."""
         async for event in request:
             if isinstance(event, Prepared):
                 self._settings.note_outcome(None)

@@ -8,9 +8,12 @@ the user can read and change it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame
 
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.commands import Generate
@@ -18,6 +21,7 @@ from core.api.errors import NoModelError, WaymarkError
 from core.api.events import Finished
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
+from desktop import theme
 from desktop.chat.chat import ChatController, conversation_of
 from desktop.chat.context_fill import (
     PREPARE,
@@ -30,14 +34,16 @@ from desktop.chat.context_fill import (
 )
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
+from desktop.numbers import format_bytes, format_count
 from desktop.services import Services
-from desktop.settings.setting_rows import MODEL_ROWS
+from desktop.settings.settings import CONTEXT_KEY
 from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
+from desktop.widgets.layouts import column
+from desktop.widgets.plain import Button, Label, set_tip
 
 SUMMARY_TOKENS = 300
-CONTEXT_ROW = next(row for row in MODEL_ROWS if row.key == "model.context_length")
 ASK = (
     "Summarise our conversation so far, so that it can be continued from the summary alone. Name "
     "what was asked, what was found and decided, what the pictures show as far as it matters, and "
@@ -69,7 +75,7 @@ class LimitController(QObject):
 
     @property
     def fill(self) -> ContextFill | None:
-        """How full the shown chat is; None if unknown or while a reply is running."""
+        """None if unknown or while a reply is running."""
         model = self._engine.model
         shown = self._chat.shown_path
         if model is None or not shown.path or self._chat.running is not None:
@@ -95,7 +101,7 @@ class LimitController(QObject):
         return f"{self.trouble} {words}".strip() if words else ""
 
     def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
-        """The chat without its oldest turns; None while the context is far from full."""
+        """None while the context is far from full."""
         model = self._engine.model
         if model is None:
             return None
@@ -106,7 +112,7 @@ class LimitController(QObject):
 
     @property
     def longer(self) -> tuple[int, int] | None:
-        """A context that would hold the chat: tokens, and bytes of its KV cache."""
+        """Tokens that would hold the chat, and bytes of their KV cache."""
         fill, model = self.fill, self._engine.model
         tokens = longer_context(fill, model) if fill and model and fill.full else None
         return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None
@@ -116,7 +122,7 @@ class LimitController(QObject):
         longer, rows = self.longer, self._chat.transcript.rows
         if longer is None or not rows:
             return
-        words = self._settings.set_value(CONTEXT_ROW, longer[0])
+        words = self._settings.set_value(CONTEXT_KEY, longer[0])
         if words:
             self.trouble = words
             self.changed.emit()
@@ -246,3 +252,82 @@ def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:
     if len(path) > 2 and last and last.state is ReplyState.FAILED and not path[-1].text:
         return replace(chat_path, path=path[:-2]), path[-2]
     return chat_path, None
+
+
+class LimitBar(QFrame):
+    edit_asked = Signal()
+
+    def __init__(self, limit: LimitController) -> None:
+        super().__init__()
+        self._limit = limit
+        self.setObjectName("limitBar")
+        self.setAccessibleName(tr("The context is filling up"))
+        self.setProperty("class", "notice")
+        self._words = Label(name="limitWords", wraps=True)
+        self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._buttons.addStretch(1)
+        column(self._words, self._buttons, of=self, margins=(14, 10, 10, 10), spacing=8)
+        self._cancel = self._add("limitCancel", tr("Cancel"), limit.cancel_summary)
+        self._edit = self._add("limitEdit", tr("Edit the message"), self.edit_asked.emit)
+        set_tip(self._edit, tr("Send it again in fewer words"))
+        self._drop = self._add("limitDrop", tr("Leave out oldest turns"), limit.drop)
+        set_tip(self._drop, tr("The model no longer reads them; they stay in this chat"))
+        self._longer = self._add("limitLonger", "", limit.load_longer)
+        self._summary = self._add(
+            "limitSummary", tr("New chat from a summary"), limit.summarise, "primary"
+        )
+        set_tip(self._summary, tr("This chat stays as it is"))
+        limit.changed.connect(self._show)
+        self._show()
+
+    def _add(self, name: str, words: str, act: Callable[[], object], style: str = "") -> Button:
+        button = Button(words, name=name, style=style)
+        button.clicked.connect(lambda _checked: act())
+        self._buttons.addWidget(button)
+        return button
+
+    def _show(self) -> None:
+        fill, summarising = self._limit.fill, self._limit.summarising
+        offered = None if summarising else fill
+        alone = offered is not None and offered.alone
+        longer = self._limit.longer if offered else None
+        self._cancel.setVisible(summarising)
+        self._edit.setVisible(alone)
+        self._drop.setVisible(offered is not None and offered.can_drop)
+        self._summary.setVisible(offered is not None and len(offered.costs) > 1 and not alone)
+        self._longer.setVisible(longer is not None)
+        if longer is not None:
+            tokens, size = format_count(longer[0]), format_bytes(longer[1])
+            words = tr("Load with {tokens} tokens ({size})").format(tokens=tokens, size=size)
+            self._longer.set_words(words)
+            set_tip(self._longer, tr("Its KV cache takes {size} of memory").format(size=size))
+        full = offered is not None and offered.full
+        self._say(self._limit.words(), "danger" if full else "warning")
+
+    def _say(self, words: str, kind: str) -> None:
+        self._words.setText(words)
+        self.setAccessibleDescription(words)
+        if self.property("kind") != kind:
+            self.setProperty("kind", kind)
+            theme.restyle(self)
+        self.setVisible(bool(words))
+        self._fit()
+
+    def _fit(self) -> None:
+        margins = self.contentsMargins().left() + self.contentsMargins().right()
+        layout = self.layout()
+        assert layout is not None
+        inner = layout.contentsMargins()
+        room = self.width() - margins - inner.left() - inner.right()
+        self._words.setMinimumHeight(max(0, self._words.heightForWidth(room)))
+        shown = [each for each in self.findChildren(Button) if not each.isHidden()]
+        wanted = sum(each.sizeHint().width() + self._buttons.spacing() for each in shown)
+        kinds = QBoxLayout.Direction
+        self._buttons.setDirection(kinds.TopToBottom if wanted > room else kinds.LeftToRight)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()

@@ -25,12 +25,9 @@ THINNEST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The parts of a context.
-
-    `parts` have valid tiers if `known`; `asked` are the parts of the last request, by source. With
-    `done`, parts from that token on are still to be read. From the token `differs` on, `parts` and
-    `asked` are not the same tokens.
-    """
+    """`parts` have valid tiers if `known`; `asked` are the parts of the last request, by source.
+    With `done`, parts from that token on are still to be read. From the token `differs` on, `parts`
+    and `asked` are not the same tokens."""
 
     parts: tuple[ContextPart, ...] = ()
     asked: tuple[ContextPart, ...] = ()
@@ -51,7 +48,7 @@ class Strip:
 
     @classmethod
     def of_request(cls, stats: RequestStats, done: int | None = None, known: bool = True) -> Strip:
-        """The context after a request, or during its prefill if `done` is given."""
+        """During its prefill if `done` is given."""
         return cls(stats.parts, stats.parts, stats.checkpoints, stats.context_length, done, known)
 
 
@@ -176,7 +173,7 @@ def where_legend(strip: Strip) -> dict[Fill, str]:
 
 
 def asked_legend(strip: Strip) -> dict[Fill, str]:
-    """The legend of the lower band, counting only what is read already."""
+    """Counts only what is read already."""
     read = strip.num_asked if strip.done is None else strip.done
     done = (
         part.model_copy(update={"end": max(part.start, min(part.end, read))})
@@ -193,7 +190,6 @@ def asked_legend(strip: Strip) -> dict[Fill, str]:
 
 
 def part_words(part: ContextPart, strip: Strip) -> str:
-    """A part's tool tip: its tokens, where they are stored, what the last request did with them."""
     first, last = format_count(part.start), format_count(part.end - 1)
     place = tr("token {first}") if first == last else tr("{first} to {last}")
     tokens = count_of(part.end - part.start, "token")
@@ -215,7 +211,7 @@ def part_words(part: ContextPart, strip: Strip) -> str:
 
 
 def describe_strip(strip: Strip) -> str:
-    """The whole strip in a few sentences, for a screen reader."""
+    """Sentences for a screen reader."""
     if not strip.parts:
         return tr("The context is empty.")
     words = tr("The context holds {used} of {limit}: {where}.").format(

@@ -34,7 +34,7 @@ from desktop.pictures.picture_files import Refusal
 from desktop.pictures.pictures import PictureController, in_words
 from desktop.services import Services
 from desktop.store.tables import documents as table
-from desktop.store.tables.messages import reading_speed
+from desktop.store.tables.messages import prefill_speeds
 from desktop.store.tables.records import Document
 from desktop.threads import DaemonExecutor
 
@@ -64,7 +64,7 @@ class DocumentController(QObject):
         self._executor = DaemonExecutor("documents", 1)
         self._idle = QTimer(self, singleShot=True, interval=IDLE_MS)
         self._idle.timeout.connect(lambda: self._executor.submit(self.reader.close))
-        # Tokens a second, by the replies of the loaded model; None until there are some.
+        # Seconds a token, by the replies of the loaded model; None until there are some.
         self._speed: float | None = None
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
@@ -109,7 +109,7 @@ class DocumentController(QObject):
 
     def seconds(self, document: Document) -> float | None:
         """How long the model takes to read it; None before it has read anything."""
-        return estimated_tokens(document) / self._speed if self._speed else None
+        return estimated_tokens(document) * self._speed if self._speed else None
 
     @property
     def room(self) -> int | None:
@@ -220,7 +220,8 @@ class DocumentController(QObject):
         model, document = self._engine.model, each.document
         if model is None or document is None:
             return
-        self._speed = await self._database.run(reading_speed, model_name(model))
+        speeds = await self._database.run(prefill_speeds)
+        self._speed = speeds.get(model_name(model))
         if document.tokens is None or each.counted != model.tokenizer:
             try:
                 counted = await self._engine.client.ask(

@@ -27,7 +27,6 @@ class EngineController(QObject):
     model_loaded = Signal(object)
     # ErrorInfo: a requested load failed or was cancelled.
     load_failed = Signal(object)
-    # A message for the user.
     said = Signal(str)
 
     def __init__(self, engine: EngineClient, tasks: Tasks) -> None:
@@ -51,7 +50,7 @@ class EngineController(QObject):
         self._tasks.spawn(self._begin(), tr("Starting the engine"))
 
     def load(self, settings: ModelSettings) -> None:
-        """Load another model in the background, cancelling a load in progress."""
+        """In the background, cancelling a load in progress."""
         self._wanted = settings
         self.client.cancel_load()
         # An engine that is starting loads `_wanted` afterwards.
@@ -59,7 +58,7 @@ class EngineController(QObject):
             self._tasks.spawn(self._load(settings), tr("Loading a model"))
 
     def restart(self) -> None:
-        """Restart the engine in any state, with the model that was wanted last."""
+        """In any state, with the model that was wanted last."""
         if self.client.state in (EngineState.STARTING, EngineState.RESTARTING):
             self.said.emit(tr("The engine is already starting."))
         elif self.client.state in ANSWERING:
@@ -70,7 +69,7 @@ class EngineController(QObject):
             self._tasks.spawn(self._begin(), tr("Starting the engine"))
 
     def unload(self) -> None:
-        """Free the memory of the model; a restart loads none."""
+        """A restart loads none."""
         self._wanted = None
         self._tasks.spawn(self._unload(), tr("Ejecting the model"))
 
@@ -197,7 +196,7 @@ class EngineController(QObject):
                 pass
 
     def _on_ready(self, words: str) -> None:
-        """The worker is up; after a crash the client reloads the last model itself."""
+        """After a crash the client reloads the last model itself."""
         if words or self.client.model:
             self.loaded = self.client.wanted or self.loaded
             self._rest(words)

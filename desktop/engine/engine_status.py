@@ -93,18 +93,18 @@ def model_name(model: ModelInfo) -> str:
 
 
 def remember_names(names: Mapping[str, str]) -> None:
-    """Use these names for files of Ollama; the keys are paths."""
+    """Names for files of Ollama; the keys are paths."""
     _names.update({path: name for path, name in names.items() if _digest(path)})
 
 
 def rename_models(names: Mapping[str, str]) -> None:
-    """Show the models at these paths under the user's own names, and all others as published."""
+    """The user's own names by paths; all other models are shown as published."""
     _given.clear()
     _given.update(names)
 
 
 def shown_name(path: str) -> str:
-    """The name of the model in a folder or a file; '' stands for the demo model."""
+    """The name for a folder or a file; '' stands for the demo model."""
     path = "" if path == str(DEMO_MODEL) else path
     if path in _given:
         return shortened(_given[path], LONGEST_NAME)
@@ -118,6 +118,6 @@ def shown_name(path: str) -> str:
 
 
 def _digest(path: str) -> str:
-    """The digest in the name of a file of Ollama's, else ''."""
+    """Returns '' unless the file is Ollama's."""
     name = Path(path).name
     return name.removeprefix(BLOB_PREFIX) if name.startswith(BLOB_PREFIX) else ""

@@ -23,7 +23,7 @@ FILE_LIMIT_S = 30.0
 
 
 class Tasks:
-    """The running tasks; `on_error` is called with the exceptions they raise."""
+    """`on_error` is called with the exceptions of tasks."""
 
     def __init__(self, on_error: Callable[[ErrorInfo], None]) -> None:
         self._on_error = on_error
@@ -63,7 +63,7 @@ class Tasks:
 
 
 async def answered(read: Callable[[], T]) -> T:
-    """Run a function that reads files in a thread. Raises SlowFileError after FILE_LIMIT_S."""
+    """Read files in a thread. Raises SlowFileError after FILE_LIMIT_S."""
     future = asyncio.get_running_loop().run_in_executor(None, read)
     try:
         # A thread that waits for a dead file server is left behind.
@@ -76,7 +76,7 @@ async def answered(read: Callable[[], T]) -> T:
 async def attempted(
     what: str, step: Callable[[], Awaitable[None] | None], limit_s: float | None = STEP_LIMIT_S
 ) -> None:
-    """Run a step of closing; if it fails or takes longer than `limit_s`, log that and go on."""
+    """If a step of closing fails or takes longer than `limit_s`, log that and go on."""
     try:
         waits = step()
         if inspect.isawaitable(waits):

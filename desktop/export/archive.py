@@ -19,15 +19,15 @@ from desktop.store.tables.records import Message, Picture, Reply, ReplyState
 
 
 def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | None:
-    """A chat with everything in it; None if it is gone."""
+    """None if it is gone."""
     row = connection.execute(
-        "SELECT title, created, used, pinned, forked, system, format, left_out FROM chats"
+        "SELECT title, created, used, pinned, forked, system, format, settings, left_out FROM chats"
         " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    title, created, used, pinned, forked, system, reply_format, left_out = row
+    title, created, used, pinned, forked, system, reply_format, settings, left_out = row
     tree = messages.read_tree(connection, chat)
     places = {message.id: place for place, (message, _) in enumerate(tree)}
     # The numbers of the database mean nothing elsewhere, their order does.
@@ -42,6 +42,7 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
         forked=bool(forked),
         system=fields.text(system),
         format=fields.model(ReplyFormat, reply_format),
+        settings=fields.text(settings) if settings is not None else "",
         left_out=places.get(left_out),
         messages=tuple(
             _archived(message, ranks[chosen], places, place, numbers)
@@ -99,6 +100,7 @@ def _archived_reply(reply: Reply) -> ArchivedReply:
             "stats": reply.stats,
             "format": reply.format,
             "model": reply.model,
+            "edited": reply.edited,
         }
     )
 
@@ -106,10 +108,14 @@ def _archived_reply(reply: Reply) -> ArchivedReply:
 def add_archive(
     connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
 ) -> int:
-    """Add a chat with those of its pictures that are known by digest; returns its id."""
+    """With pictures that are known by digest; returns its id."""
     store = messages.storable
     new = chats.create(
-        connection, store(chat.title), system=store(chat.system), reply_format=chat.format
+        connection,
+        store(chat.title),
+        system=store(chat.system),
+        reply_format=chat.format,
+        settings=fields.tree(store(chat.settings)),
     )
     connection.execute(
         "UPDATE chats SET created = ?, used = ?, pinned = ?, forked = ? WHERE id = ?",
@@ -141,6 +147,7 @@ def _add_message(
     chosen: int,
     known: Mapping[str, Picture],
 ) -> int:
+    parent = messages.fitting_parent(connection, chat, parent, message.reply is not None, chosen)
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen) VALUES (?, ?, ?, ?, ?)",
         (chat, parent, messages.storable(message.text), message.created, chosen),
@@ -161,6 +168,7 @@ def _add_message(
             error=reply.error,
             stats=reply.stats,
             model=messages.storable(reply.model),
+            edited=reply.edited,
         )
         messages.save_reply(connection, new, message.text, stored)
     shown = [

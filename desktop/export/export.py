@@ -1,8 +1,9 @@
-"""Exports chats to files, and imports those of Waymark and other programs."""
+"""Exports chats to files, and imports those of Waymark and other programs, from the menu."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QSize, Qt, Signal
+from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
 
 from core.api.archive import ArchivedChat
 from core.api.errors import NotAnExportError, WaymarkError
 from core.helper.chats import Lost
+from desktop import theme
 from desktop.chats.chats import ChatsController
+from desktop.engine.tasks import Tasks
 from desktop.export.archive import add_archive, known_pictures, read_archive
 from desktop.export.reading import ChatsFile, FoundChat
 from desktop.export.writing import WRITERS, ExportError, Writer, digests_of
@@ -24,8 +28,15 @@ from desktop.numbers import count_of
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Picture
+from desktop.widgets import dialogs
+from desktop.widgets.layouts import column, row
+from desktop.widgets.plain import Button
+from desktop.widgets.plain_text import shortened
 
 T = TypeVar("T")
+WIDTH, HEIGHT = 560, 360
+LONGEST_NAME = 60
+LONGEST_REPORT = 100_000
 
 
 @dataclass
@@ -59,7 +70,6 @@ class ImportReport:
 
 
 class ExportController(QObject):
-    # A message for the user.
     said = Signal(str)
     # list[ImportReport]: an import has ended.
     imported = Signal(object)
@@ -79,7 +89,7 @@ class ExportController(QObject):
         self._tasks.spawn(self._import_all(paths), tr("Importing chats"))
 
     async def write(self, chats: Sequence[int], path: Path) -> None:
-        """Write chats in the format that the suffix names. Raises ExportError, StoreError."""
+        """In the format that the suffix names. Raises ExportError, StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
         count = 0
@@ -115,7 +125,7 @@ class ExportController(QObject):
         self.imported.emit(reports)
 
     async def read(self, path: Path) -> ImportReport:
-        """Import a file, chat by chat. Chats that came before an error stay."""
+        """Chats that came before an error stay."""
         report = ImportReport(path.name)
         try:
             file = await _in_thread(partial(ChatsFile, path))
@@ -152,7 +162,7 @@ class ExportController(QObject):
     async def _stored_pictures(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
     ) -> tuple[ArchivedChat, dict[str, Picture]]:
-        """Store the pictures; returns the chat with those that could be, by their digests."""
+        """Returns the chat with the pictures that could be stored, by their digests."""
         known = await self._database.run(known_pictures, set(digests_of(chat)))
         known = {
             digest: each for digest, each in known.items() if self._blobs.path(digest).exists()
@@ -187,3 +197,111 @@ def _lost_words(kind: Lost, count: int) -> str:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
+    """With the suffix of its format; none is replaced unasked."""
+    kinds = {
+        tr("Everything: ZIP ({patterns})"): ".zip",
+        tr("Everything: JSON ({patterns})"): ".json",
+        tr("What is shown: HTML ({patterns})"): ".html",
+        tr("What is shown: Markdown ({patterns})"): ".md",
+    }
+    filters = {each.format(patterns=f"*{suffix}"): suffix for each, suffix in kinds.items()}
+    dialog = QFileDialog(parent, title)
+    dialog.setObjectName("exportDialog")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilters(list(filters))
+    dialog.filterSelected.connect(lambda each: dialog.setDefaultSuffix(filters[each]))
+    dialog.setDefaultSuffix(".zip")
+    dialog.selectFile(f"{file_name(name)}.zip")
+    if await dialogs.outcome(dialog) != QDialog.DialogCode.Accepted:
+        return None
+    path = Path(dialog.selectedFiles()[0])
+    suffix = filters[dialog.selectedNameFilter()]
+    if path.suffix.lower() == suffix:
+        return path
+    # The dialog replaces no suffix when another format is picked, and asked about this name only.
+    stem = path.stem if path.suffix.lower() in filters.values() else path.name
+    return unused(path.with_name(stem + suffix))
+
+
+def unused(path: Path) -> Path:
+    """The path, with a number if a file has it already."""
+    number, found = 1, path
+    while found.exists() or found.is_symlink():
+        number += 1
+        found = path.with_stem(f"{path.stem} {number}")
+    return found
+
+
+async def choose_imports(parent: QWidget) -> list[Path]:
+    kinds = tr("Exported chats ({patterns});;All files (*)").format(patterns="*.zip *.json")
+    dialog = QFileDialog(parent, tr("Import chats"), "", kinds)
+    dialog.setObjectName("importFilesDialog")
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
+    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
+    return [Path(name) for name in dialog.selectedFiles()] if accepted else []
+
+
+def file_name(title: str) -> str:
+    """A name that every system allows."""
+    plain = re.sub(r"[^\w .-]+", " ", title).strip(" .")
+    return " ".join(plain.split())[:LONGEST_NAME].rstrip(" .") or "chat"
+
+
+class ImportDialog(QDialog):
+    def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("importDialog")
+        self.setWindowTitle(tr("Imported chats"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        words = "\n\n".join(report.words() for report in reports)
+        shown = QPlainTextEdit(shortened(words, LONGEST_REPORT))
+        shown.setObjectName("importWords")
+        shown.setAccessibleName(tr("What was imported"))
+        shown.setReadOnly(True)
+        shown.setProperty("class", "field")
+        shown.setTabChangesFocus(True)
+        close = Button(tr("Close"), name="importClose")
+        close.clicked.connect(self.close)
+        column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+
+
+class ExportMenu(QObject):
+    def __init__(
+        self, export: ExportController, chats: ChatsController, tasks: Tasks, window: QWidget
+    ) -> None:
+        super().__init__(window)
+        self._export, self._chats, self._tasks, self._window = export, chats, tasks, window
+        export.imported.connect(self._show_report)
+
+    def export_shown(self) -> None:
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        if place is not None:
+            chat = self._chats.chat_list.chats[place]
+            title = tr("Export this chat")
+            self._tasks.spawn(self._write([chat.id], title, chat.title), title)
+
+    def export_all(self) -> None:
+        chats = [chat.id for chat in self._chats.chat_list.chats]
+        title = tr("Export all chats")
+        self._tasks.spawn(self._write(chats, title, tr("Waymark chats")), title)
+
+    def import_chats(self) -> None:
+        self._tasks.spawn(self._import(), tr("Import chats"))
+
+    async def _write(self, chats: Sequence[int], title: str, name: str) -> None:
+        path = await choose_export(self._window, title, name)
+        if path is not None:
+            self._export.export(chats, path)
+
+    async def _import(self) -> None:
+        if paths := await choose_imports(self._window):
+            self._export.import_files(paths)
+
+    def _show_report(self, reports: Sequence[ImportReport]) -> None:
+        ImportDialog(reports, self._window).show()

@@ -40,7 +40,7 @@ _DIGEST = re.compile(r"pictures/([0-9a-f]{64})\.\w+")
 
 
 class FoundChat(NamedTuple):
-    """A chat of a file; `chat` is None if it can't be read."""
+    """`chat` is None if it can't be read."""
 
     title: str
     chat: ArchivedChat | None
@@ -48,10 +48,8 @@ class FoundChat(NamedTuple):
 
 
 class ChatsFile:
-    """An exported file. `program` is known once `chats` has begun. Close it; not thread-safe.
-
-    Raises NotAnExportError, WaymarkError, OSError.
-    """
+    """`program` is known once `chats` has begun. Close it; not thread-safe. Raises
+    NotAnExportError, WaymarkError, OSError."""
 
     def __init__(self, path: Path) -> None:
         self.program: Program = "Waymark"
@@ -93,8 +91,7 @@ class ChatsFile:
                 yield self._chat(number)
 
     def picture(self, picture: ArchivedPicture) -> bytes:
-        """The bytes of a picture, which have its digest if one is given; nothing if they are not
-        in the file, or damaged."""
+        """With its digest if one is given; nothing if it isn't in the file, or damaged."""
         with suppress(NotAnExportError):
             return self._picture(picture)
         return b""
@@ -134,7 +131,7 @@ class ChatsFile:
         return sorted(set(self._zip.namelist())) if self._zip is not None else []
 
     def _read(self, name: str, most: int) -> bytes:
-        """An entry of the ZIP, or the whole file for ''."""
+        """The whole file for ''."""
         try:
             if self._zip is None:
                 self._file.seek(0)

@@ -11,19 +11,17 @@ import os
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from markdown_it.token import Token
-
 from core.api.archive import VERSION, ArchivedChat, ArchivedMessage
 from core.api.errors import WaymarkError
 from core.api.limits import PICTURE_FORMATS
 from core.client.blobs import read_regular
-from desktop.chat.markdown.parser import FOOTNOTE_REF, MATH, make_parser
+from desktop.chat.markdown.conversion import html_parser
 from desktop.i18n import tr
 from desktop.numbers import format_bytes
 
@@ -92,7 +90,7 @@ class Writer(ABC):
         self._file.write(text.encode())
 
     def _picture(self, digest: str) -> bytes:
-        """A picture's file, or nothing if it is gone."""
+        """Nothing if it is gone."""
         try:
             return read_regular(self._path_of(digest))
         except (OSError, WaymarkError):
@@ -180,10 +178,7 @@ class HtmlWriter(Writer):
     """One file without scripts that connects to nothing: pictures are inside."""
 
     def _begin(self) -> None:
-        # A picture that a text names would be fetched.
-        self._parser = make_parser().disable("image")
-        for kind in (MATH, FOOTNOTE_REF):
-            self._parser.add_render_rule(kind, _as_written)
+        self._parser = html_parser()
         self._say(HEAD.format(title=html.escape(self._path.stem), style=STYLE))
 
     def add(self, chat: ArchivedChat) -> None:
@@ -240,13 +235,6 @@ def suffix_of(data: bytes) -> str:
         if data.startswith(each.beginnings):
             return each.suffixes[0]
     return ".bin"
-
-
-def _as_written(
-    _renderer: object, tokens: Sequence[Token], at: int, _options: object, _env: object
-) -> str:
-    """Formulas, and numbers of footnotes."""
-    return html.escape(tokens[at].content)
 
 
 def _author(message: ArchivedMessage) -> str:

@@ -1,4 +1,4 @@
-"""Formulas as drawings, made in a helper process and kept by their source.
+"""Formulas as drawings in a block's HTML, made in a helper process and kept by their source.
 
 Nothing waits for a drawing: a formula is shown as it was written until its drawing is there, and
 for good if there can't be one.
@@ -7,15 +7,17 @@ for good if there can't be one.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from html import unescape
 from typing import NamedTuple
 
 from PySide6.QtCore import QByteArray, QObject, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtGui import QFontMetrics, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 from core.helper.process import Helper, HelperFailedError
@@ -39,6 +41,16 @@ IDLE_MS = 30_000
 _CLOSERS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$", "$": "$"}
 # Only shapes: a drawing that named a file would have it opened.
 _SAFE = re.compile(r"<svg[^<>]*>(?:</?(?:path|rect|line|polyline|g)\b[^<>&:]*>)*</svg>")
+# More in one block stay as they were written: Qt lays out each picture on its own.
+MOST_IN_BLOCK = 100
+# A wider formula in a line of text is drawn smaller.
+WIDEST_IN_LINE = 560
+# Letters of formulas have lower small letters than those of interfaces.
+LARGER = 1.12
+SCHEME = "formula:"
+_SPAN = re.compile(r'<span class="math">(.*?)</span>', re.DOTALL)
+_ONE = re.compile(r'<p><span class="math">(?:(?!</span>).)*</span></p>', re.DOTALL)
+_ALONE = re.compile(r'<p>(<img src="formula:[^>]*>)</p>')
 
 
 class Source(NamedTuple):
@@ -59,7 +71,7 @@ class Drawing:
     svg: str
 
     def image(self, colour: str, width: int, height: int, top: float, density: float) -> QImage:
-        """The drawing on an image of this size, its upper edge at `top`, everything in pixels."""
+        """The drawing's upper edge is at `top`; everything in pixels."""
         return _image(self, colour, width, height, top, density)
 
 
@@ -83,7 +95,7 @@ def _image(
 
 
 def source_of(written: str) -> Source | None:
-    """The formula between its delimiters; None while it isn't closed."""
+    """None while it isn't closed."""
     opener = next((each for each in _CLOSERS if written.startswith(each)), "")
     closer = _CLOSERS.get(opener, "")
     latex = written[len(opener) : -len(closer) or None]
@@ -109,7 +121,6 @@ class Formulas(QObject):
         self.ready.connect(self._on_ready)
 
     def begin(self) -> None:
-        """Draw formulas from now on."""
         self._executor, self._helper = DaemonExecutor("formulas", 1), Helper(MEMORY_BYTES)
 
     def close(self) -> None:
@@ -125,7 +136,7 @@ class Formulas(QObject):
         self._busy = False
 
     def find(self, source: Source) -> Drawing | None:
-        """The drawing if it is there; else `ready` tells when it is, or that there is none."""
+        """If it isn't there, `ready` tells when it is, or that there is none."""
         if source in self._drawings:
             self._drawings.move_to_end(source)
             return self._drawings[source]
@@ -217,3 +228,66 @@ def formulas() -> Formulas:
     made = Formulas()
     made._drawn.connect(made.take)
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """`top` is the room above it. In pixels."""
+
+    written: str
+    drawing: Drawing
+    width: int
+    height: int
+    top: float
+
+    def image(self, colour: str, density: float) -> QImage:
+        return self.drawing.image(colour, self.width, self.height, self.top, density)
+
+
+class Illustrated:
+    """`pending` are sources that may still come. `least_width` is that of a formula alone, which
+    scrolls."""
+
+    def __init__(self, html: str, metrics: QFontMetrics, pixels: float) -> None:
+        self.pictures: dict[str, Picture] = {}
+        self.pending: set[Source] = set()
+        self.least_width = 0
+        self._scale = LARGER * pixels / EM
+        # Qt puts a picture's middle this far above the baseline.
+        self._middle = metrics.xHeight() / 2
+        # Alone, the formula may be as wide as it is.
+        self._alone = _ONE.fullmatch(html.strip()) is not None
+        self.html = _SPAN.sub(self._drawn, html)
+        if self._alone and _ALONE.fullmatch(self.html):
+            self.least_width = max(each.width for each in self.pictures.values())
+            self.html = _ALONE.sub(r'<p align="center">\1</p>', self.html)
+
+    def _drawn(self, span: re.Match[str]) -> str:
+        written = unescape(span[1].replace("<br>", "\n"))
+        source = source_of(written)
+        if source is None or len(self.pictures) >= MOST_IN_BLOCK:
+            return span[0]
+        drawing = formulas().find(source)
+        if drawing is None:
+            if formulas().is_pending(source):
+                self.pending.add(source)
+            return span[0]
+        scale = self._scale
+        if not self._alone:
+            scale *= min(1.0, WIDEST_IN_LINE / (drawing.width * scale))
+        ascent, descent = drawing.ascent * scale, drawing.descent * scale
+        # Room above or below, so that the picture's middle is where Qt puts it.
+        height = math.ceil(max(2 * ascent - self._middle, 2 * descent + self._middle, 1))
+        name = f"{SCHEME}{len(self.pictures)}"
+        picture = Picture(
+            written,
+            drawing,
+            max(1, round(drawing.width * scale)),
+            height,
+            (height + self._middle) / 2 - ascent,
+        )
+        self.pictures[name] = picture
+        return (
+            f'<img src="{name}" width="{picture.width}" height="{picture.height}"'
+            ' style="vertical-align: middle">'
+        )

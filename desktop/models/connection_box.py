@@ -21,7 +21,6 @@ FASTEST = 100_000
 
 
 class ConnectionBox(QFrame):
-    # The user wants to pick a folder for models.
     folder_asked = Signal()
 
     def __init__(self, downloads: DownloadsController) -> None:

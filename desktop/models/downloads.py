@@ -138,23 +138,23 @@ class DownloadsController(QObject):
         return Path(chosen) if chosen else self._usual_folder
 
     def change(self, network: NetworkSettings, token: str) -> None:
-        """Apply other settings at once; forbidding the network ends the process that connects."""
+        """Forbidding the network ends the process that connects."""
         self.token = token
         self._settings.set_network(network)
         self._tasks.spawn(self._apply(), tr("Changing the connection"))
 
     async def search(self, text: str) -> tuple[Repository, ...]:
-        """Repositories that Waymark runs. Raises WaymarkError."""
+        """Only what Waymark runs. Raises WaymarkError."""
         await self._connect()
         return await self._client.search(text)
 
     async def look(self, repository: str) -> Repository:
-        """A repository with its files. Raises WaymarkError."""
+        """The repository with its files. Raises WaymarkError."""
         await self._connect()
         return await self._client.look(repository)
 
     def find_unfinished(self) -> None:
-        """Show the downloads that an earlier start left, paused."""
+        """Show downloads that an earlier start left, paused."""
         self._tasks.spawn(self._find_unfinished(), tr("Looking for downloads"))
 
     def begin(self, plan: Plan) -> None:
@@ -167,11 +167,11 @@ class DownloadsController(QObject):
         self._tasks.spawn(self._client.pause(Path(work)), tr("Pausing a download"))
 
     def discard(self, work: str) -> None:
-        """Delete what has arrived of a download that is not running."""
+        """Delete what has arrived; call only for a download that is not running."""
         self._tasks.spawn(self._discard(work), tr("Deleting a download"))
 
     async def close(self) -> None:
-        """Stop downloads, keeping what has arrived."""
+        """Keeps what has arrived."""
         await self._client.close()
 
     async def _connect(self) -> None:

@@ -1,18 +1,28 @@
 """Compares a model's size with this computer's memory.
 
 For a model on this computer its headers tell the bytes in each precision; for one on the hub they
-are estimated from published sizes alone.
+are estimated from published sizes alone. From both come the models that are suggested.
 """
 
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.api.params import Precision
-from core.library.messages import ModelFacts, Way
+from core.downloads.messages import Repository
+from core.library.messages import ModelFacts, Speed, Way
 from desktop.i18n import tr
-from desktop.numbers import format_bytes, format_count, precision_name
+from desktop.numbers import (
+    BETWEEN,
+    format_bytes,
+    format_count,
+    format_speed,
+    precision_name,
+    short_count,
+)
 
 # Bytes of a parameter in the precisions that the engine chooses from, the most exact first; a
 # twentieth of a model is not quantised.
@@ -25,6 +35,10 @@ ROOM_BYTES = 10**9
 MOST_OF_ALL = 0.85
 # Bytes by how the model would run.
 Needs = dict[str, int]
+MOST_SUGGESTED = 3
+# Slower replies are tiresome to follow.
+SLOWEST_TOKENS_S = 3.0
+_ACTIVE = re.compile(r"-A(\d+(?:\.\d+)?)B(?:-|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +68,8 @@ def room(available: Memory) -> int:
 
 
 def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
-    """About how many bytes a model takes in each precision that the engine may choose, the most
-    exact first; nothing if neither number is known."""
+    """About how many bytes in each precision that the engine may choose, the most exact first;
+    nothing if neither number is known."""
     found = {
         tr("in {precision}").format(precision=name): int(parameters * each) + ROOM_BYTES
         for name, each in BYTES_PER_PARAMETER.items()
@@ -114,7 +128,7 @@ HEADROOM = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a model fits: in which way, with a context of how many tokens; None if not at all."""
+    """In which way it fits, with a context of how many tokens; None if not at all."""
 
     fit: Fit
     way: Way | None
@@ -123,7 +137,6 @@ class Verdict:
 
 
 def memory_of(way: Way, context: int) -> int:
-    """The bytes of a model's weights and of its context."""
     return way.num_bytes + context * way.kv_bytes
 
 
@@ -156,7 +169,7 @@ def judge(
 
 
 def _held(way: Way, available: Memory, on_disk: int = 0) -> int:
-    """The tokens of context for which memory is free; -1 if not even the weights fit."""
+    """-1 if not even the weights fit."""
     left = available.free - HEADROOM - way.num_bytes + on_disk
     return -1 if left < 0 else left // max(1, way.kv_bytes)
 
@@ -223,3 +236,65 @@ def _too_large(way: Way, context: int, available: Memory) -> Verdict:
         total=format_bytes(available.total),
     )
     return Verdict(fit, way if fit is Fit.TIGHT else None, context, said)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """In the most exact precision that fits, in about `num_bytes`; `tokens_s` is 0 while this
+    machine's speed isn't known."""
+
+    fit: Fit
+    precision: str = ""
+    num_bytes: int = 0
+    tokens_s: float = 0.0
+
+    def words(self, found: Repository) -> str:
+        size = tr("{count} parameters").format(count=short_count(found.parameters))
+        needed = tr("about {size} in {precision}").format(
+            size=format_bytes(self.num_bytes), precision=self.precision
+        )
+        speed = tr("about {speed}").format(speed=format_speed(self.tokens_s))
+        parts = (
+            size if found.parameters else "",
+            needed if self.precision else fit_name(self.fit),
+            speed if self.tokens_s else "",
+            found.licence,
+        )
+        return BETWEEN.join(part for part in parts if part)
+
+
+def estimate(found: Repository, available: Memory, speeds: Sequence[Speed]) -> Estimate:
+    fit = fit_of(needs(found.parameters), available)
+    if fit is not Fit.FITS:
+        return Estimate(fit)
+    sizes = {
+        precision: int(found.parameters * each) + ROOM_BYTES
+        for precision, each in BYTES_PER_PARAMETER.items()
+    }
+    precision = next(each for each, size in sizes.items() if size <= available.free)
+    billions = active_parameters(found) / 10**9
+    step_s = next((billions * each.step_s for each in speeds if each.precision == precision), 0.0)
+    return Estimate(fit, precision, sizes[precision], 1 / step_s if step_s else 0.0)
+
+
+def suited_models(
+    found: Sequence[Repository], available: Memory, speeds: Sequence[Speed]
+) -> list[Repository]:
+    """The largest that fit and reply fast enough, at most three; else the smallest that fits.
+
+    None while this machine's speed isn't known: the largest may be too slow to use.
+    """
+    if not speeds:
+        return []
+    estimates = [(each, estimate(each, available, speeds)) for each in found]
+    fitting = [(each, how) for each, how in estimates if how.fit is Fit.FITS]
+    fast = [each for each, how in fitting if not 0 < how.tokens_s < SLOWEST_TOKENS_S]
+    if not fast:
+        return [each for each, _ in fitting][:1]
+    return sorted(fast, key=lambda each: -each.parameters)[:MOST_SUGGESTED]
+
+
+def active_parameters(found: Repository) -> float:
+    """The parameters that a token goes through, which names of models with experts tell."""
+    active = _ACTIVE.search(found.name)
+    return float(active[1]) * 10**9 if active else found.parameters

@@ -18,9 +18,8 @@ from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
 from desktop.models.download_list import DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
-from desktop.models.fits import describe_fit, memory, needs, room
+from desktop.models.fits import describe_fit, estimate, memory, needs, room, suited_models
 from desktop.models.library import LibraryController
-from desktop.models.suggestions import estimate, suited_models
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
@@ -116,7 +115,7 @@ class GetModelDialog(QDialog):
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
 
     def ask(self) -> None:
-        """Search for the words, or open the repository that they name; '' shows the catalogue."""
+        """Opens the repository that the words name; '' shows the catalogue."""
         self._settings.setChecked(False)
         text = self.search.text().strip()
         if not text:
@@ -176,7 +175,7 @@ class GetModelDialog(QDialog):
         )
 
     def _list_catalogue(self) -> None:
-        """Fill the list; what is being asked and shown stays."""
+        """Keep what is being asked and shown."""
         available, self._speeds = self._library.available(), self._library.device.speeds
         best = suited_models(catalogue(), available, self._speeds)
         self._fill([*best, *(each for each in catalogue() if each not in best)])
@@ -232,8 +231,6 @@ class GetModelDialog(QDialog):
 
 
 class ModelDetails(QFrame):
-    """A repository's facts, what can be downloaded of it, and the one that fits preselected."""
-
     # Plan: the user pressed Download.
     download_asked = Signal(object)
 

@@ -46,7 +46,6 @@ class LibraryModel:
         return shown_name(self.path)
 
     def has(self, path: str) -> bool:
-        """True if `path` is one of its copies."""
         return any(str(each.path) == path for each in self.places)
 
 
@@ -98,8 +97,8 @@ class LibraryController(QObject):
         return watcher
 
     def survey(self, *, again: bool = False) -> None:
-        """Look for models and read the facts of new ones. With `again` those of all are read, and
-        this machine's speed is measured once more."""
+        """With `again` the facts of all models are read and this machine's speed is measured once
+        more."""
         self._stale = False
         self._wholly = self._wholly or again
         if self.scanning:
@@ -110,7 +109,7 @@ class LibraryController(QObject):
             self._tasks.spawn(self._survey(), tr("Looking for models"))
 
     def watch(self, wanted: bool) -> None:
-        """Follow changes of the folders while the list is on screen."""
+        """True while the list is on screen."""
         self._watched = wanted
         if wanted and (self._stale or not self._watcher.directories()):
             self.survey()
@@ -127,7 +126,7 @@ class LibraryController(QObject):
         return replace(found, free=min(found.total, found.free + next(held, 0)))
 
     def verdict(self, model: LibraryModel, available: Memory | None = None) -> Verdict | None:
-        """How a model fits with the settings that it would be loaded with."""
+        """With the settings that it would be loaded with."""
         if model.facts is None or model.facts.trouble is not None:
             return None
         wanted = self._settings.settings.switched(model.path).model
@@ -143,14 +142,13 @@ class LibraryController(QObject):
             self.survey()
 
     def drop_folder(self, folder: str) -> None:
-        """Stop looking in a folder that was added."""
         library = self._settings.settings.library
         left = tuple(each for each in library.folders if each != folder)
         self._settings.set_library(library.model_copy(update={"folders": left}))
         self.survey()
 
     async def find(self) -> list[FoundModel]:
-        """The models on this computer, by names alone."""
+        """By names alone."""
         return [each for place in await self._find() for each in place.models]
 
     async def _find(self) -> list[Place]:
@@ -218,7 +216,7 @@ class LibraryController(QObject):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Make the list: copies of the same files are one model."""
+        """Copies of the same files are one model."""
         copies: dict[str, LibraryModel] = {}
         for group in self._groups:
             facts = self._facts.get(str(group[0].path))
@@ -252,7 +250,6 @@ def _place(models: Sequence[FoundModel], folders: Sequence[Path]) -> Place:
 
 
 def _same_files(found: Sequence[Place]) -> list[tuple[FoundModel, ...]]:
-    """Several paths of the same file together."""
     same: dict[str, list[FoundModel]] = {}
     for place in found:
         for each, file in zip(place.models, place.files, strict=True):

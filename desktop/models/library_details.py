@@ -114,7 +114,7 @@ class LibraryDetails(QFrame):
 
 
 class MemoryTable(QWidget):
-    """Memory and speed at each precision: a row each, and a column for each context."""
+    """A row for each precision, a column for each context."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,6 @@ def _place(program: str, path: object) -> str:
 
 
 def describe(facts: ModelFacts) -> str:
-    """Family, parameters, published precision, abilities, context and licence."""
     parts = [
         family_name(facts),
         tr("{count} parameters").format(count=short_count(facts.parameters)),
@@ -198,7 +197,7 @@ def describe(facts: ModelFacts) -> str:
 
 
 def speed(way: Way | None) -> str:
-    """The expected speed, from what this machine was measured to do."""
+    """From what this machine was measured to do."""
     if way is None or not way.step_s:
         return ""
     words = tr("About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.")

@@ -31,7 +31,6 @@ WIDTH, HEIGHT = 980, 620
 
 
 class LibraryView(QListView):
-    # Delete was pressed.
     delete_asked = Signal()
 
     def dataChanged(self, first: AnyIndex, last: AnyIndex, roles: Sequence[int] = ()) -> None:
@@ -51,7 +50,6 @@ class LibraryView(QListView):
 class LibraryDialog(QDialog):
     # The path of a model to load.
     load_asked = Signal(str)
-    # The user wants to download a model.
     get_asked = Signal()
 
     def __init__(
@@ -66,7 +64,6 @@ class LibraryDialog(QDialog):
         self.setWindowTitle(tr("Models"))
         self._library, self._settings, self._tasks = library, settings, tasks
         self._removal = Removal()
-        # The path of the selected model.
         self._path = ""
         # Why something failed, until the user does something else.
         self._trouble = ""

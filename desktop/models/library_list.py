@@ -113,7 +113,8 @@ def family_name(facts: ModelFacts) -> str:
         "lfm2": "LFM2", "lfm2_moe": "LFM2 MoE", "lfm2_vl": "LFM2-VL", "lfm3": "LFM3",
         "lfm3_vl": "LFM3-VL", "gemma4": "Gemma 4", "gemma4_text": "Gemma 4",
         "gemma4_unified": "Gemma 4", "gemma4_unified_text": "Gemma 4", "olmo_hybrid": "OLMo Hybrid",
-        "ministral3": "Ministral 3", "mistral3": "Mistral 3",
+        "ministral3": "Ministral 3", "mistral3": "Mistral 3", "granite_swa": "Granite SWA",
+        "granitemoe_swa": "Granite SWA MoE",
     }  # fmt: skip
     return names.get(facts.family, facts.family)
 

@@ -1,4 +1,4 @@
-"""Choose a model: a folder or a GGUF file, also by dropping it.
+"""Choose a model: a folder or a GGUF file, also by dropping it, or one of the header's menu.
 
 Models are found in a thread, since a disk may block.
 """
@@ -10,28 +10,42 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QDialog, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QDialog, QListWidget, QListWidgetItem, QMenu, QSizePolicy, QWidget
 
 from core.api.errors import SlowFileError
 from core.api.limits import PICTURE_FORMATS
 from core.api.model_info import SNAPSHOTS, hub_name
-from core.gguf.library import SUFFIX, hub_folders, is_model, models_below
+from core.gguf.library import SUFFIX, FoundModel, hub_folders, is_model, models_below
 from core.library.places import models_in
 from desktop import theme
-from desktop.engine.engine_status import remember_names, shown_name
+from desktop.engine.engine_status import (
+    COMING,
+    EngineStatus,
+    model_name,
+    remember_names,
+    shown_name,
+)
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
+from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain_text import tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
+# Models of other programs in the menu; more are found by choosing a folder.
+MOST_OFFERED = 100
+WIDEST_PX = 160
+# The arrow and the margins.
+FRAME_PX = 46
 
 
 async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = False) -> str:
-    """The path of the model that was picked, '' for none. Raises SlowFileError."""
+    """Returns '' for none. Raises SlowFileError."""
     try:
         start = await answered(
             partial(first_folder, settings.model.path, settings.recent_models, os.environ)
@@ -47,8 +61,8 @@ async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = F
 
 
 async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
-    """The model in dropped files or in a dropped folder, '' if the user picked none of several;
-    None if nothing of it is a model. Raises SlowFileError."""
+    """Returns '' if the user picked none of several; None if nothing of it is a model. Raises
+    SlowFileError."""
     if all(path.name.lower().endswith(SUFFIX) for path in paths):
         models = [path for path in paths if is_model(path.name)] or list(paths)
         return await _one_of(models, parent)
@@ -62,7 +76,7 @@ async def _models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def may_be_model(paths: Sequence[Path]) -> bool:
-    """False for paths that can't be a model, by their names: several files, or a picture."""
+    """False for several files, or a picture, by their names."""
     pictures = {suffix for each in PICTURE_FORMATS for suffix in each.suffixes}
     if len(paths) == 1:
         return paths[0].suffix.lower() not in pictures
@@ -105,13 +119,12 @@ class ModelsDialog(QDialog):
         self.resize(WIDTH, HEIGHT)
 
     def model(self) -> str:
-        """The path of the selected model, or ''."""
         item = self._list.currentItem()
         return "" if item is None else str(item.data(Qt.ItemDataRole.UserRole))
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """The folder of a dialog: next to the last model, or in the hub cache; '' without both."""
+    """Next to the last model, or in the hub cache; '' without both."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)
@@ -122,3 +135,123 @@ def _beside(model: Path) -> Path:
     if model.parent.name == SNAPSHOTS and hub_name(model.parent.parent.name):
         return model.parents[2]
     return model.parent
+
+
+class ModelSwitcher(ToolButton):
+    folder_asked = Signal()
+    file_asked = Signal()
+    get_asked = Signal()
+    library_asked = Signal()
+    # The menu opens, and wants the models of other programs.
+    search_asked = Signal()
+    settings_asked = Signal()
+
+    def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("modelName")
+        self.setProperty("class", "chip")
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._settings = settings
+        self._menu = QMenu(self)
+        self._menu.setObjectName("modelMenu")
+        self._menu.setToolTipsVisible(True)
+        # The button is right-to-left to have its arrow after the name; the menu isn't.
+        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
+        self._folder.setObjectName("actionChooseModel")
+        self._file = action(tr("Choose a GGUF file…"), self, self.file_asked.emit)
+        self._file.setObjectName("actionChooseFile")
+        self._get = action(tr("Get a model…"), self, self.get_asked.emit)
+        self._get.setObjectName("actionDownloadModel")
+        self._library = action(tr("All models…"), self, self.library_asked.emit)
+        self._library.setObjectName("actionAllModels")
+        self._offered = QMenu(tr("On this computer"), self)
+        self._offered.setObjectName("modelsOffered")
+        self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._say(tr("Looking for models…"))
+        self._more = action(tr("Model settings"), self, self.settings_asked.emit)
+        self._more.setObjectName("actionModelSettings")
+        self.clicked.connect(self._open)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+
+    def show_status(self, status: EngineStatus) -> None:
+        model = status.model
+        name = tr("No model")
+        if model is not None:
+            name = model_name(model)
+        elif status.phase in COMING:
+            name = shown_name(self._settings.loaded.path)
+        room = WIDEST_PX - FRAME_PX
+        self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))
+        self.setAccessibleName(tr("Model: {name}").format(name=name))
+        told = tr("Choose a model") if model is None else f"{model.name}\n{model.path}"
+        set_tip(self, f"{told}\n{status.words()}")
+
+    def menu_shown(self) -> QMenu:
+        """The model that loaded last is checked."""
+        self._menu.clear()
+        settings = self._settings.settings
+        for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
+            entry = self._entry(path)
+            entry.setChecked(path == self._settings.kept_path)
+            self._menu.addAction(entry)
+        self._menu.addSeparator()
+        self._menu.addAction(self._library)
+        self._menu.addMenu(self._offered)
+        self._menu.addAction(self._get)
+        self._menu.addAction(self._folder)
+        self._menu.addAction(self._file)
+        self._menu.addAction(self._more)
+        return self._menu
+
+    def show_waits(self, waits: Mapping[str, str]) -> None:
+        """Show what loading a model means for the chat, by the models' names."""
+        for entry in self._menu.actions():
+            words = waits.get(entry.data() or "")
+            if words and not entry.isChecked():
+                entry.setToolTip(tip(words))
+
+    def show_offered(self, models: Sequence[FoundModel]) -> None:
+        self._offered.clear()
+        program = ""
+        for model in models[:MOST_OFFERED]:
+            if model.program != program:
+                program = model.program
+                self._say(program)
+            entry = self._entry(str(model.path))
+            entry.setChecked(str(model.path) == self._settings.kept_path)
+            self._offered.addAction(entry)
+        if not models:
+            self._say(tr("No models of LM Studio, Ollama or Hugging Face"))
+        elif len(models) > MOST_OFFERED:
+            self._say(tr("{count} more").format(count=len(models) - MOST_OFFERED))
+
+    def _say(self, words: str) -> None:
+        said = action(words, self._offered, lambda: None)
+        said.setEnabled(False)
+        self._offered.addAction(said)
+
+    def _entry(self, path: str) -> QAction:
+        entry = action(shown_name(path), self._menu, lambda: self._load(path))
+        entry.setCheckable(True)
+        entry.setData(shown_name(path))
+        return entry
+
+    def _load(self, path: str) -> None:
+        self._settings.set_model_path(path)
+        status = self._settings.engine.status
+        idle = status.model is None and status.phase not in COMING
+        if self._settings.needs_load or idle:
+            self._settings.load()
+
+    def _open(self) -> None:
+        self.search_asked.emit()
+        self.menu_shown().popup(self.mapToGlobal(QPoint(0, self.height() + 2)))
+
+    def _draw(self) -> None:
+        self.setIcon(theme.icon("chevron_down"))
+        self.setIconSize(theme.icon_size(12))

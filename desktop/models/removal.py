@@ -43,7 +43,6 @@ class Removal:
     refused: str = ""
 
     def words(self, name: str) -> str:
-        """The question before the model is deleted."""
         size = format_bytes(self.size)
         if self.program in ("", OURS):
             words = tr("Move {name} to the trash? It frees {size}.")
@@ -56,7 +55,6 @@ class Removal:
 
 
 def plan_removal(place: FoundModel) -> Removal:
-    """What deleting a model in one place would do."""
     path = place.path
     if place.program == OLLAMA or path.parent.name == "blobs":
         words = tr("Ollama shares files between its models. Delete it there: ollama rm {name}")
@@ -73,7 +71,7 @@ def plan_removal(place: FoundModel) -> Removal:
 
 
 def trash(removal: Removal, move: Callable[[str], bool] | None = None) -> None:
-    """Move everything to the trash. Raises TrashError for the first that the system refuses."""
+    """Raises TrashError for the first that the system refuses."""
     for path in removal.paths:
         if not (move or _to_trash)(str(path)):
             words = tr("The system could not move {path} to the trash.")
@@ -126,7 +124,7 @@ def _is_part(name: str, start: str, ends: str) -> bool:
 
 
 def _folder(path: Path) -> tuple[Path, ...]:
-    """A model's folder if it holds nothing else."""
+    """Nothing if it holds anything else."""
     entries = list(islice(path.iterdir(), MOST_ENTRIES))
     known = all(
         _is_download_state(each) if each.is_dir() else _OF_A_MODEL.fullmatch(each.name)
@@ -141,7 +139,7 @@ def _is_download_state(folder: Path) -> bool:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file or of all files below a folder, without what links lead to."""
+    """Without what links lead to."""
     if not path.is_dir():
         return path.lstat().st_size
     found = 0

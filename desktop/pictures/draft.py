@@ -40,10 +40,8 @@ class DraftDocument:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """Text, pictures, documents, and the messages `queued` before them.
-
-    `key`, `system` and `format` are for the chat that will be created, if there is none yet.
-    """
+    """`queued` are messages before it. `key`, `system` and `format` are for the chat that will be
+    created, if there is none yet."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)

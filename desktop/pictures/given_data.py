@@ -81,8 +81,7 @@ def take_data(
     add_files: Callable[[Draft, Sequence[Path]], None],
     text: LongText,
 ) -> str:
-    """Add files or a picture to the draft, or text to the field; returns why it was refused, or
-    ''."""
+    """Returns why it was refused, or ''."""
     given = sort_data(data)
     if given.files:
         add_files(draft, given.files)

@@ -32,9 +32,7 @@ LARGEST_THUMBNAIL = 2048
 
 
 class PictureThumbnail(QWidget):
-    # The picture was pressed.
     opened = Signal()
-    # The user removes it from the draft.
     removed = Signal()
 
     def __init__(
@@ -89,7 +87,7 @@ class PictureThumbnail(QWidget):
 
 
 def read_thumbnail(png: bytes) -> QImage:
-    """The engine's thumbnail, or a null image if these bytes aren't one."""
+    """A null image if these bytes aren't one."""
     is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and png[12:16] == b"IHDR" and len(png) > 24
     # Damaged data must not cost a decoder's time and memory.
     if not is_png or max(struct.unpack(">II", png[16:24])) > LARGEST_THUMBNAIL:

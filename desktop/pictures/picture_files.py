@@ -18,10 +18,8 @@ SENTENCES_SHOWN = 4
 
 
 class Refusal(NamedTuple):
-    """A picture that was not added, by the name the user knows, or '' for none.
-
-    `why` is a sentence about `{names}`, for one and for several; `said` a sentence in its place.
-    """
+    """`name` is the one the user knows, or ''. `why` is a sentence about `{names}`, for one and for
+    several; `said` a sentence in its place."""
 
     name: str = ""
     why: tuple[str, str] | None = None
@@ -38,7 +36,7 @@ def read_picture_file(path: Path) -> bytes:
 
 
 def why_no_picture(path: Path) -> tuple[str, str] | None:
-    """Why a file can't be a picture, as a `Refusal.why`; None if it may be one."""
+    """A `Refusal.why`; None if it may be a picture."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -69,7 +67,7 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
 
 
 def not_added(refusals: Iterable[Refusal]) -> str:
-    """All refusals in words: a few names for each reason, then how many more."""
+    """A few names for each reason, then how many more."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     sentences: list[str] = []
     for name, why, said in dict.fromkeys(refusals):

@@ -29,7 +29,6 @@ class PictureStrip(QScrollArea):
     open_asked = Signal(str)
     # The user removes the draft picture with this number.
     remove_asked = Signal(int)
-    # Thumbnails were added or removed.
     filled = Signal()
 
     def __init__(self) -> None:
@@ -67,7 +66,7 @@ class PictureStrip(QScrollArea):
         self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
-        """Show the pictures of a draft, also those not described yet."""
+        """Pictures not described yet, too."""
         newest = max((each.number for each in pictures), default=0)
         self._to_end = newest > self._newest or (self._to_end and newest == self._newest)
         self._newest = newest
@@ -97,7 +96,7 @@ class PictureStrip(QScrollArea):
             pace().go_on(self._fill)
 
     def _fill(self) -> bool:
-        """Make some of the missing thumbnails; returns whether any are left."""
+        """Returns whether any are left."""
         missing = [key for key in self._wanted if key not in self._made]
         for key in missing[:MADE_AT_ONCE]:
             thumbnail = self._made[key] = self._wanted[key]()
@@ -107,7 +106,7 @@ class PictureStrip(QScrollArea):
         return len(missing) > MADE_AT_ONCE
 
     def _fit(self) -> None:
-        """Fit the height, with the count above if not all pictures are visible."""
+        """With the count above if not all pictures are visible."""
         counts = self.horizontalScrollBar().maximum() > 0
         above = self._count.sizeHint().height() + GAP_PX if counts else 0
         self._count.setText(count_of(len(self._wanted), "picture"))
@@ -129,7 +128,7 @@ class PictureStrip(QScrollArea):
         self._to_end = False
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scroll sideways; at its ends, leave the event to the parent."""
+        """Scroll sideways; at the ends, leave the event to the parent."""
         turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
         bar.setValue(before - (turned.y() or turned.x()))

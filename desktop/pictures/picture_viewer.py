@@ -51,8 +51,6 @@ SMALLEST_ZOOM = 0.02
 
 
 class PictureViewer(QDialog):
-    """Shows `picture` and turns to the others of `pictures`."""
-
     # Width and height of the pixels wanted by `show_pixels`.
     pixels_wanted = Signal(int, int)
     # The Picture.
@@ -166,7 +164,7 @@ class PictureViewer(QDialog):
             button.setEnabled(False)
 
     def _wanted(self) -> QSize:
-        """The size to request: the visible one and a little more, at most the picture's own."""
+        """The visible size and a little more, at most the picture's own."""
         return within(self.picture.size, MOST_PIXELS, SPARE * self.canvas.zoom())
 
     def _ask(self) -> None:
@@ -209,7 +207,7 @@ class PictureViewer(QDialog):
 
 
 class PictureCanvas(QGraphicsView):
-    """Draws a picture fitted or at any zoom, from as many pixels as it is given."""
+    """Fitted or at any zoom, from as many pixels as it is given."""
 
     # The zoom in percent.
     zoomed = Signal(int)
@@ -236,13 +234,13 @@ class PictureCanvas(QGraphicsView):
         self.fit()
 
     def set_image(self, image: QImage) -> None:
-        """Draw the whole picture from these pixels, which may be fewer than it has."""
+        """These pixels may be fewer than the picture has."""
         self._pixels.setPixmap(QPixmap.fromImage(image))
         if not image.isNull():
             self._pixels.setScale(self.sceneRect().width() / image.width())
 
     def fit(self) -> None:
-        """Fit the picture into the window, now and when it is resized; never enlarge it."""
+        """Now and when the window is resized; never enlarge it."""
         self._fitted = True
         area, picture = self.viewport().rect(), self.sceneRect()
         if picture.isEmpty() or area.isEmpty():

@@ -58,7 +58,7 @@ class PictureController(QObject):
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding pictures"))
 
     def add_bytes(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
-        """Add a pasted picture; `read` may be slow and is called in a thread."""
+        """`read` may be slow and is called in a thread."""
         self._tasks.spawn(self._add_pasted(draft, read, name), tr("Adding a pasted picture"))
 
     def remove(self, draft: Draft, number: int) -> None:
@@ -69,16 +69,13 @@ class PictureController(QObject):
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
 
     def look_again(self, drafts: Iterable[Draft]) -> None:
-        """Describe the pictures of these drafts again.
-
-        Not of drafts that were sent or deleted, whose files may be gone.
-        """
+        """Not for drafts that were sent or deleted, whose files may be gone."""
         for draft in drafts:
             if draft.pictures:
                 self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))
 
     async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
-        """A stored picture's pixels, within this size and a wire frame. Raises WaymarkError."""
+        """Within this size and a wire frame. Raises WaymarkError."""
         path = str(self._blobs.path(picture.digest))
         image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
@@ -94,7 +91,7 @@ class PictureController(QObject):
         return self._turn
 
     async def take_in(self, data: bytes, name: str) -> Picture | None:
-        """Store a picture from an imported chat; None if it can't be read. Call while `held`.
+        """For an imported chat; None if it can't be read. Call while `held`.
 
         Without an engine it is stored without a thumbnail. Raises OSError.
         """
@@ -111,7 +108,7 @@ class PictureController(QObject):
         return picture_of(described, name)
 
     async def settled(self, draft: Draft) -> bool:
-        """Wait until all pictures are described; False if one was refused meanwhile."""
+        """Wait for descriptions; False if a picture was refused meanwhile."""
         before = len(draft.pictures)
         while not draft.complete:
             async with self._turn:
@@ -151,7 +148,7 @@ class PictureController(QObject):
             self.changed.emit(draft)
 
     async def _take(self, draft: Draft, picture: DraftPicture, read: Callable[[], bytes]) -> None:
-        """Store and describe a picture; if refused, remove it from the draft."""
+        """If refused, remove it from the draft."""
         async with self._turn:
             if picture not in draft.pictures:
                 return

@@ -32,7 +32,7 @@ _folds = _Folds()
 
 
 def fold(text: str) -> str:
-    """Without case, diacritics and compatibility forms: `Café` and `CAFÉ` become `cafe`."""
+    """`Café` and `CAFÉ` become `cafe`."""
     return text.translate(_folds)
 
 
@@ -51,7 +51,7 @@ class Extract(NamedTuple):
 
 
 def extract(text: str, terms: Sequence[str]) -> Extract:
-    """The first match of the longest term; without one, the beginning of the text."""
+    """Of the longest term; without a match, the beginning of the text."""
     folded = fold(text)
     term = max(terms, key=len, default="")
     at = folded.find(term) if term else -1

@@ -58,7 +58,7 @@ FOUND = """
 SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model, {documents}
 FROM {source} JOIN chats.messages AS m ON m.id = t.id JOIN chats.chats AS c ON c.id = m.chat
 LEFT JOIN chats.replies AS r ON r.message = m.id
-WHERE {conditions} AND c.deleted IS NULL
+WHERE {conditions} AND c.deleted IS NULL AND m.deleted IS NULL
 AND m.created >= :since
 AND (:chat IS NULL OR m.chat = :chat)
 AND (:model = '' OR r.model = :model)
@@ -95,7 +95,7 @@ class Hit:
 
 
 def open_index(path: Path, chats: Path) -> sqlite3.Connection:
-    """Open or make the index. Raises sqlite3.Error or OSError."""
+    """Raises sqlite3.Error or OSError."""
     os.close(open_or_create(path, os.O_RDWR))
     connection = sqlite3.connect(path.absolute().as_uri(), uri=True, isolation_level=None)
     try:
@@ -115,7 +115,7 @@ def open_index(path: Path, chats: Path) -> sqlite3.Connection:
 
 
 def remove(path: Path) -> None:
-    """Delete the file. Raises OSError."""
+    """Raises OSError."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
@@ -174,7 +174,6 @@ def add_missing(connection: sqlite3.Connection, below: int) -> int:
 
 
 def newest(connection: sqlite3.Connection) -> int:
-    """The highest id of a message in the index."""
     (number,) = connection.execute("SELECT ifnull(max(id), 0) FROM texts").fetchone()
     return int(number)
 
@@ -213,7 +212,6 @@ def titled(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]
 
 
 def models(connection: sqlite3.Connection) -> list[str]:
-    """The names of the models that wrote replies."""
     rows = connection.execute("SELECT DISTINCT model FROM chats.replies WHERE model IS NOT NULL")
     return sorted({fields.text(name) for (name,) in rows} - {"", fields.DAMAGED})
 

@@ -55,11 +55,10 @@ class SearchController(QObject):
         self._query: Query | None = None
 
     def begin(self) -> None:
-        """Index what is not in the index yet."""
         self._tasks.spawn(self._update(), tr("Indexing the chats for search"))
 
     def look_for(self, query: Query | None) -> None:
-        """Search; None for nothing."""
+        """None for nothing."""
         self._queries += 1
         self._query = query
         self.is_searching = query is not None
@@ -70,14 +69,14 @@ class SearchController(QObject):
             self._tasks.spawn(self._search(query, self._queries), tr("Searching the chats"))
 
     async def forget(self) -> None:
-        """Forget messages that are gone from the chats; doesn't wait for indexing to end. Raises
+        """Of messages that are gone from the chats; doesn't wait for indexing to end. Raises
         StoreError."""
         await self._run(index.drop_stale)
         if self.hits:
             self.look_for(self._query)
 
     async def clear(self) -> None:
-        """Delete the index; a new one is made. Raises StoreError."""
+        """A new one is made. Raises StoreError."""
         self.look_for(None)
         with in_words():
             await self._in_thread(self._remove)

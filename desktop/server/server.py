@@ -58,7 +58,6 @@ class ServerStatus:
 class ServerController(QObject):
     # The status, the settings or the key.
     changed = Signal()
-    # The list of requests.
     listed = Signal()
 
     def __init__(
@@ -108,7 +107,7 @@ class ServerController(QObject):
         self._change({"lan": lan})
 
     def renew_key(self) -> None:
-        """Make another key; the old one ends at once, and so do its requests."""
+        """The old one ends at once, and so do its requests."""
         self._change({"key": self._make_key()})
 
     def hide_key(self) -> None:
@@ -116,7 +115,7 @@ class ServerController(QObject):
         self.changed.emit()
 
     def forget(self) -> None:
-        """Forget what programs have sent: a process that ends deletes it."""
+        """A process that ends deletes what programs have sent."""
         if self.settings.on:
             self._apply()
 

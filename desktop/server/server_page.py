@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QComboBox,
     QDialog,
     QFormLayout,
     QFrame,
+    QHeaderView,
     QPlainTextEdit,
     QSpinBox,
+    QTreeWidget,
+    QTreeWidgetItem,
     QWidget,
 )
 
+from core.server.messages import RequestSeen
 from desktop import theme
 from desktop.i18n import tr
-from desktop.server.request_list import RequestList
+from desktop.number_format import number
+from desktop.numbers import format_count
 from desktop.server.server import ServerController, Stage
 from desktop.server.snippets import Connection, Snippet, snippets
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
+LEAST_HEIGHT = 150
+LONGEST_NAME = 60
+_NUMBERS = (3, 4, 5, 6)
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class LocalServerDialog(QDialog):
@@ -75,8 +86,6 @@ class LocalServerDialog(QDialog):
 
 
 class AccessBox(QFrame):
-    """Who may connect, and at which address."""
-
     def __init__(self, server: ServerController) -> None:
         super().__init__()
         self.setObjectName("serverAccess")
@@ -166,8 +175,6 @@ class AccessBox(QFrame):
 
 
 class ConnectBox(QFrame):
-    """A program's name, and the text to paste into it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("serverConnect")
@@ -222,3 +229,79 @@ def _switch(name: str, spoken: str) -> Switch:
 def _copy(text: str, button: CopyButton) -> None:
     QGuiApplication.clipboard().setText(text)
     button.say_copied()
+
+
+class RequestList(QTreeWidget):
+    """The latest request comes first."""
+
+    def __init__(self, server: ServerController) -> None:
+        super().__init__()
+        self.setObjectName("serverRequests")
+        self.setAccessibleName(tr("Requests of programs"))
+        self._server = server
+        self._items: dict[int, QTreeWidgetItem] = {}
+        self.setHeaderLabels([
+            tr("Program"), tr("Request"), tr("State"),
+            tr("Reused"), tr("Read"), tr("Written"), tr("Tokens/s"),
+        ])  # fmt: skip
+        self.setRootIsDecorated(False)
+        self.setUniformRowHeights(True)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.setMinimumHeight(theme.px(LEAST_HEIGHT))
+        self.header().setObjectName("serverRequestsHeader")
+        self.header().setAccessibleName(tr("What the columns show"))
+        self.header().setSectionsMovable(False)
+        self.header().setStretchLastSection(False)
+        for place in range(self.columnCount()):
+            self.header().setSectionResizeMode(place, QHeaderView.ResizeMode.ResizeToContents)
+        self.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        for place in _NUMBERS:
+            self.headerItem().setTextAlignment(place, _RIGHT)
+        server.listed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        shown = self._server.requests
+        for gone in [each for each in self._items if each not in shown]:
+            self.takeTopLevelItem(self.indexOfTopLevelItem(self._items.pop(gone)))
+        for at, seen in shown.items():
+            if at not in self._items:
+                self._items[at] = QTreeWidgetItem()
+                for place in _NUMBERS:
+                    self._items[at].setTextAlignment(place, _RIGHT)
+                self.insertTopLevelItem(0, self._items[at])
+            for place, words in enumerate(cells(seen)):
+                self._items[at].setText(place, words)
+
+
+def cells(seen: RequestSeen) -> tuple[str, ...]:
+    counted = seen.reused or seen.read
+    return (
+        shortened(seen.client, LONGEST_NAME) or tr("a program without a name"),
+        shortened(seen.path, LONGEST_NAME),
+        state_words(seen),
+        format_count(seen.reused) if counted else "",
+        format_count(seen.read) if counted else "",
+        format_count(seen.written) if seen.written else "",
+        number(seen.tokens_per_s, 1) if seen.tokens_per_s else "",
+    )
+
+
+def state_words(seen: RequestSeen) -> str:
+    if seen.state == "refused":
+        known = {
+            401: tr("Refused: wrong key"),
+            403: tr("Refused: a web page or a foreign name"),
+            404: tr("Refused: no such address"),
+            429: tr("Refused: too many wait"),
+            503: tr("Ended: no model"),
+        }
+        other = tr("Refused ({status})").format(status=seen.status)
+        return known.get(seen.status, other)
+    return {
+        "waiting": tr("Waiting"),
+        "reading": tr("Reading"),
+        "writing": tr("Writing"),
+        "done": tr("Done"),
+        "gone": tr("Left by the program"),
+    }[seen.state]

@@ -14,6 +14,8 @@ from desktop.numbers import count_of, format_bytes, format_count
 
 MB = 1000**2
 GB = 1000**3
+# Budgets of which 0 saves nothing.
+ON_DISK = ("cache.disk_bytes", "model.weights_bytes")
 UNITS = {"": GB, "b": 1, "kb": 1000, "mb": MB, "gb": GB, "tb": 1000 * GB}
 # Each step is a quarter to a half more than the one before.
 STEPS = tuple(
@@ -54,7 +56,7 @@ def smallest(key: str, model: ModelInfo) -> int:
 
 
 def too_small(key: str, value: object, model: ModelInfo | None) -> str:
-    """Why a budget is too small for the loaded model, with numbers; '' if it isn't."""
+    """Returns '' if it isn't."""
     if not key.endswith("_bytes") or model is None or not isinstance(value, int):
         return ""
     least = smallest(key, model)
@@ -72,7 +74,7 @@ def too_small(key: str, value: object, model: ModelInfo | None) -> str:
 
 
 def too_large(key: str, value: object, most: int | None) -> str:
-    """Why a budget is more than this computer has, with numbers; '' if it isn't."""
+    """Returns '' if it isn't."""
     if most is None or not isinstance(value, int) or value <= most:
         return ""
     return tr("{size} is more than this computer has: {most} of {place}.").format(
@@ -81,7 +83,7 @@ def too_large(key: str, value: object, most: int | None) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of '1.5 GB' or '700 mb'; a bare number is GB. Raises NotANumberError."""
+    """'1.5 GB', '700 mb'; a bare number is GB. Raises NotANumberError."""
     found = re.fullmatch(r"([^a-zA-Z]*)([a-zA-Z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None:
@@ -93,7 +95,7 @@ def parse_size(text: str) -> int:
 
 
 def exact_bytes(size: int) -> str:
-    """The size without rounding: 1.5 GB, 700 MB, 0 MB."""
+    """Without rounding: 1.5 GB, 700 MB, 0 MB."""
     for unit, name in ((1000 * GB, "TB"), (GB, "GB"), (MB, "MB"), (1000, "KB")):
         if size >= unit and size * 1000 % unit == 0:
             return f"{number(size / unit)} {name}"
@@ -101,7 +103,7 @@ def exact_bytes(size: int) -> str:
 
 
 def at_least(size: int) -> str:
-    """A size rounded up, so that allowing what is written is enough."""
+    """Rounded up, so that allowing what is written is enough."""
     for unit in (1000 * GB, GB, MB, 1000):
         if size >= unit:
             return format_bytes(-(-size * 10 // unit) * unit // 10)
@@ -109,13 +111,12 @@ def at_least(size: int) -> str:
 
 
 def stepped(size: int, steps: int) -> int:
-    """The size so many steps up or down from `size`."""
     place = bisect_right(STEPS, size) - 1 if steps > 0 else bisect_left(STEPS, size)
     return STEPS[max(0, min(len(STEPS) - 1, place + steps))]
 
 
 def setting_cost(key: str, cache: CacheSettings, model: ModelInfo | None) -> str:
-    """The cost of a setting in words; '' if it has none."""
+    """Returns '' if it has none."""
     costs = {
         "cache.count": _count_cost,
         "cache.interval": _interval_cost,

@@ -57,14 +57,14 @@ class NumberBox(QDoubleSpinBox):
 
     @classmethod
     def of_size(cls) -> NumberBox:
-        """A box for bytes, typed as '1.5 GB' or '700 MB'."""
+        """For bytes, typed as '1.5 GB' or '700 MB'."""
         return cls(parse_size, exact_bytes, stepped, letters=True)
 
     def number(self) -> int:
         return int(self.value())
 
     def show_number(self, number: int) -> None:
-        """Show a number without reporting it as changed."""
+        """Not reported as changed."""
         self.blockSignals(True)
         self.setValue(number)
         self.blockSignals(False)

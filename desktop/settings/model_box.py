@@ -44,9 +44,7 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    # The user wants to pick a folder.
     browse_asked = Signal()
-    # The user pressed Load.
     load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -84,7 +82,7 @@ class ModelBox(QWidget):
         self._show_status(self._settings.engine.status)
 
     def _trouble(self, status: EngineStatus) -> str:
-        """The last error; '' if another folder was chosen since."""
+        """Returns '' if another folder was chosen since."""
         if status.trouble != self._told[0]:
             self._told = status.trouble, self._settings.choices
         return status.trouble if self._told[1] == self._settings.choices else ""

@@ -21,9 +21,9 @@ from desktop.number_format import (
     whole_number,
 )
 from desktop.numbers import format_bytes, format_count
-from desktop.settings.budgets import automatic, setting_cost, too_small
+from desktop.settings.budgets import ON_DISK, automatic, setting_cost, too_small
 from desktop.settings.controls import NumberBox, Switch
-from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
+from desktop.settings.setting_rows import SettingRow
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import Part, column
 from desktop.widgets.layouts import row as row_of
@@ -40,8 +40,6 @@ FIRST_SIZE = 4 * 1000**3
 
 
 class Editor(QWidget):
-    """Base class: the title, the description or what was said of a value, and the cost."""
-
     def __init__(self, row: SettingRow, settings: SettingsController) -> None:
         super().__init__()
         self.row = row
@@ -62,7 +60,6 @@ class Editor(QWidget):
         return setting_cost(self.row.key, cache, model)
 
     def _lay_out(self, *parts: Part) -> None:
-        """The title and the control, with the texts below."""
         below = [self._words] if self._cost is None else [self._words, self._cost]
         column(*parts, *below, of=self, spacing=3)
 
@@ -80,7 +77,7 @@ class Editor(QWidget):
         control.installEventFilter(self)
 
     def _say(self, said: str, bad: bool = False) -> None:
-        """Say something of the value; '' shows the description again."""
+        """'' shows the description again."""
         self._words.setText(said or self.row.description)
         theme.set_class(self._words, "error small" if bad else "small" if said else "muted small")
 
@@ -100,7 +97,7 @@ def unclear_number(given: str) -> str:
 
 
 def control_name(key: str) -> str:
-    """The part of an objectName that says which setting: CacheCount for 'cache.count'."""
+    """CacheCount for 'cache.count'"""
     return "".join(part.capitalize() for part in key.replace(".", "_").split("_"))
 
 
@@ -112,7 +109,7 @@ def _fitted_box() -> QComboBox:
 
 
 class SettingEditor(Editor):
-    """`own` gives the model's own value in words, shown in an empty field."""
+    """`own` is the model's own value, shown in an empty field."""
 
     def __init__(
         self, row: SettingRow, settings: SettingsController, own: Callable[[], str] | None = None
@@ -212,7 +209,7 @@ class SettingEditor(Editor):
         self._say(unclear_number(text) if unclear else said, bad=True)
 
     def _put(self, value: object) -> None:
-        trouble = self._settings.set_value(self.row, value)
+        trouble = self._settings.set_value(self.row.key, value)
         if trouble:
             self._say(trouble, bad=True)
             return
@@ -230,19 +227,17 @@ class SettingEditor(Editor):
 
 
 def _written(value: float | None) -> str:
-    """A value as its field shows it: '' for the model's own, and a seed without separators."""
+    """'' for the model's own; a seed without separators."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else number(value)
 
 
 class BudgetEditor(Editor):
-    """A budget in bytes: automatic, a size, or (on disk) nothing."""
-
     def __init__(self, row: SettingRow, settings: SettingsController) -> None:
         super().__init__(row, settings)
         self._choices: list[BudgetChoice] = ["automatic", "size"]
-        if row in (DISK_ROW, WEIGHTS_ROW):
+        if row.key in ON_DISK:
             self._choices.append("nothing")
         self.choice = _fitted_box()
         self.size_box = NumberBox.of_size()
@@ -299,7 +294,7 @@ class BudgetEditor(Editor):
         self._put({"automatic": None, "nothing": 0, "size": self.size_box.number()}[way])
 
     def _first_size(self) -> int:
-        """The first custom size: the automatic one, rounded to a number that is large enough."""
+        """The automatic one, rounded to a number that is large enough."""
         model = self._settings.engine.model
         size = automatic(self.row.key, model) if model else 0
         for unit in (10**9, 10**8, 10**7, 10**6):
@@ -309,7 +304,7 @@ class BudgetEditor(Editor):
         return size or FIRST_SIZE
 
     def _put(self, value: int | None) -> None:
-        trouble = self._settings.set_value(self.row, value)
+        trouble = self._settings.set_value(self.row.key, value)
         self._say(trouble, bad=bool(trouble))
         self._show_cost()
 

@@ -1,14 +1,13 @@
 """Every setting, declared once: title, description, choices; bounds come from its type.
 
-The texts are functions, since they are translated when they are shown.
+Rows are made when they are shown, since their texts are translated then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
@@ -23,36 +22,24 @@ from desktop.store.settings import SHORTEST_INTERVAL, TEXT_SIZES, AppSettings
 GRID: int = ModelSettings.model_fields["grid"].default
 Kind = Literal["choice", "switch", "integer", "number"]
 Choice: TypeAlias = tuple[str, object]
-# Title, description, and other words by which people look for a setting.
-Texts: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting. `key` is its path in AppSettings. `least` and `step`, which values are rounded
-    up to, apply where the window offers less than the type allows."""
+    """`key` is the path in AppSettings; people also look for `words`. `least` and `step`, which
+    values are rounded up to, apply where the window offers less than the type allows."""
 
     key: str
-    texts: Callable[[], Texts]
-    choices_of: Callable[[], tuple[Choice, ...]] = tuple
+    title: str
+    description: str
+    words: str
+    choices: tuple[Choice, ...] = ()
     least: int | None = None
     step: int = 1
 
     @property
-    def title(self) -> str:
-        return self.texts()[0]
-
-    @property
-    def description(self) -> str:
-        return self.texts()[1]
-
-    @property
     def searched(self) -> str:
-        return " ".join(self.texts())
-
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        return self.choices_of()
+        return f"{self.title} {self.description} {self.words}"
 
     @property
     def kind(self) -> Kind:
@@ -90,7 +77,7 @@ class SettingRow:
         return value
 
     def changed(self, settings: AppSettings, value: object) -> AppSettings:
-        """The settings with this value, rounded up to a step. Raises ValueError out of bounds."""
+        """Rounded up to a step. Raises ValueError out of bounds."""
         if self.least is not None and isinstance(value, int) and value < self.least:
             raise ValueError(f"{value} is less than {self.least}")
         if isinstance(value, int) and self.step > 1:
@@ -115,30 +102,55 @@ class SettingRow:
 
 @cache
 def _schemas(section: str) -> dict[str, Any]:
-    """The schema of each setting of a section, cached since making one takes milliseconds."""
+    """Cached: making one takes milliseconds."""
     kind = AppSettings.model_fields[section].annotation
     assert isinstance(kind, type) and issubclass(kind, BaseModel)
     found: dict[str, Any] = kind.model_json_schema()["properties"]
     return found
 
 
-MODEL_ROWS = (
-    SettingRow(
-        "model.device",
-        lambda: (
+class Part(NamedTuple):
+    """`note` says what it holds for."""
+
+    name: str
+    title: str
+    note: str
+    rows: tuple[SettingRow, ...]
+
+
+def parts() -> tuple[Part, ...]:
+    loaded = tr("For all chats. Takes effect when you press Load.")
+    together = tr("For all chats together, from the next message on.")
+    from_next = tr("For all chats, from the next message on.")
+    at_once = tr("For this window. Takes effect at once.")
+    return (
+        Part("Model", tr("Model"), loaded, _model_rows()),
+        Part("Memory", tr("Memory"), together, (*_memory_rows(), *_ahead_rows())),
+        Part("Writing", tr("Writing"), from_next, (*_sampling_rows(), *_speed_rows())),
+        Part("Appearance", tr("Appearance"), at_once, _window_rows()),
+    )
+
+
+def row_of(key: str) -> SettingRow:
+    return next(row for part in parts() for row in part.rows if row.key == key)
+
+
+def _model_rows() -> tuple[SettingRow, ...]:
+    image_tokens = (256, 512, 1024, 2048, 4096, 8192)
+    return (
+        SettingRow(
+            "model.device",
             tr("Device"),
             tr("The device that runs the model. Automatic uses a graphics card if there is one."),
             tr("GPU CUDA VRAM CPU hardware accelerator offload"),
+            (
+                (tr("Automatic"), "auto"),
+                (tr("Processor (CPU)"), "cpu"),
+                (tr("Graphics card (CUDA)"), "cuda"),
+            ),
         ),
-        lambda: (
-            (tr("Automatic"), "auto"),
-            (tr("Processor (CPU)"), "cpu"),
-            (tr("Graphics card (CUDA)"), "cuda"),
-        ),
-    ),
-    SettingRow(
-        "model.precision",
-        lambda: (
+        SettingRow(
+            "model.precision",
             tr("Precision"),
             tr(
                 "On a processor Automatic runs a GGUF file as published. It runs other models in "
@@ -147,19 +159,17 @@ MODEL_ROWS = (
                 "faster; their replies differ."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M"),
+            (
+                (tr("Automatic"), "auto"),
+                (tr("As published (GGUF files)"), "published"),
+                ("float32", "float32"),
+                ("bfloat16", "bfloat16"),
+                (tr("int8, half the memory"), "int8"),
+                (tr("int4, a third of the memory"), "int4"),
+            ),
         ),
-        lambda: (
-            (tr("Automatic"), "auto"),
-            (tr("As published (GGUF files)"), "published"),
-            ("float32", "float32"),
-            ("bfloat16", "bfloat16"),
-            (tr("int8, half the memory"), "int8"),
-            (tr("int4, a third of the memory"), "int4"),
-        ),
-    ),
-    SettingRow(
-        "model.context_length",
-        lambda: (
+        SettingRow(
+            "model.context_length",
             tr("Context length"),
             tr(
                 "How many tokens a chat can hold. If empty, the model's own limit, or as many as "
@@ -167,32 +177,27 @@ MODEL_ROWS = (
             ),
             tr("n_ctx num_ctx window size"),
         ),
-    ),
-    SettingRow(
-        "model.max_image_tokens",
-        lambda: (
+        SettingRow(
+            "model.max_image_tokens",
             tr("Image detail"),
             tr(
                 "The most tokens for one picture, within the model's own limit. Automatic is {} "
                 "on a CPU and {} on a graphics card."
             ).format(format_count(1024), format_count(4096)),
             tr("resolution vision picture pixels"),
-        ),
-        lambda: (
-            (tr("Automatic"), None),
-            *(
-                (tr("{} tokens").format(format_count(count)), count)
-                for count in (256, 512, 1024, 2048, 4096, 8192)
+            (
+                (tr("Automatic"), None),
+                *((tr("{} tokens").format(format_count(each)), each) for each in image_tokens),
+                (tr("Only the model's own limit"), 0),
             ),
-            (tr("Only the model's own limit"), 0),
         ),
-    ),
-)
+    )
 
-CHECKPOINT_ROWS = (
-    SettingRow(
-        "cache.count",
-        lambda: (
+
+def _memory_rows() -> tuple[SettingRow, ...]:
+    return (
+        SettingRow(
+            "cache.count",
             tr("Checkpoints"),
             tr(
                 "How many saved states are kept in memory for the model to resume from; 0 keeps "
@@ -200,61 +205,51 @@ CHECKPOINT_ROWS = (
             ),
             tr("snapshots KV cache prompt cache"),
         ),
-    ),
-    SettingRow(
-        "cache.interval",
-        lambda: (
+        SettingRow(
+            "cache.interval",
             tr("Interval"),
             tr(
                 "Tokens between checkpoints inside a long message, rounded up to a multiple of "
                 "{}. There is always one at the end of a message and at the edges of a picture."
             ).format(GRID),
             tr("snapshots KV cache prompt cache"),
+            least=SHORTEST_INTERVAL,
+            step=GRID,
         ),
-        least=SHORTEST_INTERVAL,
-        step=GRID,
-    ),
-)
-HOST_ROW = SettingRow(
-    "cache.host_bytes",
-    lambda: (
-        tr("Memory"),
-        tr("The most memory of this computer for contexts, checkpoints and pictures."),
-        tr("RAM KV cache budget limit"),
-    ),
-)
-DEVICE_ROW = SettingRow(
-    "cache.device_bytes",
-    lambda: (
-        tr("Graphics memory"),
-        tr("The most memory of the graphics card for the context in use."),
-        tr("GPU VRAM KV cache budget limit"),
-    ),
-)
-DISK_ROW = SettingRow(
-    "cache.disk_bytes",
-    lambda: (
-        tr("Disk"),
-        tr("The most disk space for saved contexts, from which chats resume after a restart."),
-        tr("storage SSD KV cache budget limit"),
-    ),
-)
-WEIGHTS_ROW = SettingRow(
-    "model.weights_bytes",
-    lambda: (
-        tr("Quantised weights"),
-        tr(
-            "The most disk space for weights quantised to int8 or int4, so that a model loads "
-            "faster the next time. Takes effect when you press Load."
+        SettingRow(
+            "cache.host_bytes",
+            tr("Memory"),
+            tr("The most memory of this computer for contexts, checkpoints and pictures."),
+            tr("RAM KV cache budget limit"),
         ),
-        tr("quantisation quantization storage cache SSD budget limit"),
-    ),
-)
-BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW, WEIGHTS_ROW)
-AHEAD_ROWS = (
-    SettingRow(
-        "ahead.settle",
-        lambda: (
+        SettingRow(
+            "cache.device_bytes",
+            tr("Graphics memory"),
+            tr("The most memory of the graphics card for the context in use."),
+            tr("GPU VRAM KV cache budget limit"),
+        ),
+        SettingRow(
+            "cache.disk_bytes",
+            tr("Disk"),
+            tr("The most disk space for saved contexts, from which chats resume after a restart."),
+            tr("storage SSD KV cache budget limit"),
+        ),
+        SettingRow(
+            "model.weights_bytes",
+            tr("Quantised weights"),
+            tr(
+                "The most disk space for weights quantised to int8 or int4, so that a model loads "
+                "faster the next time. Takes effect when you press Load."
+            ),
+            tr("quantisation quantization storage cache SSD budget limit"),
+        ),
+    )
+
+
+def _ahead_rows() -> tuple[SettingRow, ...]:
+    return (
+        SettingRow(
+            "ahead.settle",
             tr("Read replies in idle time"),
             tr(
                 "Finished replies and opened chats are read while the computer is idle, so the "
@@ -263,10 +258,8 @@ AHEAD_ROWS = (
             ),
             tr("prefill background"),
         ),
-    ),
-    SettingRow(
-        "ahead.read_ahead",
-        lambda: (
+        SettingRow(
+            "ahead.read_ahead",
             tr("Read pictures ahead"),
             tr(
                 "Pictures in your draft are read while you type; that work is lost if you remove "
@@ -274,86 +267,73 @@ AHEAD_ROWS = (
             ),
             tr("prefill background images draft"),
         ),
-    ),
-)
+    )
 
-THINKING_ROW = SettingRow(
-    "thinking",
-    lambda: (
-        tr("Thinking"),
-        tr("Reason before the reply, if the model can reply with and without reasoning."),
-        tr("reasoning chain of thought"),
-    ),
-    lambda: ((tr("Model default"), None), (tr("On"), True), (tr("Off"), False)),
-)
-SAMPLING_ROWS = (
-    SettingRow(
-        "sampling.temperature",
-        lambda: (
+
+def _sampling_rows() -> tuple[SettingRow, ...]:
+    return (
+        SettingRow(
+            "thinking",
+            tr("Thinking"),
+            tr("Reason before the reply, if the model can reply with and without reasoning."),
+            tr("reasoning chain of thought"),
+            ((tr("Model default"), None), (tr("On"), True), (tr("Off"), False)),
+        ),
+        SettingRow(
+            "sampling.temperature",
             tr("Temperature"),
             tr("Higher values make replies more varied; 0 always chooses the most likely token."),
             tr("creativity randomness sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.top_k",
-        lambda: (
+        SettingRow(
+            "sampling.top_k",
             tr("Top k"),
             tr("Choose only among this many of the most likely tokens; 0 for no limit."),
             tr("sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.top_p",
-        lambda: (
+        SettingRow(
+            "sampling.top_p",
             tr("Top p"),
             tr("Choose only among the most likely tokens that together have this probability."),
             tr("nucleus sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.min_p",
-        lambda: (
+        SettingRow(
+            "sampling.min_p",
             tr("Min p"),
             tr("Leave out tokens below this share of the most likely token's probability."),
             tr("sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.repetition_penalty",
-        lambda: (
+        SettingRow(
+            "sampling.repetition_penalty",
             tr("Repetition penalty"),
             tr("Above 1, tokens already in the prompt or the reply become less likely."),
             tr("repeat sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.presence_penalty",
-        lambda: (
+        SettingRow(
+            "sampling.presence_penalty",
             tr("Presence penalty"),
             tr("Above 0, tokens already in the reply become less likely."),
             tr("repeat sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.frequency_penalty",
-        lambda: (
+        SettingRow(
+            "sampling.frequency_penalty",
             tr("Frequency penalty"),
             tr("Above 0, tokens become less likely the more often they occur in the reply."),
             tr("repeat sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.seed",
-        lambda: (
+        SettingRow(
+            "sampling.seed",
             tr("Seed"),
             tr("The same seed gives the same reply again. If empty, each reply has a new one."),
             tr("random reproducible deterministic sampling"),
         ),
-    ),
-    SettingRow(
-        "sampling.max_tokens",
-        lambda: (
+    )
+
+
+def _speed_rows() -> tuple[SettingRow, ...]:
+    return (
+        SettingRow(
+            "sampling.max_tokens",
             tr("Longest reply"),
             tr(
                 "The reply is cut off after this many tokens. If empty, the limit is the context "
@@ -361,77 +341,57 @@ SAMPLING_ROWS = (
             ).format(format_count(FORMAT_TOKENS), format_count(THOUGHT_TOKENS)),
             tr("max tokens n_predict output limit length"),
         ),
-    ),
-)
-DRAFT_ROW = SettingRow(
-    "draft.mode",
-    lambda: (
-        tr("Speculative decoding"),
-        tr(
-            "Guesses several tokens and checks them in one step. Same reply, often faster. Guesses "
-            "come from earlier text of the chat, or from a part of the model made for it (an MTP "
-            "head). With Automatic, it guesses only where that saves time."
+        SettingRow(
+            "draft.mode",
+            tr("Speculative decoding"),
+            tr(
+                "Guesses several tokens and checks them in one step. Same reply, often faster. "
+                "Guesses come from earlier text of the chat, or from a part of the model made for "
+                "it (an MTP head). With Automatic, it guesses only where that saves time."
+            ),
+            tr("several tokens at once speculation drafts MTP"),
+            (
+                (tr("Automatic"), "auto"),
+                (tr("From the chat"), "lookup"),
+                (tr("From the model's MTP head"), "mtp"),
+                (tr("Both"), "both"),
+                (tr("Off"), "off"),
+            ),
         ),
-        tr("several tokens at once speculation drafts MTP"),
-    ),
-    lambda: (
-        (tr("Automatic"), "auto"),
-        (tr("From the chat"), "lookup"),
-        (tr("From the model's MTP head"), "mtp"),
-        (tr("Both"), "both"),
-        (tr("Off"), "off"),
-    ),
-)
+    )
 
-THEME_ROW = SettingRow(
-    "window.theme",
-    lambda: (
-        tr("Theme"),
-        tr("Light, dark, or the same as the system."),
-        tr("dark mode night colours colors appearance"),
-    ),
-    lambda: ((tr("System"), "system"), (tr("Light"), "light"), (tr("Dark"), "dark")),
-)
-TEXT_SIZE_ROW = SettingRow(
-    "window.text_size",
-    lambda: (
-        tr("Text size"),
-        tr("The size of all text in this window."),
-        tr("font size zoom scale letters"),
-    ),
-    lambda: tuple(
-        (tr("100 % (default)") if size == 100 else f"{size} %", size) for size in TEXT_SIZES
-    ),
-)
-WINDOW_ROWS = (
-    THEME_ROW,
-    TEXT_SIZE_ROW,
-    SettingRow(
-        "window.format_messages",
-        lambda: (
+
+def _window_rows() -> tuple[SettingRow, ...]:
+    default = tr("100 % (default)")
+    return (
+        SettingRow(
+            "window.theme",
+            tr("Theme"),
+            tr("Light, dark, or the same as the system."),
+            tr("dark mode night colours colors appearance"),
+            ((tr("System"), "system"), (tr("Light"), "light"), (tr("Dark"), "dark")),
+        ),
+        SettingRow(
+            "window.text_size",
+            tr("Text size"),
+            tr("The size of all text in this window."),
+            tr("font size zoom scale letters"),
+            tuple((default if size == 100 else f"{size} %", size) for size in TEXT_SIZES),
+        ),
+        SettingRow(
+            "window.language",
+            tr("Language"),
+            tr("The language of this window. Takes effect when Waymark starts again."),
+            "language Sprache English Deutsch German",
+            # A language is listed in its own words.
+            ((tr("System"), "system"), ("English", "en"), ("Deutsch", "de")),
+        ),
+        SettingRow(
+            "window.format_messages",
             tr("Format your messages"),
             tr(
                 "Show Markdown in your own messages as in replies. If off, they are shown as typed."
             ),
             "",
         ),
-    ),
-)
-
-# *Restore defaults* of each part acts on these, never on the model's folder.
-PART_ROWS: dict[str, tuple[SettingRow, ...]] = {
-    "Model": MODEL_ROWS,
-    "Memory": (*CHECKPOINT_ROWS, *BUDGET_ROWS, *AHEAD_ROWS),
-    "Writing": (THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW),
-    "Appearance": WINDOW_ROWS,
-}
-
-
-def part_texts(part: str) -> tuple[str, str]:
-    """The title of a part of the settings, and a note on what it holds for."""
-    return {
-        "Model": (tr("Model"), tr("For all chats. Takes effect when you press Load.")),
-        "Memory": (tr("Memory"), tr("For all chats together, from the next message on.")),
-        "Writing": (tr("Writing"), tr("For all chats, from the next message on.")),
-        "Appearance": (tr("Appearance"), tr("For this window. Takes effect at once.")),
-    }[part]
+    )

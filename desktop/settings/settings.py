@@ -23,8 +23,8 @@ from desktop.engine.engine_status import rename_models
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
-from desktop.settings.budgets import too_large, too_small
-from desktop.settings.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
+from desktop.settings.budgets import ON_DISK, too_large, too_small
+from desktop.settings.setting_rows import SettingRow, row_of
 from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
@@ -45,13 +45,10 @@ NOT_THE_FOLDERS = frozenset(
         EngineDiedError,
     )
 )
-
-
 CONTEXT_KEY = "model.context_length"
 
 
 class SettingsController(QObject):
-    # Another value is in force.
     changed = Signal()
     # What went wrong with the file.
     said = Signal(str)
@@ -81,13 +78,13 @@ class SettingsController(QObject):
     def needs_load(self) -> bool:
         return self.settings.model_to_load(self._contexts) != self.loaded
 
-    def set_value(self, row: SettingRow, value: object) -> str:
-        """Change one setting; returns why the value is not allowed, '' if it is."""
-        trouble = too_small(row.key, value, self.engine.model)
-        trouble = trouble or too_large(row.key, value, self._most(row.key))
+    def set_value(self, key: str, value: object) -> str:
+        """Returns why the value is not allowed, '' if it is."""
+        trouble = too_small(key, value, self.engine.model)
+        trouble = trouble or too_large(key, value, self._most(key))
         if trouble:
             return f"{trouble} " + tr("The budget was not changed.")
-        longest = self._longest(row)
+        longest, row = self._longest(key), row_of(key)
         if longest is not None and isinstance(value, int) and value > longest:
             return tr(
                 "{} is more than this model can hold: its context has at most {} tokens. The "
@@ -104,13 +101,13 @@ class SettingsController(QObject):
         return ""
 
     def set_model_path(self, path: str) -> None:
-        """Choose another model folder; it is loaded by `load`."""
+        """It is loaded by `load`."""
         self.choices += 1
         self._put(self.settings.with_model(path))
         self.changed.emit()
 
     def set_name(self, path: str, name: str) -> None:
-        """Show a model under another name; '' restores the published one."""
+        """'' restores the published one."""
         self._put(self.settings.with_name(kept_path(path), name))
 
     def set_library(self, library: LibrarySettings) -> None:
@@ -123,7 +120,7 @@ class SettingsController(QObject):
         self._put(self.settings.model_copy(update={"server": server}))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
-        """Restore the defaults of these settings; returns a function that undoes it."""
+        """Returns a function that undoes it."""
         usual, settings = AppSettings(), self.settings
         before = [(row, row.value_in(settings)) for row in rows]
         self._put_all([(row, row.value_in(usual)) for row in rows])
@@ -143,21 +140,22 @@ class SettingsController(QObject):
             self.settings.model_copy(update={"window": window.model_copy(update={"folded": kept})})
         )
 
-    def _longest(self, row: SettingRow) -> int | None:
-        """The longest context of the chosen model, if it is the loaded one."""
+    def _longest(self, key: str) -> int | None:
+        """If the chosen model is the loaded one."""
         model = self.engine.model
         loaded = self.settings.model_to_load(self._contexts).path == self.loaded.path
-        is_row = row.key == CONTEXT_KEY
-        return model.model_context_length if model is not None and loaded and is_row else None
+        if model is None or not loaded or key != CONTEXT_KEY:
+            return None
+        return model.model_context_length
 
     def _most(self, key: str) -> int | None:
-        """The bytes of the memory or disk that a budget is about; None if unknown."""
-        if key == HOST_ROW.key:
+        """The bytes of its memory or disk; None if unknown."""
+        if key == "cache.host_bytes":
             # Imported late: used rarely, and takes a megabyte of memory.
             import psutil
 
             return psutil.virtual_memory().total
-        if key in (DISK_ROW.key, WEIGHTS_ROW.key) and self._contexts is not None:
+        if key in ON_DISK and self._contexts is not None:
             with contextlib.suppress(OSError):
                 return shutil.disk_usage(self._contexts).total
         return None
@@ -175,7 +173,7 @@ class SettingsController(QObject):
         self.changed.emit()
 
     def delete_matrices(self) -> None:
-        """Delete the quantised weights on disk; a loaded model doesn't need them."""
+        """A loaded model doesn't need them."""
         if self._contexts is not None:
             self.engine.delete_matrices(self._contexts)
 

@@ -21,16 +21,7 @@ from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.settings.model_box import ModelBox
 from desktop.settings.setting_editor import BudgetEditor, Editor, SettingEditor
-from desktop.settings.setting_rows import (
-    BUDGET_ROWS,
-    DEVICE_ROW,
-    HOST_ROW,
-    PART_ROWS,
-    THINKING_ROW,
-    WEIGHTS_ROW,
-    SettingRow,
-    part_texts,
-)
+from desktop.settings.setting_rows import Part, SettingRow, parts
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import column
 from desktop.widgets.layouts import row as row_of
@@ -44,7 +35,6 @@ Found: TypeAlias = tuple[QWidget, str]
 class SettingsPanel(QScrollArea):
     # Defaults are in force again: a message, and a function that undoes it.
     restored = Signal(str, object)
-    # The user wants to write instructions for the shown chat.
     instructions_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -62,7 +52,7 @@ class SettingsPanel(QScrollArea):
             tip=tr("The system prompt. Each chat has its own."),
         )
         self._instructions.clicked.connect(self.instructions_asked)
-        self._editors: dict[SettingRow, Editor] = {}
+        self._editors: dict[str, Editor] = {}
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
         self._search = SearchField("settingsSearch", tr("Search settings"))
         self._nothing = Label(
@@ -77,45 +67,44 @@ class SettingsPanel(QScrollArea):
         self._on_engine()
 
     def _make_parts(self) -> dict[str, SettingsPart]:
-        beside: dict[SettingRow, Found] = {
-            THINKING_ROW: (self._instructions, tr("system prompt persona role instructions")),
-            HOST_ROW: (self._trouble, ""),
+        above: dict[str, Found] = {
+            "thinking": (self._instructions, tr("system prompt persona role instructions")),
+            "cache.host_bytes": (self._trouble, ""),
         }
-        parts: dict[str, SettingsPart] = {}
-        for name, rows in PART_ROWS.items():
-            title, _ = part_texts(name)
+        made: dict[str, SettingsPart] = {}
+        for part in parts():
             found: list[Found] = []
-            if name == "Model":
-                found.append((self.model_box, f"{title} {tr('Model folder')}"))
-            for row in rows:
-                if row in beside:
-                    found.append(beside[row])
-                self._editors[row] = self._editor(row)
-                found.append((self._editors[row], row.searched))
-                if row is WEIGHTS_ROW:
+            if part.name == "Model":
+                found.append((self.model_box, f"{part.title} {tr('Model folder')}"))
+            for row in part.rows:
+                if row.key in above:
+                    found.append(above[row.key])
+                self._editors[row.key] = self._editor(row)
+                found.append((self._editors[row.key], row.searched))
+                if row.key == "model.weights_bytes":
                     found.append((QuantisedWeights(self._settings), row.searched))
-            parts[name] = self._part(name, found)
+            made[part.name] = self._part(part, found)
         # The model's settings take effect with its button Load.
-        parts["Model"].always = self.model_box
-        return parts
+        made["Model"].always = self.model_box
+        return made
 
     def _editor(self, row: SettingRow) -> Editor:
-        if row in BUDGET_ROWS:
+        if row.key.endswith("_bytes"):
             return BudgetEditor(row, self._settings)
         own: Callable[[], str] = partial(self._models_own, row)
         return SettingEditor(row, self._settings, own)
 
-    def _part(self, name: str, settings: Sequence[Found]) -> SettingsPart:
-        part = SettingsPart(name, settings, name not in self._settings.settings.window.folded)
-        part.folded.connect(partial(self._settings.fold, name))
-        part.restore_asked.connect(lambda: self._restore(part_texts(name)[0], PART_ROWS[name]))
-        return part
+    def _part(self, part: Part, settings: Sequence[Found]) -> SettingsPart:
+        made = SettingsPart(part, settings, part.name not in self._settings.settings.window.folded)
+        made.folded.connect(partial(self._settings.fold, part.name))
+        made.restore_asked.connect(lambda: self._restore(part.title, part.rows))
+        return made
 
     def _build(self) -> None:
         self._search.textChanged.connect(self._find)
         theme.signals().changed.connect(self._stay)
         self._restore_all.clicked.connect(
-            lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
+            lambda: self._restore("", [row for part in parts() for row in part.rows])
         )
         self._all_note = Label(
             tr("The model folder and your chats stay as they are."),
@@ -123,16 +112,15 @@ class SettingsPanel(QScrollArea):
             wraps=True,
         )
         content = QWidget()
-        last = (self._nothing, self._restore_all, self._all_note, None)
-        parts = (self._search, *self.parts.values(), *last)
-        column(*parts, of=content, margins=(14, 12, 14, 12), spacing=14)
+        shown = (self._search, *self.parts.values(), self._nothing, self._restore_all)
+        column(*shown, self._all_note, None, of=content, margins=(14, 12, 14, 12), spacing=14)
         self.setWidget(content)
         # A scroll area fills its widget with the window's colour; here the side's shows through.
         content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
 
     def show_model(self) -> None:
-        """Show the model's settings, whatever was searched for, folded or scrolled to."""
+        """Whatever was searched for, folded or scrolled to."""
         self._search.clear()
         self.parts["Model"].unfold()
         self.verticalScrollBar().setValue(0)
@@ -173,7 +161,7 @@ class SettingsPanel(QScrollArea):
         model = self._settings.engine.model
         for editor in self._editors.values():
             editor.refresh()
-        self._editors[THINKING_ROW].setEnabled(model is None or model.thinking_switch)
+        self._editors["thinking"].setEnabled(model is None or model.thinking_switch)
         self._show_trouble()
 
     def _show_trouble(self) -> None:
@@ -184,36 +172,33 @@ class SettingsPanel(QScrollArea):
         if not self._settings.budget_trouble:
             absent.add(self._trouble)
         if model is None or model.device == "cpu":
-            absent.add(self._editors[DEVICE_ROW])
+            absent.add(self._editors["cache.device_bytes"])
         if absent != self.parts["Memory"].absent:
             self.parts["Memory"].absent = absent
             self._find()
 
 
 class SettingsPart(QWidget):
-    # The user has folded or unfolded it.
     folded = Signal(bool)
-    # The user wants its defaults.
     restore_asked = Signal()
 
-    def __init__(self, name: str, settings: Sequence[Found], is_open: bool) -> None:
+    def __init__(self, part: Part, settings: Sequence[Found], is_open: bool) -> None:
         super().__init__()
-        title, note = part_texts(name)
         self._settings = settings
         # Hidden whatever is searched for.
         self.absent: set[QWidget] = set()
         # Shown if anything of the part is found.
         self.always: QWidget | None = None
         self._open = is_open
-        self._head = Button(title, name=f"part{name}", style="head")
+        self._head = Button(part.title, name=f"part{part.name}", style="head")
         self._head.setCheckable(True)
         self._head.clicked.connect(self._on_head)
-        self._note = Label(note, style="muted small", wraps=True)
+        self._note = Label(part.note, style="muted small", wraps=True)
         self._restore = Button(
             tr("Restore defaults"),
-            name=f"restore{name}",
+            name=f"restore{part.name}",
             style="flat",
-            spoken=tr("Restore the defaults of {}").format(title),
+            spoken=tr("Restore the defaults of {}").format(part.title),
         )
         self._restore.clicked.connect(self.restore_asked)
         widgets = [widget for widget, _ in settings]
@@ -221,7 +206,7 @@ class SettingsPart(QWidget):
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
-        """Show the settings that match, folded or not; '' shows all. Returns if there are any."""
+        """Folded or not; '' shows all. Returns if there are any."""
         shown = bool(text) or self._open
         wanted = text.casefold().split()
         fits = {
@@ -253,7 +238,7 @@ class SettingsPart(QWidget):
 
 
 class QuantisedWeights(QWidget):
-    """The button that deletes quantised weights without a question: a load quantises them again."""
+    """Deletes without a question: a load quantises them again."""
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()

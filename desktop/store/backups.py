@@ -35,16 +35,16 @@ def is_due(path: Path) -> bool:
 
 
 def backups(path: Path) -> list[Path]:
-    """All backups, the newest first."""
+    """The newest first."""
     found = (each for each in _of_kinds(path, COPY) if each.suffix == path.suffix)
     return sorted(found, reverse=True)
 
 
 def make(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a backup of the open file, and delete all but the newest two.
+    """Delete all but the newest two. A damaged file is not backed up, since that would push out a
+    whole backup.
 
-    A damaged file is not backed up, since that would push out a whole backup. Raises sqlite3.Error
-    or OSError.
+    Raises sqlite3.Error or OSError.
     """
     try:
         new = begin(path)
@@ -103,7 +103,7 @@ def _copy_whole(file: Path, new: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename the file, its companions and its backups; returns the new name of the file."""
+    """With its companions and backups; returns the new name."""
     # They would be taken for backups of the new file, whose ids begin at 1 again.
     for backup in backups(path):
         rename(backup, unused(path, ASIDE))
@@ -115,15 +115,13 @@ def set_aside(path: Path) -> Path:
 
 
 def copies(path: Path) -> set[Path]:
-    """All backups and damaged files of `path`, with their logs."""
+    """Backups and damaged files, with their logs."""
     return _of_kinds(path, COPY, DAMAGED)
 
 
 def remove(path: Path, spare: Collection[Path] = (), aside: bool = False) -> None:
-    """Delete all copies but `spare`, and with `aside` files put aside too.
-
-    Deletes all that can be deleted, then raises the first OSError.
-    """
+    """Delete all copies but `spare`, and with `aside` files put aside too; then raise the first
+    OSError."""
     errors: list[OSError] = []
     doomed = copies(path).difference(spare) | (_of_kinds(path, ASIDE) if aside else set())
     for file in doomed:
@@ -143,7 +141,7 @@ def names_pictures(path: Path) -> bool:
 
 
 def unused(path: Path, kind: str) -> Path:
-    """An unused name with the date; later names sort after it."""
+    """Later names sort after it."""
     while True:
         name = f"{path.stem}.{kind}-{datetime.now():%Y%m%d-%H%M%S-%f}{path.suffix}"
         if not any(path.with_name(f"{name}{suffix}").exists() for suffix in ("", LOG)):

@@ -39,11 +39,8 @@ CLOSE_PATIENCE_S = 10.0
 
 
 class Database:
-    """The file of chats.
-
-    `notice` tells what happened at opening, '' if nothing did; `made` are the copies of the file
-    that were made then. Raises StoreError.
-    """
+    """`notice` tells what happened at opening, '' if nothing did; `made` are the copies of the file
+    that were made then. Raises StoreError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,10 +97,7 @@ class Database:
 
 
 def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file, or a new one with the rows of a damaged one.
-
-    Returns the connection and a message, '' if the file was whole. Raises StoreError.
-    """
+    """Returns the connection and a message, '' if the file was whole. Raises StoreError."""
     try:
         backups.clear_unfinished(path)
         notice = "" if is_whole(path) else _save(path)
@@ -116,7 +110,7 @@ def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open, create or migrate the file. Raises sqlite3.Error or OSError."""
+    """Raises sqlite3.Error or OSError."""
     private_folder(path.parent, given=True)
     os.close(open_or_create(path, os.O_RDWR))
     connection = sqlite3.connect(path, isolation_level=None)
@@ -132,12 +126,12 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def truncate_log(connection: sqlite3.Connection) -> None:
-    """Write the log into the file and empty it; `secure_delete` zeroes what is deleted."""
+    """`secure_delete` zeroes what is deleted."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def back_up_daily(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a backup if one is due; failures are only logged."""
+    """Failures are only logged."""
     try:
         if backups.is_due(path):
             # A damaged log is then always newer than the backup.

@@ -67,8 +67,8 @@ class Folders:
         return self.settings / "window.ini"
 
     def create(self) -> None:
-        """Make the folders, closed to others. Raises OSError when the system refuses, and
-        NotPrivateError where others could write into one or replace it."""
+        """Closed to others. Raises OSError when the system refuses, and NotPrivateError where
+        others could write into one or replace it."""
         for folder in (self.data, self.settings):
             private_folder(folder, given=True)
         for folder in (self.pictures, self.contexts, self.engine_log.parent):

@@ -20,6 +20,7 @@ from desktop.store.check import IDS, is_empty, is_sound, read_only, structure, s
 from desktop.store.tables import fields
 from desktop.store.tables.chats import new_key, title_from
 from desktop.store.tables.errors import StoreError
+from desktop.store.tables.messages import Node, parents_first
 from desktop.store.tables.records import ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 
@@ -62,10 +63,11 @@ GROUP BY parent
 
 
 def salvage(path: Path, new: Path, backups: Sequence[Path]) -> str:
-    """Write what can be read of `path` and its log into the empty file `new`.
+    """Write what can be read into the empty file `new`; the first whole one of `backups` fills the
+    gaps.
 
-    The first whole one of `backups` fills the gaps. Returns a message about what was saved. Raises
-    sqlite3.Error or OSError when `new` can't be written.
+    Returns a message about what was saved. Raises sqlite3.Error or OSError when `new` can't be
+    written.
     """
     empty = is_empty(path)
     with (
@@ -112,7 +114,7 @@ def _words(target: sqlite3.Connection, lost: int, backup: Path | None, complete:
 
 
 def _fill_gaps(target: sqlite3.Connection, backup: Path, tables: Sequence[str]) -> bool:
-    """Add the rows that `target` lacks; False if the backup has none, or is damaged itself."""
+    """False if the backup has nothing that `target` lacks, or is damaged itself."""
     before = after = target.total_changes
     try:
         with closing(read_only(backup, immutable=True)) as source:
@@ -132,10 +134,8 @@ def _copy(
     tables: Sequence[str],
     fit: bool = False,
 ) -> int:
-    """Copy the rows that SQLite reads and `target` lacks; returns at how many places it failed.
-
-    A row with a value of a wrong type is a failure, or with `fit` gets another value.
-    """
+    """Returns at how many places it failed. A row with a value of a wrong type is a failure, or
+    with `fit` gets another value."""
     try:
         (version,) = source.execute("PRAGMA user_version").fetchone()
         # Otherwise one damaged line of the schema makes every table unreadable.
@@ -206,7 +206,7 @@ def _rows(source: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...] | 
 
 
 def _fitted(column: tuple[str, bool], value: Any) -> Any:
-    """The value, or a replacement if the column can't hold its type."""
+    """A replacement if the column can't hold its type."""
     kind, required = column
     if isinstance(value, KINDS[kind]) or (value is None and not required):
         return value
@@ -220,8 +220,7 @@ def _fitted(column: tuple[str, bool], value: Any) -> Any:
 def _mend_messages(connection: sqlite3.Connection) -> int:
     """Make every chat a tree again; returns how many marks stand for lost messages.
 
-    Questions are at the root and below replies, replies are below questions, and what is below has
-    the higher id.
+    Questions are at the root and below replies, replies are below questions.
     """
     for table in ("messages", "drafts"):
         connection.execute(
@@ -236,10 +235,9 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
     known: dict[int, tuple[int, bool]] = {}
     last: dict[tuple[int, bool], int] = {}
     parents: list[tuple[int | None, int]] = []
-    query = "SELECT id, chat, parent FROM messages ORDER BY id"
-    for number, chat, parent in connection.execute(query).fetchall():
+    for number, chat, parent in _parents_first(connection):
         is_reply = number in replies
-        upper = known.get(parent)
+        upper = None if parent is None else known.get(parent)
         if upper is not None and upper[0] == chat and not (upper[1] and is_reply):
             # Below a question is a reply, also where its other row was lost.
             is_reply = not upper[1]
@@ -261,6 +259,15 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
     return lost
 
 
+def _parents_first(connection: sqlite3.Connection) -> Iterator[tuple[int, int, int | None]]:
+    """Messages with their chats and parents, each after its parent, if that is there."""
+    rows = connection.execute("SELECT id, chat, parent FROM messages").fetchall()
+    chats = {number: chat for number, chat, _ in rows}
+    nodes = [Node(number, fields.whole(parent), ()) for number, _, parent in rows]
+    for node in parents_first(nodes):
+        yield node.id, chats[node.id], node.parent
+
+
 def _mend_references(connection: sqlite3.Connection) -> None:
     """Add missing chats, pictures and documents; delete rows that belong to nothing."""
     missing = connection.execute(
@@ -280,6 +287,7 @@ def _mend_references(connection: sqlite3.Connection) -> None:
         )
     # A damaged moment must not empty the trash.
     connection.execute("UPDATE chats SET deleted = NULL WHERE deleted < created")
+    connection.execute("UPDATE messages SET deleted = NULL WHERE deleted > 0 AND deleted < created")
     for table in ("message_pictures", "draft_pictures"):
         # The picture itself is a file; only its thumbnail is lost.
         connection.execute(

@@ -46,6 +46,7 @@ class AheadSettings(Settings):
 
 class WindowSettings(Settings):
     theme: Literal["system", "light", "dark"] = "system"
+    language: Literal["system", "en", "de"] = "system"
     # Of the usual size, in percent.
     text_size: Literal[85, 100, 115, 130, 150] = 100
     # True renders Markdown in the user's own messages.
@@ -66,8 +67,7 @@ class NetworkSettings(Settings):
 
 
 class ModelChoices(Settings):
-    """The user's own name for a model, '' for the published one, and the settings it ran with;
-    `chosen` is False if it never ran."""
+    """`name` is the user's own, '' for the published one; `chosen` is False if it never ran."""
 
     path: str
     name: str = ""
@@ -96,7 +96,7 @@ class LibrarySettings(Settings):
 
 
 class ServerSettings(Settings):
-    """The local server; `key` is the digest of its key, empty until it is switched on first."""
+    """`key` is a digest, empty until the server is switched on first."""
 
     on: bool = False
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
@@ -130,7 +130,6 @@ class AppSettings(Settings):
         return cache.model_copy(update={"restore": "when_faster", "interval": interval})
 
     def model_to_load(self, contexts: Path | None = None) -> ModelSettings:
-        """The model settings with a real path and the folder of saved contexts."""
         return self.model.model_copy(
             update={
                 "path": self.model.path or str(DEMO_MODEL),
@@ -143,7 +142,7 @@ class AppSettings(Settings):
         return self.switched(path).with_recent(path)
 
     def switched(self, path: str) -> AppSettings:
-        """The settings for another model: those it ran with last, or else the present ones."""
+        """The settings it ran with last, or else the present ones."""
         path = kept_path(path)
         if path == self.model.path:
             return self
@@ -200,16 +199,13 @@ class AppSettings(Settings):
 
 
 def kept_path(path: str) -> str:
-    """A model's folder as it is stored: '' for the demo model, which an update may move."""
+    """'' for the demo model, which an update may move."""
     return "" if path == str(DEMO_MODEL) else path
 
 
 class SettingsFile:
-    """Reads and writes the settings.
-
-    An invalid value gets its default; unknown keys stay in the file for the version that wrote
-    them; a file that isn't JSON is kept under another name.
-    """
+    """An invalid value gets its default; unknown keys stay in the file for the version that wrote
+    them; a file that isn't JSON is kept under another name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -217,7 +213,7 @@ class SettingsFile:
         self._stored: Tree = {}
 
     def load(self) -> tuple[AppSettings, str]:
-        """The settings, and a message, '' if nothing went wrong."""
+        """With a message, '' if nothing went wrong."""
         try:
             stored = json.loads(read_regular(self._path).decode())
         except FileNotFoundError:

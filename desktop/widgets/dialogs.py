@@ -48,7 +48,7 @@ async def outcome(dialog: QDialog) -> int:
 
 
 def come_up(window: QWidget, focus: QWidget | None = None) -> None:
-    """Show a window in front of the others, with the focus in one of its controls."""
+    """In front of the others, with the focus in one of its controls."""
     window.show()
     window.raise_()
     window.activateWindow()
@@ -86,7 +86,7 @@ async def choose_files(parent: QWidget) -> list[str]:
 
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
-    """The file the user picks to write to, or ''; the dialog confirms replacing."""
+    """Returns '' for none; the dialog confirms replacing."""
     dialog = QFileDialog(parent, title)
     dialog.setObjectName("saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
@@ -115,7 +115,7 @@ def open_folder(folder: Path) -> None:
 
 
 class LinkDialog(QDialog):
-    """Asks before opening an address that the model wrote; shows all of it, its host first."""
+    """Shows all of the address, its host first."""
 
     def __init__(self, question: str, address: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)

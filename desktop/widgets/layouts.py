@@ -32,7 +32,7 @@ def column_width(page: int) -> int:
 def row(
     *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
 ) -> QHBoxLayout:
-    """Parts side by side, as the layout of a widget or inside another; -1 is Qt's own spacing."""
+    """The layout of a widget, or inside another; -1 is Qt's own spacing."""
     layout = QHBoxLayout()
     _fill(layout, parts, of, margins, spacing)
     return layout
@@ -41,7 +41,6 @@ def row(
 def column(
     *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
 ) -> QVBoxLayout:
-    """Parts one below the other; see `row`."""
     layout = QVBoxLayout()
     _fill(layout, parts, of, margins, spacing)
     return layout

@@ -36,7 +36,7 @@ _LINE_END = re.compile("\r\n|\r|\u2029")
 
 @dataclass(slots=True)
 class _Rest:
-    """Text still to be inserted, and where; `undone`: the insertion can be undone."""
+    """`undone`: the insertion can be undone."""
 
     place: QTextCursor
     text: str
@@ -55,7 +55,6 @@ class LongText(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._rests: list[_Rest] = []
-        # Keys pressed while text is being inserted.
         self._held: list[QEvent] = []
         self._was_at = 0
         self.cursorPositionChanged.connect(self._leave_mark)
@@ -69,10 +68,7 @@ class LongText(QPlainTextEdit):
             self.put(text, shows_end=True)
 
     def put(self, text: str, place: QTextCursor | None = None, shows_end: bool = False) -> None:
-        """Insert text at a place, by default in place of the selection.
-
-        With `shows_end`, scroll to the cursor at the end.
-        """
+        """By default in place of the selection. `shows_end`: scroll to the cursor at the end."""
         cursor = QTextCursor(place or self.textCursor())
         # Removing and inserting are undone together.
         begun = cursor.hasSelection()
@@ -103,7 +99,7 @@ class LongText(QPlainTextEdit):
         return text.replace(_BROKEN, "")
 
     def _take_in(self) -> bool:
-        """Insert some text; returns whether any is left."""
+        """Returns whether any is left."""
         if not self._rests:
             return False
         rest = self._rests[0]
@@ -129,7 +125,7 @@ class LongText(QPlainTextEdit):
         return bool(self._rests)
 
     def _end(self, rest: _Rest) -> None:
-        """After the last piece: handle the keys pressed meanwhile."""
+        """Handle the keys pressed meanwhile."""
         if rest.shows_end:
             self.ensureCursorVisible()
         while self._held and not self._rests:
@@ -146,7 +142,7 @@ class LongText(QPlainTextEdit):
         return units.decode("utf-16-le", "surrogatepass")
 
     def _column(self, cursor: QTextCursor) -> int:
-        """The column at a place, after the text still to be inserted there."""
+        """After the text still to be inserted there."""
         waiting = [rest.text for rest in self._rests if rest.place == cursor]
         if waiting:
             return len(waiting[-1]) - waiting[-1].rfind("\n") - 1
@@ -194,7 +190,6 @@ class LongText(QPlainTextEdit):
         super().keyPressEvent(event)
 
     def _step_over_mark(self, move: QTextCursor.MoveOperation) -> None:
-        """Move the cursor over a line break of ours, if it is next to one."""
         cursor = QTextCursor(self.textCursor())
         cursor.movePosition(move, QTextCursor.MoveMode.KeepAnchor, len(_BROKEN))
         if cursor.selectedText().replace("\u2029", "\n") == _BROKEN:
@@ -216,7 +211,7 @@ class LongText(QPlainTextEdit):
 
 
 def _whole_step(text: str) -> int:
-    """The length of the next piece, which must not end inside a line break of ours."""
+    """The next piece must not end inside a line break of ours."""
     at = min(STEP, len(text))
     while at < len(text) and text[at - 1] in _MARK:
         at += 1

@@ -33,10 +33,8 @@ WIDEST_QUESTION = 400
 
 
 class Toast(QFrame):
-    """Shows one message at a time over `owner`, above `below`.
-
-    Warnings and errors come back after later messages.
-    """
+    """One message at a time over `owner`, above `below`; warnings and errors come back after later
+    ones."""
 
     def __init__(self, owner: QWidget, below: QWidget) -> None:
         super().__init__(owner)

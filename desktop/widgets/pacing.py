@@ -22,7 +22,6 @@ Step = Callable[[], bool]
 class Pace(QObject):
     def __init__(self) -> None:
         super().__init__()
-        # An ordered set.
         self._steps: dict[Step, None] = {}
         self._timer = 0
 

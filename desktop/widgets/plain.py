@@ -72,7 +72,7 @@ class Label(QLabel):
         return self._words
 
     def copy(self) -> None:
-        """Copy the selection, without the invisible line breaks."""
+        """Without the invisible line breaks."""
         if self.hasSelectedText():
             QGuiApplication.clipboard().setText(unbroken(self.selectedText()))
 
@@ -93,7 +93,7 @@ class Label(QLabel):
 
 
 class ElidedLabel(Label):
-    """A line that ends in an ellipsis if it is too long; the tool tip has all of it."""
+    """The tool tip has all of it."""
 
     def set_words(self, words: str) -> None:
         self.setText(words)
@@ -116,7 +116,7 @@ class ElidedLabel(Label):
 
 
 class Button(QPushButton):
-    """A button with a text; screen readers say `spoken` instead. A click doesn't move the focus."""
+    """Screen readers say `spoken` instead of the text. A click doesn't move the focus."""
 
     def __init__(
         self,
@@ -177,5 +177,4 @@ def make_plain(dialog: QDialog) -> None:
 
 
 def unshortcut(words: str) -> str:
-    """Escape '&' for a button or a menu."""
     return shortened(words, LONGEST_LINE).replace("&", "&&")

@@ -47,7 +47,7 @@ def breakable(text: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Undo `breakable`, also for a part of its result."""
+    """Also for a part of what `breakable` made."""
     return text.replace("\N{ZERO WIDTH SPACE}", "").replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -57,7 +57,7 @@ def is_seen(character: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with invisible and direction-changing characters as <U+202E>."""
+    """Invisible and direction-changing characters become <U+202E>."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(each if is_seen(each) else f"<U+{ord(each):04X}>" for each in text)

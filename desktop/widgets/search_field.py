@@ -13,7 +13,6 @@ LONGEST = 200
 
 
 class SearchField(QLineEdit):
-    # Esc was pressed.
     left = Signal()
     # Down or Enter was pressed.
     found = Signal()

@@ -76,7 +76,6 @@ def small(font: QFont) -> QFont:
 def write(
     painter: QPainter, place: QRect, font: QFont, colour: str, words: str, side: Qt.AlignmentFlag
 ) -> None:
-    """Write a line, elided to the width of `place`."""
     line = QFontMetrics(font).elidedText(words, Qt.TextElideMode.ElideRight, place.width())
     painter.save()
     painter.setFont(font)

@@ -37,7 +37,7 @@ class ValueGrid(QWidget):
         self._line_up()
 
     def show_value(self, name: str, text: str) -> None:
-        """Show a row's value; '' hides the row."""
+        """'' hides the row."""
         self._values[name].setText(text)
         for each in (self._values[name], self._labels[name]):
             each.setVisible(bool(text))

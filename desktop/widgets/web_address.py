@@ -70,7 +70,7 @@ def web_address(text: str) -> WebAddress:
 
 
 def hover_words(address: str) -> str:
-    """A link's tool tip: where it leads, or why it can't be opened."""
+    """Either the address that opens, or why it can't."""
     try:
         return web_address(address).opened
     except RefusedAddressError as refusal:
@@ -79,7 +79,7 @@ def hover_words(address: str) -> str:
 
 
 def _letters(label: str) -> str:
-    """A decoded label of a host name (Qt decodes only those of some countries)."""
+    """Qt decodes only those of some countries."""
     if not label.startswith("xn--"):
         return label
     try:
@@ -89,7 +89,7 @@ def _letters(label: str) -> str:
 
 
 def _host(opened: str) -> tuple[str, int | None] | None:
-    """Host and port as Python reads them, or None."""
+    """In Python's reading."""
     try:
         parts = urlsplit(opened)
         name, port = parts.hostname or "", parts.port

@@ -16,8 +16,9 @@ from desktop.chat.composer import Composer
 from desktop.chat.data.reading import schema_format
 from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
+from desktop.chat.insert_dialog import InsertDialog
 from desktop.chat.transcript_view import TranscriptView
-from desktop.context.limit_bar import LimitBar
+from desktop.context.limit import LimitBar
 from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
@@ -89,9 +90,15 @@ class ChatPage(QWidget):
             (shown.choose_asked, chat.choose),
             (shown.fork_asked, self._fork),
             (shown.tell_all_asked, self._parts.limit.tell_all),
+            (shown.delete_asked, chat.delete),
+            (shown.take_over_asked, chat.take_over),
+            (shown.quote_asked, self.composer.quote),
         ):
             asked.connect(done)
             asked.connect(self._write_on)
+        shown.copy_asked.connect(chat.copy)
+        shown.insert_asked.connect(self._ask_to_insert)
+        shown.pointed.connect(self._parts.predictions.point)
         self.find_bar.closed.connect(self._write_on)
         self.delete_all.kept.connect(self._write_on)
         self.delete_all.confirmed.connect(self._write_on)
@@ -116,7 +123,7 @@ class ChatPage(QWidget):
         self.delete_all.ask(said)
 
     def show_hit(self, hit: Hit) -> None:
-        """Open the chat of what was found, at the message and with the match marked."""
+        """At the message, with the match marked."""
         if hit.message:
             self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
         else:
@@ -147,6 +154,15 @@ class ChatPage(QWidget):
         shown = self.instructions.isHidden()
         self.instructions.setVisible(shown)
         (self.instructions.text if shown else self.composer).setFocus()
+
+    def _ask_to_insert(self, message: int, above: bool) -> None:
+        self._parts.tasks.spawn(self._insert(message, above), tr("Inserting messages"))
+
+    async def _insert(self, message: int, above: bool) -> None:
+        dialog = InsertDialog(self)
+        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
+            self._parts.chat.insert(message, above, *dialog.texts())
+        self._write_on()
 
     async def _choose_schema(self) -> None:
         chat = self._parts.chat

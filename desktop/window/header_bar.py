@@ -11,7 +11,7 @@ from desktop.chats.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
-from desktop.models.model_switcher import ModelSwitcher
+from desktop.models.model_choice import ModelSwitcher
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row

@@ -19,7 +19,7 @@ from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
-from desktop.export.export_dialogs import ExportMenu
+from desktop.export.export import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
@@ -28,6 +28,8 @@ from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
+from desktop.store.tables.message_tree import Moved
+from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
 from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
@@ -44,7 +46,6 @@ STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
-    # The user closes the window.
     close_asked = Signal()
 
     def __init__(self, parts: WindowParts, samples: Path) -> None:
@@ -78,7 +79,6 @@ class MainWindow(QMainWindow):
         self.close()
 
     def save_geometry(self) -> None:
-        """Save size, place, hidden parts and the open chat."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
         self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
@@ -143,6 +143,9 @@ class MainWindow(QMainWindow):
         parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
+        parts.chat.deleted.connect(self._on_messages_deleted)
+        parts.chat.moved.connect(self._on_moved)
+        parts.chat.said.connect(self.toast.say)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
@@ -181,7 +184,7 @@ class MainWindow(QMainWindow):
         self.page.composer.setFocus()
 
     def _open_last(self) -> None:
-        """Open the last chat, unless the user has started something else."""
+        """Unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None
@@ -257,6 +260,7 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
 
     async def _offer_models(self) -> None:
+        self.page.header.model.show_waits(await self._parts.predictions.of_models())
         self.page.header.model.show_offered(await self._parts.library.find())
 
     async def _set_chosen_model(self, file: bool = False) -> bool:
@@ -314,6 +318,15 @@ class MainWindow(QMainWindow):
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
         said = tr("Moved to Deleted chats, kept for {days} days: {title}")
         self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
+
+    def _on_messages_deleted(self, gone: DeletedMessages) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chats.restore_messages(gone))
+        said = tr("Moved to the trash, kept for {days} days: {title}")
+        self.toast.say(said.format(days=TRASH_DAYS, title=gone.title), action=undo)
+
+    def _on_moved(self, moved: Moved) -> None:
+        undo = (tr("Undo"), lambda: self._parts.chat.move(moved.undone))
+        self.toast.say(tr("The messages follow this version now."), action=undo)
 
     def _on_trash(self) -> None:
         """Hide Undo when its chat has left the trash."""

@@ -78,7 +78,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
 
 
 def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> dict[str, QAction]:
-    """Build the menu bar; `acts` and the returned actions are keyed by the entries' names."""
+    """`acts` and the returned actions are keyed by the entries' names."""
     actions: dict[str, QAction] = {}
     for title, entries in _entries().items():
         menu = window.menuBar().addMenu(title)
@@ -100,12 +100,11 @@ WIDTH, HEIGHT = 460, 520
 
 @cache
 def licences() -> dict[str, str]:
-    """The licence of Waymark and of each package that is installed with it."""
     return tomllib.loads((RESOURCES / "licences.toml").read_text(encoding="utf-8"))
 
 
 def diagnostics(status: EngineStatus) -> dict[str, str]:
-    """Names and values that a user can send with a bug report."""
+    """For a bug report."""
     model = status.model
     load = model.load if model else None
     unknown = tr("not known")

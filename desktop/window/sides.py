@@ -39,12 +39,12 @@ FIRST_WIDTHS = (220, 730, 330)
 
 
 def fitted_size(size: QSize, screen: QRect) -> QSize:
-    """The size, or as much of it as a screen has room for with the window's frame."""
+    """Only as large as a screen has room for with the window's frame."""
     return size.boundedTo(screen.size() - FRAME)
 
 
 def fitted(window: QRect, screens: Sequence[QRect]) -> QRect:
-    """The window moved entirely onto the screen that shows most of it, or the first one."""
+    """Onto the screen that shows most of it, or the first one."""
     screen = max(screens, key=lambda each: _area(each.intersected(window)))
     size = window.size()
     if size.boundedTo(screen.size()) != size:
@@ -88,7 +88,7 @@ class Sides(QSplitter):
             self._fold()
 
     def show_right(self) -> None:
-        """Show the right side, in a narrow window instead of the left one."""
+        """In a narrow window instead of the left one."""
         self._wants_right = self._right_first = True
         lack = self._needed(MIDDLE_PX, RIGHT_PX) - self.width()
         if lack > 0:
@@ -142,10 +142,7 @@ def _scaled(width: int) -> int:
 
 
 class SidePanel(QFrame):
-    """The right part: the context and the settings, with the buttons that turn between them.
-
-    The settings are made when first shown: they are a third of the window's widgets.
-    """
+    """The settings are made when first shown: they are a third of the window's widgets."""
 
     def __init__(self, context: ContextPanel, make_settings: Callable[[], SettingsPanel]) -> None:
         super().__init__()
@@ -209,7 +206,7 @@ def tab_stops(root: QWidget, focused: QWidget | None = None) -> list[QWidget]:
 
 
 def move_focus(root: QWidget, forward: bool) -> bool:
-    """Focus the next or previous widget, cyclically, and scroll to it; False if there is none."""
+    """Cyclically, and scroll to it; False if there is none."""
     focused = QApplication.focusWidget()
     stops = tab_stops(root, focused)
     if not stops:

@@ -44,7 +44,7 @@ class Viewing(QObject):
         self._copied = False
 
     def open(self, digest: str) -> None:
-        """Show a picture; the viewer can turn to the others of its chat or draft."""
+        """The viewer can turn to the others of its chat or draft."""
         pictures = self._parts.chat.pictures_with(digest)
         found = next((each for each in pictures if each.digest == digest), None)
         if found is None:
@@ -126,7 +126,7 @@ class Viewing(QObject):
 
 
 def suggested_name(name: str, source: Path) -> str:
-    """A file name like the picture's, with the suffix of its format. Raises OSError."""
+    """With the suffix of the picture's format. Raises OSError."""
     with source.open("rb") as file:
         beginning = file.read(4)
     stem = Path(_safe(name) or tr("Picture"))

@@ -20,12 +20,13 @@ from desktop.chats.deletion import Deletion
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
+from desktop.context.predictions import Predictions
 from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.export.export import ExportController
 from desktop.formulas.formulas import formulas
-from desktop.i18n import tr
+from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
@@ -47,7 +48,6 @@ ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
-    # A message for the user.
     said = Signal(str)
     # ErrorInfo: a background task failed.
     failed = Signal(object)
@@ -70,6 +70,7 @@ class WindowParts(QObject):
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
         )
+        use_language(self.settings.settings.window.language)
         blobs = BlobStore(folders.pictures)
         services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
         self.replies = Replies(services)
@@ -84,11 +85,13 @@ class WindowParts(QObject):
         self.chat.shown.connect(self.chats.set_shown)
         self.chat.stored.connect(self.chats.read_again)
         self.chats.forked.connect(self.chat.open_made)
+        self.chats.messages_restored.connect(self.chat.look_again)
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(
             services, self.chat, self.chats, self.limit, self.replies, self.documents
         )
+        self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
         self.search = SearchController(folders, self.tasks)
         self.deletion = Deletion(

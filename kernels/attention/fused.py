@@ -1,7 +1,7 @@
 """Grouped attention over torch's fused scaled_dot_product_attention, on any device.
 
-The query heads that share a key head are folded into the query axis: on a CPU the fused op repeats
-the keys instead (85 ms against 8 ms for one token over 8,192 keys). Its `is_causal` counts from the
+Query heads that share a key head are folded into the query axis: on a CPU the fused op repeats the
+keys instead (85 ms against 8 ms for one token over 8,192 keys). Its `is_causal` counts from the
 first key, so masks are built here. Shapes and the window alone decide how rows are blocked.
 """
 
@@ -19,39 +19,55 @@ _FOLDED_ROWS = 512
 
 
 def causal_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
-    return _in_blocks(queries, keys, values, scale, window, causal=True)
+    return _in_blocks(queries, keys, values, scale, window, sinks, causal=True)
 
 
 def step_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Like `causal_attention` of each query separately."""
-    return each_alone(causal_attention, queries, keys, values, scale, window)
+    return each_alone(causal_attention, queries, keys, values, scale, window, sinks)
 
 
 def each_alone(
-    attend: Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor],
+    attend: Callable[..., Tensor],
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
     scale: float,
     window: int | None,
+    sinks: Tensor | None,
 ) -> Tensor:
     """`attend`, a causal attention, of one query after the other."""
     ends = range(keys.shape[0] - queries.shape[0] + 1, keys.shape[0] + 1)
     found = [
-        attend(query, keys[:end], values[:end], scale, window)
+        attend(query, keys[:end], values[:end], scale, window, sinks)
         for query, end in zip(queries.split(1), ends, strict=True)
     ]
     return found[0] if len(found) == 1 else torch.cat(found)
 
 
 def run_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
-    return _in_blocks(queries, keys, values, scale, window, causal=False)
+    return _in_blocks(queries, keys, values, scale, window, sinks, causal=False)
 
 
 def full_attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
@@ -66,6 +82,7 @@ def _in_blocks(
     values: Tensor,
     scale: float,
     window: int | None,
+    sinks: Tensor | None,
     *,
     causal: bool,
 ) -> Tensor:
@@ -79,7 +96,10 @@ def _in_blocks(
         end = place + block.shape[0] if causal else keys.shape[0]
         first = max(0, place + 1 - window) if window is not None else 0
         mask = _mask(block, place - first, end - first, group, window, causal=causal)
-        blocks.append(_attend(block, keys[first:end], values[first:end], scale, mask))
+        seen_keys, seen_values = keys[first:end], values[first:end]
+        if sinks is not None:
+            seen_keys, seen_values, mask = _with_sinks(block, seen_keys, seen_values, sinks, mask)
+        blocks.append(_attend(block, seen_keys, seen_values, scale, mask))
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
 
 
@@ -100,6 +120,19 @@ def _attend(
     )
     unfolded = attended.reshape(num_kv_heads, group, num_queries, head_dim)
     return unfolded.permute(2, 0, 1, 3).flatten(1, 2)
+
+
+def _with_sinks(
+    queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One more key and value of zeros; the mask adds each head's sink to its score."""
+    num_queries, num_kv_heads = queries.shape[0], keys.shape[1]
+    rows = sinks.to(queries.dtype).view(num_kv_heads, -1, 1).repeat_interleave(num_queries, 1)
+    if mask is None:
+        mask = queries.new_zeros(rows.shape[1], keys.shape[0])
+    mask = torch.cat((mask.expand(num_kv_heads, -1, -1), rows), 2)
+    none = keys.new_zeros(1, *keys.shape[1:])
+    return torch.cat((keys, none)), torch.cat((values, none)), mask[None]
 
 
 def _mask(

@@ -1,9 +1,9 @@
 """Attention of one generated token in Triton, split over the context.
 
-The keys are cut into SPLITS equal parts, so that a long context keeps the whole GPU busy. A program
+The keys are cut into SPLITS equal parts, so a long context keeps the whole GPU busy. A program
 takes one split of one key head, for all its query heads; a second kernel adds up the splits in
-order. The number of keys, read from the device, alone decides the splits: equal calls give equal
-bits, and a captured graph stays valid as the context grows.
+order. The number of keys, read from the device, alone decides the splits, so a captured graph stays
+valid as the context grows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ def decode_attention(
     length: Tensor,
     scale: float,
     window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """One token attends to itself and everything before it: [1, num_heads, head_dim].
 
     `keys` and `values` are [capacity, num_kv_heads, head_dim], of which the first `length` rows
     count; `length` >= 1 is one integer on the device. With a `window` only the last `window` keys
-    are seen. Computed in float32 and rounded once to the type of `queries`.
+    are seen. `sinks` as of `reference.causal_attention`. Computed in float32 and rounded once to
+    the type of `queries`.
     """
     assert dense_rows(queries, keys, values)
     _, num_heads, head_dim = queries.shape
@@ -70,9 +72,11 @@ def decode_attention(
         partial,
         weights,
         length,
+        weights if sinks is None else sinks,
         outputs,
         **shape,
         COLUMNS=_COLUMNS,
+        SINKS=sinks is not None,
     )
     return outputs
 
@@ -173,6 +177,7 @@ def _add_splits(
     partial: tl.tensor,
     weights: tl.tensor,
     length: tl.tensor,
+    sinks: tl.tensor,
     outputs: tl.tensor,
     GROUP: tl.constexpr,
     WINDOW: tl.constexpr,
@@ -180,6 +185,7 @@ def _add_splits(
     SPLITS: tl.constexpr,
     KEYS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    SINKS: tl.constexpr,
 ) -> None:
     """Some columns of one head: the splits, each weighted by its share of the softmax."""
     head = tl.program_id(0)
@@ -188,13 +194,18 @@ def _add_splits(
     used = first + split * size < end
     place = head * SPLITS + split
     highest = tl.load(weights + place, used, float("-inf"))
-    share = tl.exp(highest - tl.max(highest, 0))
-    total = tl.load(weights + tl.num_programs(0) * SPLITS + place, used, 0.0)
+    most = tl.max(highest, 0)
+    if SINKS:
+        most = tl.maximum(most, tl.load(sinks + head))
+    share = tl.exp(highest - most)
+    total = tl.sum(tl.load(weights + tl.num_programs(0) * SPLITS + place, used, 0.0) * share, 0)
+    if SINKS:
+        total += tl.exp(tl.load(sinks + head) - most)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     added = tl.load(
         partial + place[:, None] * DIM + column[None, :],
         used[:, None] & (column[None, :] < DIM),
         0.0,
     )
-    result = tl.sum(added * share[:, None], 0) / tl.sum(total * share, 0)
+    result = tl.sum(added * share[:, None], 0) / total
     tl.store(outputs + head * DIM + column, result.to(outputs.dtype.element_ty), column < DIM)

@@ -6,6 +6,7 @@
  * are rescaled when a larger score comes. A row's result doesn't depend on the rows beside it.
  */
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "native/calls.h"
@@ -242,6 +243,18 @@ static void attend_block(const struct attend_many *all, struct scratch *own, str
     multiply_words_of(all, totals);
 }
 
+/* Without a key a row's softmax has its head's sink alone, whose score is before scaling. */
+static void begin_rows(const struct attend_many *all, struct scratch *own, struct rows part) {
+    for (long row = 0; row < part.count; row++) {
+        own->largest[row] = -FLT_MAX;
+        own->sums[row] = 0;
+        if (!all->sinks) continue;
+        float sink = all->sinks[part.kv * all->group + (part.first + row) % all->group];
+        own->largest[row] = fminf(fmaxf(sink / all->scale, -FLT_MAX), FLT_MAX);
+        own->sums[row] = 1;
+    }
+}
+
 /* All blocks of the part with a chunk of keys, as far as they see any of it. */
 static void attend_chunk(const struct attend_many *all, struct scratch *own, struct rows part,
                          long start, long end) {
@@ -270,8 +283,7 @@ static void attend_part(const struct attend_many *all, struct scratch *own, stru
     long numbers = rounded_up(part.count, BLOCK) * width_of(all);
     long end = end_key(all, part.first + part.count - 1);
     pack_queries(all, part, (char *)own->queries);
-    for (long row = 0; row < part.count; row++) own->largest[row] = -FLT_MAX;
-    memset(own->sums, 0, sizeof own->sums);
+    begin_rows(all, own, part);
     memset(own->totals, 0, numbers * sizeof *own->totals);
     for (long start = first_key(all, part.first) / CHUNK * CHUNK; start < end; start += CHUNK)
         attend_chunk(all, own, part, start, smaller(end, start + CHUNK));

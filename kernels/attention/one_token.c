@@ -220,6 +220,10 @@ static void put_together(const struct attend *all, long head, void *to) {
     float largest = *partial_of(all, 0, head), sum = 0, totals[MOST_DIM] = {0};
     for (long number = 1; number < all->splits; number++)
         largest = larger(largest, *partial_of(all, number, head));
+    if (all->sinks) {
+        largest = larger(largest, all->sinks[head]);
+        sum = exponential(all->sinks[head] - largest);
+    }
     for (long number = 0; number < all->splits; number++) {
         const float *from = partial_of(all, number, head);
         float weight = exponential(from[0] - largest);

@@ -7,27 +7,42 @@ from torch import Tensor
 
 
 def causal_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """The last n of m tokens attend to themselves and everything before them.
 
     `queries` [n, num_heads, head_dim]; `keys`, `values` [m, num_kv_heads, head_dim], m >= n. Each
     key head serves num_heads / num_kv_heads neighbouring query heads. With a `window` a token sees
-    only the last `window` tokens, including itself. Computed in float32, returned in the type of
+    only the last `window` tokens, including itself. `sinks` [num_heads], float32, are scores of one
+    more key of each head, which has no value. Computed in float32, returned in the type of
     `queries`.
     """
     distance = _distance(queries, keys)
-    return _attention(queries, keys, values, scale, (distance >= 0) & _within(distance, window))
+    return _attention(
+        queries, keys, values, scale, (distance >= 0) & _within(distance, window), sinks
+    )
 
 
 def run_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """The last n of m tokens attend to one another both ways, and to everything before them.
 
     A `window` hides keys that are too far back, and none that follow.
     """
-    return _attention(queries, keys, values, scale, _within(_distance(queries, keys), window))
+    return _attention(
+        queries, keys, values, scale, _within(_distance(queries, keys), window), sinks
+    )
 
 
 def full_attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
@@ -35,13 +50,23 @@ def full_attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float) 
     return torch.einsum("hqk,khd->qhd", scores.softmax(-1), values.float()).to(queries.dtype)
 
 
-def _attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float, seen: Tensor) -> Tensor:
+def _attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    seen: Tensor,
+    sinks: Tensor | None,
+) -> Tensor:
     """`seen` [n, m] says which query sees which key."""
     copies = queries.shape[1] // keys.shape[1]
     keys, values = (each.float().repeat_interleave(copies, 1) for each in (keys, values))
     scores = torch.einsum("qhd,khd->hqk", queries.float(), keys) * scale
     scores.masked_fill_(~seen, float("-inf"))
-    return torch.einsum("hqk,khd->qhd", scores.softmax(-1), values).to(queries.dtype)
+    if sinks is not None:
+        scores = torch.cat((scores, sinks.view(-1, 1, 1).expand(-1, scores.shape[1], 1)), 2)
+    weights = scores.softmax(-1)[..., : keys.shape[0]]
+    return torch.einsum("hqk,khd->qhd", weights, values).to(queries.dtype)
 
 
 def _distance(queries: Tensor, keys: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ _DELTA = np.float32(0.125)
 
 @cache
 def _grid(name: str) -> Floats:
-    """The rows of a table, as they are chosen together."""
     with np.load(GRIDS) as grids:
         rows: Floats = grids[name].astype(np.float32)
     return rows

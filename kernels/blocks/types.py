@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.blocks.grid import GRID_BLOCKS
-from kernels.blocks.k import K_BLOCKS
-from kernels.blocks.small import SMALL_BLOCKS
+from kernels.blocks.small import K_BLOCKS, SMALL_BLOCKS
 
 
 class GGUFType(Enum):

@@ -1,7 +1,7 @@
 """Memory of tensors: large pages, an arena for weights, and views.
 
 A generated token reads every weight once. With 4 KiB pages that takes hundreds of thousands of
-address translations a token, and prefetching stops at each page; 2 MiB pages avoid both.
+address translations, and prefetching stops at each page; 2 MiB pages avoid both.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ def mapped(num_bytes: int) -> Tensor:
 
 def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """An uninitialised tensor. A large one on the CPU gets a mapping of its own, which returns to
-    the system when freed; the C library would keep it and fragment it.
-
-    Raises OSError, RuntimeError.
-    """
+    the system when freed; the C library would keep and fragment it. Raises OSError,
+    RuntimeError."""
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _WORTH_MAPPING or device.type != "cpu":
         return torch.empty(tuple(shape), dtype=dtype, device=device)
@@ -96,7 +94,6 @@ class Arena:
         return self.room(tensor.nbytes).view(tensor.dtype).view(tensor.shape).copy_(tensor)
 
     def room(self, num_bytes: int) -> Tensor:
-        """Uninitialised bytes in the arena."""
         if self._used + num_bytes > self._chunk.nbytes:
             self._chunk, self._used = _chunk(max(_CHUNK, num_bytes)), 0
         octets = self._chunk[self._used : self._used + num_bytes]

@@ -1,8 +1,5 @@
-"""The sizes that decide which kernels a layer's operations use.
-
-A layer names its sizes when it asks for its operations, so they can be tested before the weights
-are read.
-"""
+"""The sizes that decide which kernels a layer's operations use, named before the weights are
+read."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """RMS norm over rows of `width` numbers, times silu of a gate if `gated`."""
-
     width: int
     gated: bool = False
 
@@ -23,6 +18,7 @@ class AttentionShape:
     kv_heads: int
     head_dim: int
     window: int | None = None
+    sinks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +29,6 @@ class FullAttentionShape:
 
 @dataclass(frozen=True, slots=True)
 class RotationShape:
-    """Heads of which `rotary_dim` numbers turn."""
-
     heads: int
     head_dim: int
     rotary_dim: int
@@ -63,7 +57,6 @@ class Mamba1Shape:
 
     @property
     def widths(self) -> list[int]:
-        """The convolved columns."""
         return [self.channels]
 
 
@@ -92,8 +85,6 @@ class ShortConvShape:
 
 @dataclass(frozen=True, slots=True)
 class GroupNormShape:
-    """Gated RMS norm of groups of `width` numbers."""
-
     groups: int
     width: int
 
@@ -125,9 +116,9 @@ class Routing:
     """How a token's `k` experts are chosen and weighted.
 
     An expert's score is its softmax share, or with `sigmoid` the sigmoid of its logit, to which a
-    correction is added for the choice alone. If experts come in equal `groups`, only the
-    `open_groups` whose two best scores have the largest sums are considered. A weight is the score,
-    divided by the chosen scores' sum if `normalise`, times `scale`.
+    correction is added for the choice alone. With equal `groups` of experts, only the `open_groups`
+    whose two best scores have the largest sums are considered. A weight is the score, divided by
+    the chosen scores' sum if `normalise`, times `scale`.
     """
 
     k: int

@@ -25,8 +25,6 @@ MAKE_ROOM = frozenset(
 
 
 class Watch(TorchDispatchMode):
-    """Passes every torch operation through `do`."""
-
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's has no types
 
@@ -53,8 +51,6 @@ class NotCapturableError(Exception):
 
 
 class Tracer(Protocol):
-    """Events of a step while it is captured, apart from calls of operations."""
-
     def store(self, new: Tensor, rows: Tensor) -> None:
         """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.
 

@@ -1,8 +1,8 @@
 """Sparse experts in Triton: routing, and products whose weights depend on the row.
 
 Rows are processed in tiles of one expert: a prompt's are sorted by expert, a step's tiles have one
-row. A tile's expert and its weights' address are read on the device, so nothing waits for the GPU
-and a step can be captured. A row's bits depend on nothing but the row.
+row. A tile's expert and its weights' address are read on the device, so a step can be captured. A
+row's bits depend on nothing but the row.
 """
 
 from __future__ import annotations

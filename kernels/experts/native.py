@@ -71,8 +71,6 @@ class NativeExperts(ExpertBank):
 
 
 class _Bank:
-    """Matrices of one size, and where they lie."""
-
     def __init__(self, library: Library, matrices: Sequence[NativeMatrix]) -> None:
         first = matrices[0]
         self._library, self._matrices = library, matrices
@@ -91,7 +89,6 @@ class _Bank:
         self._library.wait_idle()
 
     def takes(self, dtype: torch.dtype) -> bool:
-        """True if rows of this type go through the kernels."""
         return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "linear_bfloat")
 
     def prefetch(self, ids: Sequence[int]) -> None:

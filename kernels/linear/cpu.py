@@ -1,9 +1,9 @@
 """Matrices packed by oneDNN, which a processor reads faster than [outputs, inputs].
 
-They are packed for one row, because generating waits for memory; longer inputs go through the same
-copy in slices of `rows`. The best slice differs by processor (on an AMD Zen 5, 512 rows reach 352
-GFLOP/s at once and 946 in slices of 64), so it is measured (`probe`). A matrix that never sees a
-single row is packed for many.
+They are packed for one row, because generating waits for memory; longer inputs go through in slices
+of `rows`. The best slice differs by processor (on an AMD Zen 5, 512 rows reach 352 GFLOP/s at once
+and 946 in slices of 64), so it is measured (`probe`). A matrix that never sees a single row is
+packed for many.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ _MANY = 1024  # patches of a picture of 512 by 512
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """True if oneDNN multiplies in `dtype` here."""
     if not torch.backends.mkldnn.is_available():
         return False
     return dtype == torch.float32 or (
@@ -29,8 +28,6 @@ def can_pack(dtype: torch.dtype) -> bool:
 
 
 class PackedMatrix(Matrix):
-    """A `Matrix` as an opaque copy of the weight, and its bias."""
-
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int | None) -> None:
         usual = _MANY if rows is None else 1
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, usual)

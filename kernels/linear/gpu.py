@@ -192,7 +192,6 @@ def _sums(inputs: Tensor, shape: tuple[int, int], shares: int) -> Tensor:
 
 
 def _added(sums: Tensor, dtype: torch.dtype) -> Tensor:
-    """All shares added up one after the other."""
     shares, *shape = sums.shape
     if shares == 1:
         return sums[0]

@@ -23,7 +23,6 @@ class Kind(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Numbers of a step."""
         return self.group * self.parts
 
 

@@ -140,7 +140,6 @@ class Int4Format:
 
     @staticmethod
     def allot(weight: Tensor) -> QuantisedTensors:
-        """Uninitialised tensors for a stored weight."""
         outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
         halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
         return halves, room((outputs, groups, 2), torch.bfloat16, weight.device)
@@ -219,7 +218,6 @@ def lanes() -> int | None:
 
 
 def _pack(halves: Tensor) -> Tensor:
-    """Int4 values [outputs, inputs / 2] in torch's layout."""
     packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
         unhalve(halves).to(torch.int32), 1
     )

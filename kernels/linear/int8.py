@@ -48,8 +48,6 @@ def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class IntegerMatrix(Matrix):
-    """A `Matrix` in oneDNN's integer layout."""
-
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
         self._packed = torch.ops.onednn.qlinear_prepack(values, [1, values.shape[1]])
         self._scales = scales.flatten()

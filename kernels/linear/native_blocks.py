@@ -109,8 +109,6 @@ class NativeBlockFormat(BlockFormat):
 
 @dataclass(frozen=True, slots=True)
 class NativeBlockFormats:
-    """Makes the formats of matrices whose tiles are in one arena."""
-
     library: Library
     arena: Arena | FileArena = field(default_factory=Arena)
 

@@ -162,10 +162,10 @@ class WeightFormats:
     """The formats of a model's matrices: `usual` may be quantised, `exact` never.
 
     Vision towers are exact: they never see a single row. `rows_from_file`: embedding tables stay in
-    their file, because a packed output head can't serve as one. `exact_invariant`, if not None,
-    holds exact matrices that tokens go through, for when `exact` is not batch invariant.
-    `published`, if not None, makes the format of matrices that stay blocks of a GGUF file, from a
-    type, inputs and columns as `BlockFormat` has them; tables must be `rows_from_file` then.
+    their file, because a packed output head can't serve as one. `exact_invariant`, if any, holds
+    exact matrices that tokens go through, for when `exact` is not batch invariant. `published`, if
+    any, makes the format of matrices that stay blocks of a GGUF file, from a type, inputs and
+    columns as `BlockFormat` has them; tables must be `rows_from_file` then.
     """
 
     usual: WeightFormat

@@ -202,7 +202,6 @@ def _digest() -> str:
 
 
 def sources_digest() -> str:
-    """Identifies all C sources."""
     digest = hashlib.blake2b(digest_size=16)
     for file in sorted([*_KERNELS.glob("*/*.c"), *_KERNELS.glob("*/*.h")]):
         digest.update(file.relative_to(_KERNELS).as_posix().encode() + b"\0")

@@ -265,11 +265,13 @@ int waymark_rotate(struct rotate *);
 /* A token's `queries` [kv_heads * group, dim] over the last `window` (all if 0) of `num_keys` keys
  * and values, all of whose tokens are a stride apart; then those of the next token, which has a key
  * more, for `tokens` of them. With `token`, which counts from 0, the first has as many keys as
- * there are tokens up to that one. */
+ * there are tokens up to that one. `sinks` [kv_heads * group] are scores of one more key of each
+ * query head, which has no value; NULL without. */
 struct attend {
     const void *queries, *keys, *values;
     void *to;
     const void *token;
+    const float *sinks;
     long tokens, num_keys, window, kv_heads, group, dim;
     long query_stride, key_stride, value_stride;
     float scale;
@@ -285,6 +287,7 @@ int waymark_attend(struct attend *);
 struct attend_many {
     const void *queries, *keys, *values;
     void *to;
+    const float *sinks; /* as above */
     long num_queries, num_keys, window, kv_heads, group, dim;
     long query_stride, key_stride, value_stride;
     float scale;

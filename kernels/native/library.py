@@ -147,7 +147,6 @@ def compiled(check: Callable[[], None] | None = None) -> Library | None:
 
 
 def why_none() -> str:
-    """Why there are no compiled kernels, for a person to read."""
     found = _found()
     return "" if isinstance(found, Library) else found
 
@@ -185,7 +184,6 @@ def _chosen(check: Callable[[], None] | None) -> Library | str:
 
 
 def cache_folder() -> Path:
-    """The folder of this user's compiled kernels."""
     return platformdirs.user_cache_path("waymark", appauthor=False) / "kernels"
 
 

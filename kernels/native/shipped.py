@@ -1,7 +1,7 @@
 """The shipped kernels: a compiled library for each processor level, built by `packaging/native`.
 
-A source checkout need not have them. A library is loaded only if it was built from the present
-sources, its bytes match the manifest, and a child process has run all its kernels here.
+A library is loaded only if it was built from the present sources, its bytes match the manifest, and
+a child process has run all its kernels here. A source checkout need not have them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class NoneShippedError(Exception):
 
 
 def folder(system: str = "", architecture: str = "") -> Path:
-    """The folder of a system's libraries, by default this system's."""
     return _SHIPPED / f"{system or platform.system().lower()}-{architecture or machine()}"
 
 
@@ -79,7 +78,6 @@ def _program() -> str:
 
 
 def _digests() -> dict[str, str]:
-    """The expected digest of each file, by name."""
     try:
         text = (folder() / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -18,8 +18,6 @@ from kernels.native.library import Call, Library, address, calls, has_dense_toke
 
 
 class _Call(ctypes.Structure):
-    """`struct call` of replay.c."""
-
     _fields_ = (("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p))
 
 
@@ -29,8 +27,6 @@ def _address_of(call: Call) -> _Call:
 
 
 class CallTrace:
-    """A `Trace`, and its `Tracer` during capture."""
-
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
         self._token = ctypes.c_int64(token)

@@ -206,6 +206,7 @@ _LONGEST = 4_096
 def _attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
     """One token over various contexts, a few tokens, and many, causal and both ways."""
     scale, window = shape.head_dim**-0.5, shape.window
+    sinks = numbers.rough(shape.heads) if shape.sinks else None
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
     for op, rows, length in (
         *(("causal_attention", 1, length) for length in lengths),
@@ -222,7 +223,7 @@ def _attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
         def call(
             ops: Ops, dtype: torch.dtype, op: str = op, inputs: tuple[Tensor, ...] = inputs
         ) -> list[Tensor]:
-            return [getattr(ops, op)(*(each.to(dtype) for each in inputs), scale, window)]
+            return [getattr(ops, op)(*(each.to(dtype) for each in inputs), scale, window, sinks)]
 
         yield _attended(op, call, inputs, scale, numbers.dtype)
 

@@ -1,9 +1,9 @@
 """Self-tests: every operation of a backend is called at the model's sizes before the model runs.
 
-A compiler or a driver can be wrong although every test passed. So each operation that is not plain
-torch's is called twice on random numbers: it must not raise, must give equal bits, and must be as
-near to plain torch in float32 as rounding explains. A failing operation is replaced by plain torch.
-A kernel that writes to wrong addresses can still end the process.
+A compiler or a driver can be wrong although every test passed. Each operation that is not plain
+torch's is called twice on random numbers: it must give equal bits, as near to plain torch in
+float32 as rounding explains; else plain torch replaces it. A kernel that writes to wrong addresses
+can still end the process.
 """
 
 from __future__ import annotations
@@ -97,7 +97,6 @@ def validated(
 
 
 def suspects(kernels: Backend) -> list[str]:
-    """The operations that are not plain torch's."""
     return [
         name for name in Ops.__slots__ if getattr(kernels.ops, name) is not getattr(PLAIN_OPS, name)
     ]
@@ -139,7 +138,6 @@ class _PassingError(Exception):
 
 
 def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
-    """Parse a remembered result; recompute an invalid one."""
     try:
         found = json.loads(remembered)
     except ValueError:
@@ -150,7 +148,6 @@ def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
 
 
 def _fault(case: Case, ops: Ops) -> str | None:
-    """The fault in a kernel's numbers, for a person to read; None if there is none."""
     first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
     expected = case.call(_REFERENCE, torch.float32)
     for found, again, reference in zip(first, second, expected, strict=True):

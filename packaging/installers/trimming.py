@@ -12,9 +12,9 @@ Entry = tuple[str, str, str]
 
 # Kept are windows on X11, Wayland, Windows and macOS, or on none; the system's own file dialogs;
 # the formats of pictures that people have. Left out are screens without a desktop, GTK's theme,
-# which loads all of GTK, and translations of Qt, which a window without a translator never reads.
+# which loads all of GTK, and translations of Qt into languages that the window does not speak.
 LEFT_OUT = re.compile(
-    r"PySide6/(Qt/)?(translations/"
+    r"PySide6/(Qt/)?(translations/(?!qtbase_de\.qm)"
     r"|plugins/(egldeviceintegrations|generic|networkinformation|tls)/"
     r"|plugins/platforms/(lib)?q(eglfs|linuxfb|minimal|minimalegl|vkkhrdisplay|vnc)\b"
     r"|plugins/platformthemes/libqgtk3"

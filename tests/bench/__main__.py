@@ -38,7 +38,6 @@ except ModuleNotFoundError as error:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure and print the tables that the command line names."""
     options = parsed(arguments, __doc__)
     if not options.is_at_level:
         return _again(arguments, options.level)

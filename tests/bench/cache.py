@@ -58,7 +58,6 @@ class Bench:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables that were asked for."""
     options = _options(arguments)
     torch.set_num_threads(options.threads)
     print(f"{machine()}; {options.threads} threads, torch {torch.__version__}.\n")
@@ -69,7 +68,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report(bench: Bench, scratch: Path) -> None:
-    """All tables of one model."""
     print(f"## {bench.name}\n")
     with _rig(bench, scratch) as rig:
         info = rig.loaded.info

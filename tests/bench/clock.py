@@ -19,8 +19,6 @@ Stretch = Callable[[], object]
 
 
 class Clock(Protocol):
-    """Times calls on one device."""
-
     def seconds(self, stretch: Stretch) -> float:
         """From the first call to the last result."""
         ...

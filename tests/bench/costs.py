@@ -19,8 +19,6 @@ UNSPLIT = 1 << 30  # a grid that no prompt reaches
 
 @dataclass(frozen=True)
 class Compared:
-    """The same work done two ways, seconds of each."""
-
     name: str
     tokens: int
     runs: int

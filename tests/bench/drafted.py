@@ -46,7 +46,6 @@ def cases(count: int, encode: Callable[[str], Sequence[int]]) -> Iterator[Case]:
 
 
 def asked(text: str) -> tuple[Message, ...]:
-    """A chat of one question."""
     return (UserMessage(content=(TextPart(text=text),)),)
 
 

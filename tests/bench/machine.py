@@ -32,8 +32,6 @@ PRODUCT_ROWS = (256, 512, 1024)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A matrix product that can be timed."""
-
     dtype: torch.dtype
     operations: int
     call: Callable[[], Tensor]
@@ -44,7 +42,6 @@ class Product:
 
 
 def machine() -> str:
-    """The computer in a few words."""
     memory = psutil.virtual_memory().total / 2**30
     model = platform.processor() or platform.machine()
     with_name = [
@@ -58,13 +55,9 @@ def machine() -> str:
 class Bounds(Protocol):
     """The limits of a device, measured anew with every call."""
 
-    def move(self) -> float:
-        """Bytes a second."""
-        ...
+    def move(self) -> float: ...
 
-    def multiply(self, dtype: torch.dtype) -> float:
-        """Operations a second."""
-        ...
+    def multiply(self, dtype: torch.dtype) -> float: ...
 
 
 class Limits:

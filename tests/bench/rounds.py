@@ -82,7 +82,6 @@ class Row:
         return [reading.seconds for reading in self.readings[engine]]
 
     def per_second(self, engine: str) -> Spread:
-        """Tokens a second."""
         return Spread.of(reading.tokens / reading.seconds for reading in self.readings[engine])
 
     def times(self, engine: str, peer: str) -> Spread:
@@ -96,7 +95,6 @@ class Row:
         return Spread.of(work(reading) / reading.seconds / limit for reading, limit in pairs)
 
     def rate(self, engine: str) -> Spread:
-        """Bytes or operations a second."""
         return Spread.of(work(reading) / reading.seconds for reading in self.readings[engine])
 
     def peak_bytes(self, engine: str) -> int:

@@ -67,7 +67,6 @@ class Cut:
 
     @property
     def label(self) -> str:
-        """Its name where it is part of a file's."""
         return self.name.replace("/", "-")
 
     @property

@@ -42,7 +42,6 @@ Row = tuple[str, str, str]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure and print the table."""
     options = _parsed(arguments)
     level = named(options.level)
     if options.level is not None and level is not None and not level.is_set():
@@ -76,7 +75,6 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def table(options: argparse.Namespace, folder: Path) -> Iterator[str]:
-    """The lines of a table, in Markdown."""
     size = "a model of no size" if options.quick else options.shape
     level = named(options.level)
     where = f"{size} at level {level.name}" if level is not None else size
@@ -106,7 +104,6 @@ def _measured(options: argparse.Namespace, folder: Path, precision: str) -> Iter
 
 
 def loaded(folder: Path, precision: str) -> Engine:
-    """An engine with this model."""
     settings = ModelSettings.model_validate({"path": str(folder), "precision": precision})
     engine = Engine()
     engine.loaded = load(settings, lambda done, total: None, lambda: None)
@@ -114,7 +111,6 @@ def loaded(folder: Path, precision: str) -> Engine:
 
 
 def encoder(folder: Path) -> Callable[[str], Sequence[int]]:
-    """The folder's tokenizer."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 

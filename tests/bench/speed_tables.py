@@ -12,7 +12,6 @@ PEER = "transformers"
 
 
 def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Any table."""
     return "\n".join([*_header(*titles), *(_line(*cells) for cells in lines)]) + "\n"
 
 

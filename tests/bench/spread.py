@@ -22,7 +22,6 @@ class Spread:
         return Spread(median(values), values[0], values[-1], len(values))
 
     def scaled(self, factor: float) -> Spread:
-        """The same in another unit."""
         low, high = factor * self.low, factor * self.high
         return Spread(factor * self.middle, low, high, self.count)
 

@@ -50,8 +50,6 @@ def one_thread() -> Iterator[None]:
 
 
 class Noted:
-    """A peer here whose answers are kept."""
-
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.peer = open_here(engine)

@@ -33,8 +33,6 @@ from tests.bench.weights import held_bytes, image_operations, step_bytes, token_
 
 @dataclass(frozen=True)
 class Place:
-    """The start of a generation, its state, and the first id to feed."""
-
     cut: Cut
     state: RecurrentState
     first: int

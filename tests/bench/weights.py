@@ -47,7 +47,6 @@ def image_operations(folder: Container, num_patches: int) -> int:
 
 
 def _sparse(block: object) -> Iterator[SparseExperts]:
-    """The layers of a block that have experts."""
     return (part for part in vars(block).values() if isinstance(part, SparseExperts))
 
 

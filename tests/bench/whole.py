@@ -29,7 +29,6 @@ class Parts:
 
     @property
     def layer(self) -> float:
-        """The average over kinds of layers."""
         return (self.of_cut - self.head) / self.cut.layers
 
     @property

@@ -28,7 +28,6 @@ class Words:
         return " ".join(word for word, _ in self._draw(tokens, seed))
 
     def user(self, tokens: int, seed: int, *pictures: ImagePart) -> UserMessage:
-        """A message of pictures, then text."""
         return UserMessage(content=(*pictures, TextPart(text=self.text(tokens, seed))))
 
     def reply(self, tokens: int, seed: int) -> AssistantMessage:

@@ -116,7 +116,6 @@ def _turn(rig: Rig, name: str, messages: list[Message]) -> Turn:
 
 
 def _chat(rig: Rig, words: Words, turns: int = 4) -> list[Message]:
-    """A chat of short settled turns."""
     chat: list[Message] = [SystemMessage(text=words.text(24, 200))]
     for number in range(turns):
         chat += [words.user(24, 201 + number), words.reply(12, 221 + number)]

@@ -223,3 +223,38 @@ def test_S10_the_chat_not_used_for_longest_goes_from_its_end() -> None:
         for salt in range(10)
     ]
     assert reused == sorted(reused) and reused[0] == 0 and reused[-1] == LONG // 2
+
+
+@pytest.mark.parametrize("specs", [HYBRID, PURE], ids=["hybrid", "pure"])
+@pytest.mark.parametrize("by", ["count", "bytes"])
+def test_A2_clients_and_the_window_share_and_none_evicts_what_others_hold(
+    specs: tuple[LayerSpec, ...], by: str
+) -> None:
+    world = World(specs, CONTEXT)
+    settings = room_for(3_000, count=256) if by == "bytes" else room_for(100_000, count=12)
+    settings = settings.model_copy(update={"interval": 64})
+    ids = iter(range(100, 10_000))
+
+    def chats(owner: str, number: int) -> list[Prompt]:
+        made = [prompt(turn(*(next(ids) for _ in range(12)))) for _ in range(number)]
+        for each in made:
+            world.request(each, settings, usage=Usage(owner, roles(each)))
+        return made
+
+    def resumable(made: list[Prompt]) -> int:
+        tree = world.cache.tree
+        found = (tree.match(tree.keys(each)) for each in made)
+        return sum(1 for nodes in found if nodes and nodes[-1].checkpoint is not None)
+
+    # What fits is left alone, however much a client asks for.
+    windows = chats("window", 2)
+    chats("a_1", 40)
+    assert resumable(windows) == 2
+    # A newcomer gets its share of what others hold beyond theirs.
+    mine = chats("b_1", 2)
+    chats("a_1", 40)
+    assert resumable(mine) == resumable(windows) == 2
+    # Others' chats don't keep the window from its share.
+    own = chats("window", 4 if by == "count" else 10)
+    assert resumable(windows + own) >= 3 and resumable(mine) == 2
+    world.cache.check_integrity()

@@ -19,8 +19,6 @@ IN_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
 class Bait:
-    """Watches one file from `with` on; `opened` says whether anyone has opened it since."""
-
     def __init__(self, path: Path, content: bytes = b"* { color: red }") -> None:
         if sys.platform != "linux":
             pytest.skip("inotify is Linux's")

@@ -32,6 +32,8 @@ if os.environ.get("QT_QPA_PLATFORM", "offscreen") == "offscreen":
 
 # Numbers as the tests write them, whatever the system's locale is.
 QLocale.setDefault(QLocale.c())
+# Sentences too: Qt reads the preferred languages from here first.
+os.environ["LANGUAGE"] = "en"
 
 T = TypeVar("T")
 # A bound on what would otherwise hang, not a measure of speed.
@@ -68,8 +70,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class Loop:
-    """Runs coroutines in a QEventLoop."""
-
     def __init__(self, loop: QEventLoop) -> None:
         self.loop = loop
 
@@ -107,7 +107,6 @@ def source_of(condition: Callable[[], object]) -> str:
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE_S / 3
     while not condition():
         assert time.monotonic() < end, f"never came about: {what or source_of(condition)}"
@@ -132,7 +131,7 @@ OpenApp = Callable[..., Awaitable[App]]
 
 @pytest.fixture
 def open_parts(qloop: Loop, folders: Folders, engine: FakeEngine) -> Iterator[OpenParts]:
-    """All controllers without a window, begun; closed after the test."""
+    """Begun, without a window; closed after the test."""
     opened: list[WindowParts] = []
 
     async def open_parts() -> WindowParts:
@@ -150,7 +149,7 @@ def open_parts(qloop: Loop, folders: Folders, engine: FakeEngine) -> Iterator[Op
 def open_app(
     qloop: Loop, qapp: QApplication, folders: Folders, engine: FakeEngine
 ) -> Iterator[OpenApp]:
-    """A window on screen; closed after the test if the test has not done it."""
+    """Closed after the test if the test has not done it."""
     opened: list[App] = []
     theme.apply(qapp)
 
@@ -174,7 +173,6 @@ async def _gone(app: App) -> None:
 
 @pytest.fixture
 def dressed(qapp: QApplication) -> Iterator[QApplication]:
-    """The app with its theme applied, and removed again for the next test."""
     theme.apply(qapp)
     theme.force(qapp, "light")
     yield qapp

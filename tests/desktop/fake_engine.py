@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from core.api.commands import (
     CountTokens,
     DeleteMatrices,
     DescribeImage,
+    EditReply,
     Forget,
     Generate,
     IdleWork,
     Last_co,
+    Predict,
     PrefillDraft,
     PrefillReply,
     RenderImage,
@@ -37,12 +40,14 @@ from core.api.events import (
     Answer,
     Counted,
     Done,
+    Edited,
     Failed,
     Finished,
     FinishReason,
     Generated,
     ImageDescribed,
     ImageRendered,
+    Predicted,
     Prefilling,
     Prepared,
     Queued,
@@ -85,7 +90,6 @@ def model_info(**other: object) -> ModelInfo:
 
 
 def png(width: int = 48, height: int = 32, colour: str = "red") -> bytes:
-    """A real picture file's bytes."""
     image = QImage(width, height, QImage.Format.Format_RGB32)
     image.fill(QColor(colour))
     array = QByteArray()
@@ -107,7 +111,7 @@ def rendered(command: RenderImage) -> ImageRendered:
 
 
 class Asked:
-    """One reply to give, and the ways a test may give it."""
+    """One reply to give."""
 
     def __init__(self, command: Generate) -> None:
         self.command = command
@@ -193,6 +197,9 @@ class FakeEngine(EngineClient):
         self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
+        # What was asked of coming requests, and the answer.
+        self.foreseen: list[Predict] = []
+        self.prediction = Predicted(request=0, prompt_tokens=900, tokens=212, seconds=0.4)
         # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
         self.forgotten: list[tuple[str | None, str | None]] = []
         self.deleted_matrices: list[str] = []
@@ -278,7 +285,7 @@ class FakeEngine(EngineClient):
         return deaths == self._deaths
 
     def cancel_load(self) -> None:
-        """As the client does, which has nothing to cancel where no load goes on."""
+        """Does nothing if no load goes on."""
         if self._loads_now:
             self.load_cancelled = True
             self.load_cancels += 1
@@ -325,6 +332,17 @@ class FakeEngine(EngineClient):
                 self.counted.append(command.text)
                 await self.may_count.wait()
                 return Counted(request=0, tokens=len(command.text.split()))
+            case EditReply():
+                # Its words are characters, each an id, and the first difference is at one of them.
+                kept = len(os.path.commonprefix([command.reply.text, command.text]))
+                ids = range(len(command.text))
+                return Edited(
+                    request=0,
+                    ids=ReplyIds.pack(ids, TOKENIZER, False, (kept,) if kept else ()),
+                )
+            case Predict():
+                self.foreseen.append(command)
+                return self.prediction
             case Forget():
                 await self._forget(command)
             case DeleteMatrices():
@@ -365,7 +383,7 @@ class FakeEngine(EngineClient):
         self.forgotten.append((command.chat, command.cache_folder))
 
     async def die(self, words: str = "The engine crashed (SIGSEGV).") -> None:
-        """What the client does when the worker dies: fail, come back, load again."""
+        """Fail, come back, load again, like a client whose worker dies."""
         for asked in self.asked:
             if not asked.request._ended:
                 asked.fail(EngineDiedError(words).info())

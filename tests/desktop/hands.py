@@ -1,5 +1,3 @@
-"""What a user's hands do to the window: type, press, drop, paste, look."""
-
 from __future__ import annotations
 
 import asyncio
@@ -37,21 +35,20 @@ Widget = TypeVar("Widget", bound=QWidget)
 
 
 def find(app: App, kind: type[Widget], name: str) -> Widget:
-    """The last control of that name; a long chat has many of some."""
+    """The last one: a long chat has many of some."""
     found = app.window.findChildren(kind, name)
     assert found, f"there is no {name}"
     return found[-1]
 
 
 def press(app: App, name: str) -> None:
-    """Click a button of that name."""
     button = find(app, QAbstractButton, name)
     assert button.isEnabled(), f"{name} can't be pressed"
     button.click()
 
 
 def words(app: App, name: str) -> str:
-    """What a label or a button says, '' while it is hidden."""
+    """Returns '' while it is hidden."""
     shown = find(app, QWidget, name)
     assert isinstance(shown, QLabel | QAbstractButton)
     return shown.text() if shown.isVisible() else ""
@@ -70,7 +67,7 @@ def press_key(
 
 
 async def send(app: App, engine: FakeEngine, text: str) -> Asked:
-    """Type and press Enter; returns what the engine was asked."""
+    """Returns the request to the engine."""
     before = len(engine.asked)
     type_in(app, text)
     press_key(app, Qt.Key.Key_Return)
@@ -79,7 +76,6 @@ async def send(app: App, engine: FakeEngine, text: str) -> Asked:
 
 
 async def ended(app: App) -> ReplyRow:
-    """The last reply, once it has ended."""
     await until(lambda: app.parts.transcript.rows and app.parts.chat.running is None)
     row = app.window.page.transcript.row_widgets[-1]
     assert isinstance(row, ReplyRow)
@@ -87,7 +83,6 @@ async def ended(app: App) -> ReplyRow:
 
 
 def said(row: ReplyRow) -> str:
-    """The words of a reply as they were written."""
     body = row.findChild(MarkdownBody)
     assert body is not None
     return body.text()
@@ -115,7 +110,6 @@ def files(paths: Sequence[Path]) -> QMimeData:
 
 
 def drop(app: App, data: QMimeData) -> None:
-    """Drop onto the middle of the conversation."""
     page = app.window.page
     at, action = QPoint(50, 80), Qt.DropAction.CopyAction
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -131,18 +125,15 @@ def paste(app: App, data: QMimeData) -> None:
 
 
 def thumbnails(app: App) -> list[PictureThumbnail]:
-    """The pictures in the composer."""
     return app.window.page.composer.strip.thumbnails()
 
 
 def arrive(live: LiveReply, text: str) -> None:
-    """More of a reply, as from the engine."""
     live.take(Generated(request=1, answer=text))
     live.show_arrived()
 
 
 def no_drafts() -> Drafts:
-    """For a transcript in which nothing is typed."""
     tasks = Tasks(lambda error: None)
     engine = EngineController(FakeEngine(), tasks)
     database = SimpleNamespace(run_now=lambda stored: [])
@@ -155,7 +146,6 @@ def no_drafts() -> Drafts:
 
 
 def no_formats() -> Formats:
-    """For a transcript whose replies are free."""
     return Formats(Tasks(lambda error: None))
 
 

@@ -38,7 +38,6 @@ async def rest() -> None:
 
 
 async def look(data: Path, bait: str) -> None:
-    """One window from its opening to its end."""
     folders = Folders.choose(str(data))
     folders.create()
     markup = f"<style>@import '{bait}';</style><img src='{bait}'>"

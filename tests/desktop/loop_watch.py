@@ -6,6 +6,9 @@ between, and that is no fault of ours. Two things cost no processor time of this
 loop waiting all the same: another thread of ours that holds Python's lock, whose processor time is
 taken too, with a wider bound, and a call that never returns, for which the wall's clock has one.
 
+Time that the host of a virtual machine takes away counts as processor time too. Such a stop is
+chance and a block of ours is not, so pyproject.toml has a test that fails here run again.
+
 Qt has loops of several makes. In GLib's, waiting and working can't be told apart, so that Qt is
 asked for its own.
 """
@@ -30,7 +33,7 @@ LONGEST_WALL_S = 20.0
 
 
 class LoopWatch(QObject):
-    """Watches the loop of the thread it is made in, from `with` on, and fails at its end."""
+    """Watches the loop of its thread from `with` on, and fails at its end."""
 
     def __init__(self, bound: float = LONGEST_S) -> None:
         super().__init__()
@@ -74,7 +77,6 @@ class LoopWatch(QObject):
             assert self.longest_wall <= LONGEST_WALL_S, self.words()
 
     def words(self) -> str:
-        """What was measured."""
         return (
             f"the loop was blocked for {1e3 * self.longest:.0f} ms during {self.longest_doing!r} "
             f"(meanwhile other threads took {1e3 * self.longest_elsewhere:.0f} ms at most, and "

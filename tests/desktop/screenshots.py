@@ -41,7 +41,6 @@ async def ask(app: App, question: str) -> None:
 
 
 async def take(folder: Path, data: Path) -> None:
-    """Lead one conversation, and save the window in both themes."""
     folders = Folders.choose(str(data))
     folders.create()
     app = App(folders, EngineClient(folders.engine_log))
@@ -64,7 +63,6 @@ async def take(folder: Path, data: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """Open the window, save its pictures, close it."""
     folder.mkdir(parents=True, exist_ok=True)
     qt = QApplication(sys.argv[:1])
     qt.setQuitOnLastWindowClosed(False)

@@ -1,5 +1,3 @@
-"""Starting and ending: no torch in the window's process, and nothing of the app left behind."""
-
 from __future__ import annotations
 
 import contextlib
@@ -43,7 +41,6 @@ def test_the_windows_process_never_loads_torch() -> None:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The whole app as a user starts it, on a folder of its own."""
     process = subprocess.Popen(
         [sys.executable, "-m", "desktop", "--data", str(tmp_path / "data")],
         cwd=ROOT,
@@ -235,7 +232,6 @@ def ours_of(stderr: str) -> list[str]:
 
 
 def drafts_in(data: Path) -> list[str]:
-    """The texts of the drafts that are stored."""
     connection = sqlite3.connect(Folders.choose(str(data)).database)
     try:
         return [text for (text,) in connection.execute("SELECT text FROM drafts")]

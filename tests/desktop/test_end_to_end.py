@@ -23,7 +23,6 @@ from desktop.chat.data.json_body import DataView
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox
-from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables import chats
 from desktop.store.tables.records import ReplyState
@@ -55,7 +54,6 @@ async def with_model(open_app: OpenApp, folders: Folders) -> tuple[App, EngineCl
 
 
 async def begin(app: App, text: str) -> None:
-    """Type and press Send; returns when the reply is on its way."""
     count = len(app.parts.transcript.rows)
     type_in(app, text)
     press(app, "sendButton")
@@ -90,8 +88,8 @@ def make_replies_sober(app: App) -> None:
 async def test_a_day_with_a_picture(open_app: OpenApp, folders: Folders) -> None:
     app, engine = await with_model(open_app, folders)
     # Idle work would take part of what is counted here; it has a story of its own below.
-    for row in AHEAD_ROWS:
-        app.parts.settings.set_value(row, False)
+    for key in ("ahead.settle", "ahead.read_ahead"):
+        app.parts.settings.set_value(key, False)
     await a_picture_is_dropped_and_asked_about(app)
     await the_second_question_reads_no_picture(app)
     await count_and_interval_are_changed(app)
@@ -228,20 +226,17 @@ class Heard:
         self._told.clear()
 
     async def of_last(self) -> Prepared:
-        """The settling of the reply that ends the transcript."""
         end = self._app.parts.transcript.rows[-1].id
         await until(lambda: end in self._told)
         return self._told[end]
 
     async def of_draft(self) -> Prepared:
-        """The reading ahead of the draft of a new chat."""
         self._told.pop(None, None)
         await until(lambda: None in self._told)
         return self._told[None]
 
 
 async def delete(app: App, chat: int) -> None:
-    """Delete a chat for good, and wait until the engine has forgotten it."""
     app.parts.chats.delete(chat)
     await until(lambda: chat in [each.id for each in app.parts.chats.trash.chats])
     app.parts.deletion.delete_for_good(chat)

@@ -63,7 +63,6 @@ async def talk(app: App, heard: Heard) -> Prepared:
 
 
 async def stored(app: App) -> list[str]:
-    """The texts of the shown chat as the store has them."""
     chat = app.parts.transcript.chat
     assert chat is not None
     chat_path = await app.parts.database.run(messages.read_chat, chat)
@@ -78,7 +77,6 @@ def set_longest_reply(app: App, tokens: str) -> None:
 
 
 async def go_on(app: App, heard: Heard) -> ReplyRow:
-    """Press Continue once the beginning is settled, and wait for the end."""
     await heard.of_last()
     heard.forget()
     press(app, "continueReply")

@@ -20,7 +20,6 @@ WRITES = re.compile("O_WRONLY|O_RDWR|O_CREAT")
 
 
 def traced(folder: Path, *arguments: str) -> str:
-    """What a run of the window opened and where it connected to."""
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("strace is not installed")

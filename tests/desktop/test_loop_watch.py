@@ -1,5 +1,3 @@
-"""The watch sees what blocks a loop, and nothing else."""
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +11,6 @@ from tests.desktop.loop_watch import LoopWatch
 
 
 def work(seconds: float) -> None:
-    """Take so much processor time of this thread."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass

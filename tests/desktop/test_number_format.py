@@ -1,5 +1,3 @@
-"""Numbers are written and read in the user's locale, and what is not clear is refused."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -41,13 +41,11 @@ NOWHERE = frozenset(
 
 
 def allowed(name: str, path: str) -> bool:
-    """Whether a file may make this, or call it."""
     homes = MADE_IN.get(name) or CALLED_IN.get(name) or (path,)
     return path in homes and name not in NOWHERE
 
 
 def offences(source: str, path: str) -> list[str]:
-    """What a file makes, calls or builds on that only others may."""
     found = []
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
@@ -102,7 +100,6 @@ NETWORKS = (
 
 
 def imported(source: str) -> set[str]:
-    """The modules that a file imports, by their whole names."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def raises(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How often a window was raised."""
     told: list[str] = []
     monkeypatch.setattr("desktop.window.main_window.MainWindow.raise_", lambda _: told.append("up"))
     return told

@@ -1,7 +1,7 @@
 """Two hundred turns of an ordinary day: pictures, edits, other replies, restarts, deleted chats.
 
 What window and engine hold at the end is what they held after fifty turns: memory within a
-twentieth, open files and threads the same. `make test` plays a few turns, for the moves' sake.
+twentieth, open files and threads the same. `make test-slow` plays a few turns, for the moves' sake.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ POOLED = 2
 
 @dataclass(frozen=True)
 class Held:
-    """What a process and its children hold."""
-
     memory: int
     files: int
     threads: int
@@ -65,6 +63,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts open files as Linux tells them")
 @pytest.mark.timeout(3_000)
+@pytest.mark.slow
 async def test_two_hundred_turns_leave_nothing_behind(open_app: OpenApp, folders: Folders) -> None:
     app, engine = await with_model(open_app, folders)
     app.window.side_panel.show_page(1)
@@ -86,14 +85,11 @@ async def test_two_hundred_turns_leave_nothing_behind(open_app: OpenApp, folders
 
 
 class Day:
-    """Somebody at the window, the same one each time."""
-
     def __init__(self, app: App, engine: EngineClient) -> None:
         self._app, self._engine = app, engine
         self._random = random.Random("a day")
 
     async def turn(self, number: int) -> None:
-        """One move, and whatever reply comes of it."""
         if number in RESTARTS:
             await self._restart()
         if len(self._rows) >= LONGEST_CHAT or self._random.random() < 0.08:
@@ -111,7 +107,6 @@ class Day:
         return self._app.parts.transcript.rows
 
     async def held(self) -> dict[str, Held]:
-        """Once idle work is done: what the window's process and the engine's hold."""
         await asyncio.sleep(6)
         gc.collect()
         assert self._engine.worker_pid is not None

@@ -1,5 +1,3 @@
-"""Whatever keeps the window from coming up is said in a dialog, with a way on."""
-
 from __future__ import annotations
 
 import asyncio
@@ -47,7 +45,6 @@ def refusal() -> QMessageBox | None:
 
 
 async def dialog() -> QMessageBox:
-    """The dialog that stands in for the window, once it is there."""
     await until(lambda: refusal() is not None)
     box = refusal()
     assert box is not None
@@ -63,7 +60,7 @@ def press(box: QMessageBox, words: str) -> None:
 
 
 async def refused(folder: Path | str) -> str:
-    """Open the app where it must refuse; returns what the dialog says once it has been closed."""
+    """Returns the text of the dialog, once it is closed."""
     task = asyncio.ensure_future(open_or_refuse(str(folder)))
     box = await dialog()
     said = f"{box.text()} {box.informativeText()}"
@@ -74,13 +71,11 @@ async def refused(folder: Path | str) -> str:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine) -> FakeEngine:
-    """No real engine behind the windows that open after all."""
     monkeypatch.setattr(app_module, "EngineClient", lambda _log: engine)
     return engine
 
 
 async def window_closed(task: asyncio.Future[int]) -> None:
-    """The window comes, and is closed again."""
     await until(windows)
     windows()[0].close()
     assert await task == 0
@@ -145,7 +140,6 @@ async def test_the_folder_can_be_looked_at_before_one_decides(
 
 
 def put_file(path: Path) -> None:
-    """A file where a folder should be."""
     shutil.rmtree(path)
     path.write_text("in the way")
 

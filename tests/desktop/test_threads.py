@@ -1,5 +1,3 @@
-"""Threads that hang keep neither their executor's other jobs nor the end of the process waiting."""
-
 from __future__ import annotations
 
 import threading

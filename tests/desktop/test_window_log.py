@@ -1,5 +1,3 @@
-"""What goes wrong is logged with its way through the code, and never in its own words."""
-
 from __future__ import annotations
 
 import asyncio

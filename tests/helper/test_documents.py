@@ -116,7 +116,7 @@ def test_a_word_document_keeps_its_headings_lists_and_tables() -> None:
 
 def test_a_sheet_becomes_csv() -> None:
     day = datetime.datetime(2024, 1, 2)
-    rows = [["name", "a, b", None], [], [1.0, 2.5, True, day, None]]
+    rows: list[list[object]] = [["name", "a, b", None], [], [1.0, 2.5, True, day, None]]
     assert text_of("a.xlsx", xlsx(rows, "Prices")) == (
         '# Prices\n\nname,"a, b"\n1,2.5,TRUE,2024-01-02\n\n'
     )

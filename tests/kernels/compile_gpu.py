@@ -31,8 +31,7 @@ from kernels.common.shapes import (
 )
 from kernels.experts.reference import gated
 from kernels.gpu_ops import GPU_OPS
-from kernels.linear.gpu_blocks import pack_blocks
-from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, GpuMatrix
+from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, GpuMatrix, pack_blocks
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.self_test.validation import cases

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.attention import reference
 from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
@@ -136,17 +137,22 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
         torch.testing.assert_close(found, expected, rtol=2**-6, atol=2**-6)
 
 
+@pytest.mark.parametrize("sink", [None, -1e30, 0.5, 80.0])
 @pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(8, 2, 32), (7, 1, 80), (12, 4, 20)])
-def test_attention_over_many_splits_is_right(heads: int, kv_heads: int, dim: int) -> None:
+def test_attention_over_many_splits_is_right(
+    heads: int, kv_heads: int, dim: int, sink: float | None
+) -> None:
     """In a slab of which only the first rows are filled: others must not be used."""
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, heads, dim, generator=draw)
     rows = torch.randn(2, 5000, kv_heads, dim, generator=draw)
+    sinks = None if sink is None else sink + torch.randn(heads, generator=draw)
     slab = torch.full((2, 5200, kv_heads, dim), float("nan"))
     for length in (2, 31, 127, 128, 129, 257, 511, 4999, 5000):
         slab[:, :length] = rows[:, :length]
-        found = ops().causal_attention(query, *slab[:, :length], 0.3)
-        expected = PLAIN.causal_attention(query, *rows[:, :length], 0.3)
+        found = ops().causal_attention(query, *slab[:, :length], 0.3, None, sinks)
+        keys, values = rows[:, :length]
+        expected = reference.causal_attention(query, keys, values, 0.3, None, sinks)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 

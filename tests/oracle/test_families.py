@@ -43,6 +43,7 @@ from tests.oracle.tiny_text import (
     YARN,
     TinyFalconH1,
     TinyGranite,
+    TinyGraniteSwa,
     TinyJamba,
     TinyLfm2,
     TinyLlama,
@@ -52,6 +53,7 @@ from tests.oracle.tiny_text import (
     make_jamba,
     write_falcon_h1,
     write_granite,
+    write_granite_swa,
     write_jamba,
     write_lfm2,
     write_llama,
@@ -185,6 +187,12 @@ MINISTRAL3 = {
         layers=2, rope=YARN | {"attention_factor": 1.3}, max_shard_size="20KB", seed=4
     ),
 }
+GRANITE_SWA = {
+    "dense": TinyGraniteSwa(thetas=(0.0, 1e4, 5e5)),
+    "one-theta": TinyGraniteSwa("FSF", tied=False, heads=3, kv_heads=1, hidden=24, seed=1),
+    "experts": TinyGraniteSwa("FS", experts=8, top_k=3, seed=2),
+    "shared": TinyGraniteSwa("SF", thetas=(1e4, 0.0), experts=4, top_k=4, shared=40, seed=3),
+}
 OLMO_HYBRID = {
     "hybrid": TinyOlmoHybrid(),
     "rope": TinyOlmoHybrid("FLF", theta=1e4, tied=True, seed=1),
@@ -315,6 +323,17 @@ FAMILIES = {
             "routed": TinyNemotron("ME*E", dtype=B, seed=9),
         },
         oracle="NemotronHForCausalLM",
+    ),
+    "granite_swa": Row(
+        write_granite_swa,
+        GRANITE_SWA,
+        ("dense", "experts"),
+        (1, 19, 20, 21, 65, 257, 1025),
+        {
+            "plain": TinyGraniteSwa(dtype=B, seed=9),
+            "routed": TinyGraniteSwa(experts=8, top_k=3, dtype=B, seed=9),
+        },
+        "GraniteSWAForCausalLM",
     ),
     "ministral3": Row(
         write_ministral3,

@@ -19,6 +19,10 @@ from transformers import (
     FalconH1ForCausalLM,
     GraniteMoeHybridConfig,
     GraniteMoeHybridForCausalLM,
+    GraniteMoeSWAConfig,
+    GraniteMoeSWAForCausalLM,
+    GraniteSWAConfig,
+    GraniteSWAForCausalLM,
     JambaConfig,
     JambaForCausalLM,
     Lfm2Config,
@@ -224,6 +228,53 @@ def make_granite(tiny: TinyGranite) -> PreTrainedModel:
 
 def write_granite(path: Path, tiny: TinyGranite = TinyGranite()) -> PreTrainedModel:
     return write_text_folder(path, make_granite(tiny), tiny.dtype)
+
+
+# ------------------------------------------------------------------ Granite SWA
+
+
+@dataclass(frozen=True)
+class TinyGraniteSwa(TinyText):
+    """What to make. `layers` spells the kinds: S for the last `window` tokens, F for all; 0 in
+    `thetas` is a layer without positions. `experts` as of Granite 4."""
+
+    layers: str = "FSS"
+    window: int = 20
+    thetas: tuple[float, ...] | None = None
+    experts: int = 0
+    top_k: int = 2
+    shared: int = 0
+
+
+def make_granite_swa(tiny: TinyGraniteSwa) -> PreTrainedModel:
+    kinds = {"S": "sliding_attention", "F": "full_attention"}
+    settings: dict[str, Any] = {
+        **sizes(tiny),
+        "num_hidden_layers": len(tiny.layers),
+        "layer_types": [kinds[letter] for letter in tiny.layers],
+        "layer_rope_theta": tiny.thetas and list(tiny.thetas),
+        "sliding_window": tiny.window,
+        "embedding_multiplier": 5.0,
+        "residual_multiplier": 0.22,
+        "attention_multiplier": 0.3,
+        "logits_scaling": 0.75,
+        **tiny.others,
+    }
+    if not tiny.experts:
+        return _spread(
+            GraniteSWAForCausalLM(GraniteSWAConfig(**settings)), tiny.seed, "norm.weight"
+        )
+    settings |= {
+        "num_local_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
+        "shared_intermediate_size": tiny.shared,
+    }
+    model = GraniteMoeSWAForCausalLM(GraniteMoeSWAConfig(**settings))
+    return _spread(model, tiny.seed, "norm.weight")
+
+
+def write_granite_swa(path: Path, tiny: TinyGraniteSwa = TinyGraniteSwa()) -> PreTrainedModel:
+    return write_text_folder(path, make_granite_swa(tiny), tiny.dtype, tiny.max_shard_size)
 
 
 # ------------------------------------------------------------------ Jamba

@@ -35,6 +35,7 @@ from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
     TinyGranite,
+    TinyGraniteSwa,
     TinyJamba,
     TinyLfm2,
     TinyLlama,
@@ -43,6 +44,7 @@ from tests.oracle.tiny_text import (
     TinyOlmoHybrid,
     write_falcon_h1,
     write_granite,
+    write_granite_swa,
     write_jamba,
     write_lfm2,
     write_llama,
@@ -81,7 +83,10 @@ MODELS = {
         layers="LF", seed=8, template=(TEMPLATES / "chatml_thinking.jinja").read_text("utf-8")
     ),
     "calling": Tiny(
-        layers="LF", seed=9, template=(TEMPLATES / "chatml_tools.jinja").read_text("utf-8")
+        layers="LF",
+        seed=9,
+        text_only=True,
+        template=(TEMPLATES / "chatml_tools.jinja").read_text("utf-8"),
     ),
     "keeps_thoughts": Tiny(
         layers="LF", seed=8, template=(TEMPLATES / "chatml_keeps_thoughts.jinja").read_text("utf-8")
@@ -151,6 +156,9 @@ PURE: dict[str, Callable[[Path], object]] = {
     # As the large ones are: experts beside dense layers, and keys that are values too.
     "gemma4_large": lambda path: write_gemma4(
         path, TinyGemma4("SSF", experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, seed=1)
+    ),
+    "granite_swa": lambda path: write_granite_swa(
+        path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
     ),
 }
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.

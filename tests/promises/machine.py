@@ -24,8 +24,8 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
-from core.api.events import Event, Finished, Prepared
+from core.api.commands import Forget, Generate, LoadModel, Predict, PrefillDraft, PrefillReply
+from core.api.events import Event, Finished, Predicted, Prepared
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe, SamplingParams
 from core.api.prompt import Image, Prompt
 from core.cache.context import Budgets, ContextCache
@@ -42,6 +42,7 @@ from core.storage.files import Files
 from core.storage.store import DiskStore
 from core.vision.decode import PictureDecoder
 from tests.cache.disk.worlds import check_integrity
+from tests.cache.worlds import traces
 from tests.oracle.checkpoints import token_id
 from tests.storage.disks import PLENTY, FailingFiles
 
@@ -284,6 +285,17 @@ class Machine:
         answer = Answer(finished, tuple(self.model.rows), tuple(self.model.fed), tuple(events))
         self._check(answer, cache if not command.side else None)
         return answer
+
+    def predict(self, messages: Sequence[Message], **options: Any) -> Predicted:
+        """What the next request will read; nothing is computed for it."""
+        command = Predict(
+            request=6, conversation=Conversation(messages=tuple(messages)), cache=DEFAULT, **options
+        )
+        before = traces(self.cache)
+        self.model.forget()
+        predicted = self.engine.predict(command, CancelFlag())
+        assert not self.model.fed and not self.model.num_encoded and traces(self.cache) == before
+        return predicted
 
     def settle(self, messages: Sequence[Message], **options: Any) -> Prepared:
         """Read the reply that ends a chat as history shows it."""

@@ -8,10 +8,10 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anthropic
 import openai
@@ -37,6 +37,7 @@ KEY = "a key for the tests"
 LIMIT_S = 60.0
 CACHE = CacheSettings(interval=64)
 ACCESS = Access(digest_of(KEY))
+Result = TypeVar("Result")
 Connect = Callable[[], Awaitable[EngineClient]]
 
 
@@ -46,6 +47,7 @@ class Served:
     answering: Answering
     engine: Any
     seen: list[RequestSeen]
+    loop: asyncio.AbstractEventLoop
     clients: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -83,6 +85,10 @@ class Served:
         head_end, _, rest = answer.partition(b"\r\n\r\n")
         return int(head_end.split()[1]), rest
 
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run something in the server's thread."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(LIMIT_S)
+
     def settled(self) -> None:
         """Wait until replies are prefilled."""
         until(lambda: self.answering.num_preparing == 0)
@@ -110,7 +116,7 @@ def serving(connect: Connect, folder: Path, access: Access = ACCESS) -> Iterator
             task = asyncio.ensure_future(serve(app, listening))
             loop = asyncio.get_running_loop()
             ended.append(lambda: loop.call_soon_threadsafe(task.cancel))
-            ready.append(Served(listening.getsockname()[1], answering, client, seen))
+            ready.append(Served(listening.getsockname()[1], answering, client, seen, loop))
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await client.close()
@@ -186,6 +192,9 @@ class ScriptedEngine:
         self.endless = "and so on"
         self._answers = itertools.chain(answers, itertools.repeat(then))
         self._numbers = itertools.count(1)
+
+    def answer_next(self, answer: str | Failed | None) -> None:
+        self._answers = itertools.chain([answer], self._answers)
 
     async def connect(self) -> EngineClient:
         return cast(EngineClient, self)

@@ -113,7 +113,7 @@ def test_a_reply_that_the_client_edited_is_read_again(folder_of: FolderOf, tmp_p
         assert edited["cache_n"] < timings["cache_n"]
 
 
-def test_side_requests_evict_and_keep_nothing(folder_of: FolderOf, tmp_path: Path) -> None:
+def test_A2_side_requests_evict_and_keep_nothing(folder_of: FolderOf, tmp_path: Path) -> None:
     with serving_model(folder_of("hybrid"), tmp_path) as served:
         messages: list[Any] = [{"role": "user", "content": QUESTIONS[0]}]
         text, _ = ask(served, messages)

@@ -1,7 +1,7 @@
 """A segment: the tensors of one run, checkpoint or picture as one checksummed safetensors file.
 
-Any reader of safetensors opens a segment. This one accepts the header in a single spelling, and the
-checksum covers header and data, so every bit of a file counts.
+The header has a single spelling, and the checksum covers header and data, so every bit of a file
+counts.
 """
 
 from __future__ import annotations
@@ -35,16 +35,12 @@ Layout = list[tuple[str, torch.dtype, tuple[int, ...]]]
 
 
 class SegmentKind(enum.Enum):
-    """A run's keys and values, a checkpoint, or a picture's embedding."""
-
     KV = "kv"
     STATE = "state"
     EMBEDDING = "embedding"
 
 
 class SegmentDamagedError(Exception):
-    """A stored file did not verify; `reason` says why."""
-
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason

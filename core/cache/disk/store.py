@@ -1,8 +1,7 @@
 """One model's segments in the store on disk: keys and values of runs, checkpoints, pictures.
 
-Checkpoints and pictures last; keys and values are kept only while a checkpoint needs them. For a
-model without recurrent state a checkpoint is the last hidden row alone. `core.cache.tier` decides
-what is written.
+Checkpoints and pictures last; keys and values are kept while a checkpoint needs them. For a model
+without recurrent state a checkpoint is the last hidden row alone.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class SegmentStore:
         return self.size(kind, key) > 0
 
     def size(self, kind: SegmentKind, key: bytes) -> int:
-        """Bytes of a segment's file; 0 when it isn't held."""
         return self.blobs.size(self._pool, SegmentId(kind, key).file_name) or 0
 
     def put(
@@ -71,8 +69,8 @@ class SegmentStore:
         refuses.
 
         `parent` is the key of the run before run `key`, None at the start of a text and for
-        embeddings; its KV must be held, and for a state the KV of run `key`. Owners also own what
-        the segment needs; without owners it belongs to no chat.
+        embeddings; its KV must be held, for a state also that of run `key`. Owners also own what
+        the segment needs.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}

@@ -1,4 +1,4 @@
-"""How many drafted tokens a step takes, by measured times and acceptance."""
+"""The number of drafted tokens a step takes, by measured times and acceptance."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ FORGOTTEN, FADED = 0.9, 0.99
 
 
 class StepCosts:
-    """Measured seconds of a model's steps by number of tokens, and of its head's drafts."""
-
     def __init__(self) -> None:
         self.own_drafts = Acceptance(OWN_PRIOR, OWN_FADED)
         self._readings: dict[int, _Readings] = {}
@@ -73,8 +71,6 @@ def _guessed(num_tokens: int) -> float:
 
 
 class _Readings:
-    """Recent readings without the first; `usual` is None without any."""
-
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=READINGS)
         self._is_warm = False
@@ -113,7 +109,7 @@ class Acceptance:
         return (self._right + self._prior * WEIGHT) / (self._tried + WEIGHT)
 
     def note(self, drafted: int, accepted: int) -> None:
-        """Note a draft; tokens after its first wrong one say nothing."""
+        """Tokens after the first wrong one of a draft say nothing."""
         self._fade(FORGOTTEN)
         self._right += accepted
         self._tried += min(drafted, accepted + 1)
@@ -128,7 +124,8 @@ class Acceptance:
 
 
 def best_depth(most: int, rate: float, costs: StepCosts, seconds: float = 0.0) -> tuple[int, float]:
-    """How many of `most` drafted tokens a step should take, and the expected tokens per second."""
+    """The best number of drafted tokens for a step, up to `most`, and the expected tokens per
+    second."""
     plain = 1 / costs.of(1)
     best, fastest = 0, LEAST_GAIN * plain
     expected, chance = 1.0, 1.0

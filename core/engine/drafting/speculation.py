@@ -154,7 +154,6 @@ class HeadDrafter:
         return Offer(max(0, most), self._costs.own_drafts, self._take, seconds)
 
     def logits(self) -> Tensor:
-        """Float32 logits [vocab_size] of the token after the next."""
         return self._model.logits(self._last_row()[None])[0]
 
     def _take(self, depth: int) -> list[int]:
@@ -235,8 +234,8 @@ class Speculation:
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """A step checked `drafted` tokens, the first `accepted` of which were right. Offered tokens
-        left out of the draft don't fit the format, so they count as wrong. A captured step is not
+        """Note the check of `drafted` tokens, the first `accepted` of which were right. Offered
+        tokens left out of the draft don't fit the format and count as wrong. A captured step is not
         `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)

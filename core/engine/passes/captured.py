@@ -118,7 +118,7 @@ class Steps:
     def _first(
         self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """A step for whose number of tokens there is no trace."""
+        """A step of a number of tokens that has no trace."""
         num_tokens = embeddings.shape[0]
         self._uses[num_tokens] += 1
         pays = num_tokens == 1 or self._uses[num_tokens] * EARNED_S >= MORE_STEPS * self._step_s
@@ -144,7 +144,6 @@ class Steps:
 
     @torch.inference_mode()
     def keep(self, count: int) -> None:
-        """Keep the first `count` tokens of the last step, which had several."""
         if self._last is not None:
             self._last.keep(count)
         else:
@@ -216,7 +215,6 @@ class StepTrace:
             raise
 
     def keep(self, count: int) -> None:
-        """Advance the states from before the step over its first `count` tokens."""
         if count in self._shorter:
             self._shorter[count].replay(0, lambda: None)
             return
@@ -237,7 +235,7 @@ class StepTrace:
     ) -> None:
         """Replay the next token's step from another row: result, states and rows must have the bits
         of a computed step. A faulty trace raises no error: it shares memory, or holds a number that
-        was no constant. Then replay the first step again."""
+        wasn't constant. Then replay the first step again."""
         state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()

@@ -59,7 +59,6 @@ class Decode:
         return self._model.logits(self.hidden)
 
     def keep(self, count: int) -> None:
-        """Keep the first `count` tokens of the last step and roll back the rest."""
         fed, self.next = self.next, _after(self._last, count)
         if self.next == fed or self._skip_rollback:
             return

@@ -102,8 +102,6 @@ class HeadSteps:
 
 @dataclass(frozen=True, slots=True)
 class _HeadTrace:
-    """A trace, with the tensors that it reads and writes."""
-
     trace: Trace
     inputs: Tensor
     rotations: Rotations

@@ -22,7 +22,6 @@ from core.gguf.models.settings import Config, Settings
 
 
 def _mamba2(scope: str) -> dict[str, Any]:
-    """Rules of a Mamba-2 mixer in a layer's `scope`."""
     return {
         **modules({f"{scope}.in_proj": "ssm_in", f"{scope}.out_proj": "ssm_out"}),
         f"{scope}.conv1d.weight": rule("ssm_conv1d.weight", step=taps),
@@ -35,7 +34,6 @@ def _mamba2(scope: str) -> dict[str, Any]:
 
 
 def _mamba2_config(settings: Settings) -> Config:
-    """A Mamba-2 mixer, as Falcon-H1 and Granite 4 spell it."""
     heads = settings.count("ssm.time_step_rank")
     return {
         "mamba_n_heads": heads,

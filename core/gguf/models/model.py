@@ -66,7 +66,7 @@ class GGUFModel:
     """The files of a model, and how they become a folder's.
 
     `config` is what config.json holds; `processor` what preprocessor_config.json does, None without
-    vision. `recipes` are by published name; `missing` has the GGUF tensor that others need.
+    vision. `recipes` are by published name; `missing` names GGUF tensors that others need.
     """
 
     files: tuple[GGUFPart, ...]

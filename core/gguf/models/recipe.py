@@ -1,7 +1,7 @@
-"""How a published tensor is made of the tensors of a GGUF file, and its numbers by rows.
+"""How a published tensor is made of the tensors of a GGUF file.
 
 llama.cpp's converter permutes rows and columns, splits and stacks tensors, and stores functions of
-a few small ones. A recipe is the inverse as data, so that rows can be moved without being decoded.
+a few small ones. A recipe is the inverse as data, so rows can be moved without being decoded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Recipe:
 
     @property
     def is_plain(self) -> bool:
-        """True if the tensor is one of the file's, as it is."""
         changed = self.rows or self.columns or self.values or any(self.scales)
         return len(self.parts) == 1 and not changed
 
@@ -115,7 +114,6 @@ class RowReader:
         return _row_bytes(self._recipe, self._recipe.parts[0].type)
 
     def blocks(self, rows: Bytes, start: int) -> None:
-        """Fill `rows` [n, row bytes] with the published rows from `start` on."""
         self._collect(rows, start, self._bytes)
 
     def _collect(
@@ -179,7 +177,6 @@ def _order(recipe: Recipe, order: Order | None, count: int) -> Indices | None:
 
 
 def shaped(recipe: Recipe, *shape: int) -> Recipe:
-    """The same numbers in another shape; one size may be -1."""
     known = math.prod(size for size in shape if size >= 0)
     total = math.prod(recipe.shape)
     return replace(recipe, shape=tuple(total // known if size < 0 else size for size in shape))

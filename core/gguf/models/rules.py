@@ -1,7 +1,7 @@
 """Rules that make recipes: published names, the GGUF tensors behind them, and what changes them.
 
-A table maps the end of a published name to a rule, or to several of which the first applies whose
-tensors the file has. Tables of layers are applied to each of them.
+A table maps the end of a published name to a rule, or to several, of which the first applies whose
+tensors the file has.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def joined(first: str, second: str, axis: int) -> Rule:
 
 
 def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rule]:
-    """Rules for the weights and biases of modules."""
     return {
         f"{published}.{part}": Rule((f"{ours}.{part}",), step)
         for published, ours in names.items()
@@ -75,7 +74,6 @@ def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rul
 
 
 def experts(gate_up: str, down: str) -> Rules:
-    """All gated experts of a layer, in the published tensors `gate_up` and `down`."""
     fused = Rule(("ffn_gate_up_exps.weight",))
     apart = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
     return {gate_up: (fused, apart), down: Rule(("ffn_down_exps.weight",))}
@@ -146,7 +144,6 @@ def one_row(settings: Settings, recipe: Recipe) -> Recipe:
 
 
 def taps(settings: Settings, recipe: Recipe) -> Recipe:
-    """[channels, taps] as the weight of a convolution."""
     return shaped(recipe, -1, 1, recipe.width)
 
 
@@ -212,7 +209,6 @@ def _value_heads(settings: Settings, keeping: int) -> Order:
 
 
 def _reordered(recipe: Recipe, order: Order) -> Recipe:
-    """The rows of a matrix or the numbers of a vector in another order."""
     if len(recipe.shape) > 1:
         return replace(recipe, rows=order)
     return replace(recipe, columns=order)

@@ -183,7 +183,6 @@ class Settings:
         return [float(each) for each in np.frombuffer(data, "<f4")]
 
     def experts(self) -> Config:
-        """Sparse experts, as Qwen spells them."""
         sparse = set(self.layers_with("ffn_gate_inp.weight"))
         return {
             "num_experts": self.count("expert_count"),

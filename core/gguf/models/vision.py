@@ -1,7 +1,6 @@
 """Vision towers: files of the architecture `clip` (mmproj) next to a model's.
 
-A file has tensors and sizes. The names of a picture's tokens, and limits of its size that no key
-has, are those of the releases.
+Names of a picture's tokens, and limits of its size that no key has, are those of the releases.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _PLAIN_SCALE = {"gemma3": 4, "lfm2": 2}
 class Projector:
     """How a tower of one `clip.projector_type` joins a text stack.
 
-    `config` makes config.json with vision from that of the text, and `processor`
+    `config` makes config.json with vision from that of the text, `processor`
     preprocessor_config.json. `tables` are by scope; `block` is that of each block in the scope
     `blocks`, `deeper` the scope of mergers after single blocks (DeepStack). `tokens` are keys of
-    ids in config.json and the spellings of these tokens. `text_scope` is that of the text stack,
-    where it differs from that of models without vision.
+    ids in config.json and their spellings. `text_scope` is the text stack's, where it differs from
+    models without vision.
     """
 
     texts: frozenset[str]

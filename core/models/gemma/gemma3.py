@@ -1,8 +1,7 @@
 """Gemma 3, with and without vision: a pure transformer with sliding windows.
 
-Most layers see only the last tokens and have their own RoPE; every sixth sees everything. All of
-them store all keys and apply the window as a mask, so that any prefix can be restored by
-truncation. The tokens of one picture attend to one another both ways.
+Every sixth layer sees everything; the others a window, under a RoPE of their own. All store every
+key and mask, so any prefix can be restored. Tokens of one picture attend to one another both ways.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class TextConfig(TextSettings):
-    """`text_config` of config.json, or the whole of it in a text-only folder.
-
-    The published files leave out much; defaults are those of transformers.
-    """
+    """Defaults are those of transformers; the published files leave out much."""
 
     vocab_size: Count = 262_208
     intermediate_size: Count
@@ -80,7 +76,7 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, every `sliding_window_pattern`-th is full."""
+        """Without a list, every `sliding_window_pattern`-th layer is full."""
         return self.layer_types or tuple(
             "sliding_attention" if (index + 1) % self.sliding_window_pattern else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -88,7 +84,7 @@ class TextConfig(TextSettings):
 
 
 def _ropes(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The two sets of RoPE parameters; older files scale the full layers' alone."""
+    """Older files scale the RoPE of full layers alone."""
     both = given.get("rope_parameters") or {}
     if not isinstance(both, dict):
         raise ValueError('"rope_parameters" is not an object')
@@ -101,8 +97,6 @@ def _ropes(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Gemma3Config(Settings):
-    """config.json; a text-only folder has the keys of `text_config` at the top."""
-
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     mm_tokens_per_image: Count = 256
@@ -129,7 +123,7 @@ class Gemma3Config(Settings):
 
     @property
     def tied(self) -> bool:
-        """True if the head is the embedding table; the top level wins over `text_config`."""
+        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool((inner is None or inner) if here is None else here)
 

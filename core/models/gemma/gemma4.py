@@ -1,8 +1,8 @@
 """Gemma 4, with and without vision: sliding windows and full attention with two sizes of heads.
 
-The last layers may have no keys and values of their own: they read those of the last layer of their
-kind that has. The large models reuse keys as values in full layers and have sparse experts beside
-each dense layer; the small ones have per-layer embeddings. Audio is not supported.
+The last layers may read the keys and values of the last layer of their kind that has its own. Large
+models reuse keys as values in full layers and have sparse experts beside each dense layer; small
+ones have per-layer embeddings. Audio is not supported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class RopeConfig(Settings):
     factor: float = Field(default=1.0, ge=1, allow_inf_nan=False)
 
     def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle that each of the dim / 2 pairs rotates by per position, float32."""
         found = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "proportional":
             found[int(self.partial_rotary_factor * dim // 2) :] = 0
@@ -62,8 +61,6 @@ _SLIDING_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 
 
 class TextConfig(TextSettings):
-    """`text_config` of config.json, or the whole of it in a text-only folder."""
-
     vocab_size: Count = 262_144
     hidden_size: Count = 2304
     intermediate_size: Count = 9216
@@ -135,7 +132,6 @@ class TextConfig(TextSettings):
 
     @property
     def first_shared(self) -> int:
-        """The first layer without keys and values of its own."""
         return max(0, self.num_hidden_layers - self.num_kv_shared_layers)
 
     def kv_heads(self, kind: LayerType) -> int:
@@ -151,7 +147,7 @@ class TextConfig(TextSettings):
 
 
 def _layer_types(given: Mapping[str, Any]) -> Any:
-    """The kind of every layer; without a list every sixth is full, and the last one always is."""
+    """Without a list every sixth layer is full; the last one always is."""
     types, layers = given.get("layer_types"), given.get("num_hidden_layers", 30)
     if types is None and isinstance(layers, int):
         kinds = ("sliding_attention", "full_attention")
@@ -177,8 +173,6 @@ def _of_full_layers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Gemma4Config(Settings):
-    """config.json; a text-only folder has the keys of `text_config` at the top."""
-
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     tie_word_embeddings: bool | None = None
@@ -194,7 +188,7 @@ class Gemma4Config(Settings):
 
     @property
     def tied(self) -> bool:
-        """True if the head is the embedding table; the top level wins over `text_config`."""
+        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool((inner is None or inner) if here is None else here)
 
@@ -310,7 +304,6 @@ def decoder(
 
 
 def published_names(config: Gemma4Config, found: Collection[str]) -> Callable[[str], str]:
-    """The spellings of folders with a tower and of text-only ones."""
     text = "model.language_model."
     rename = with_prefixes(found, (text, "embed_tokens.weight", (text, "model.")))
     return lambda name: rename(name).replace(".router.norm.weight", ".router.scale")

@@ -1,7 +1,7 @@
 """Gemma 4 unified: the text stack of Gemma 4 without a vision tower.
 
-A square of pixels is embedded as it is: one matrix between norms, and learned embeddings of its row
-and column. Audio is not supported.
+A square of pixels is embedded by one matrix between norms, plus learned embeddings of its row and
+column. Audio is not supported.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ _EPSILON = 1e-5
 
 
 class VisionConfig(Settings):
-    """`vision_config` of config.json; a token is a square of `pooling_kernel_size` patches a side.
-
-    Patches are only what pictures are measured in.
-    """
+    """A token is a square of `pooling_kernel_size` patches a side; patches only measure
+    pictures."""
 
     patch_size: Count = 16
     pooling_kernel_size: Count = 3
@@ -42,8 +40,6 @@ class VisionConfig(Settings):
 
 
 class TextConfig(gemma4.TextConfig):
-    """`text_config` of config.json: neither experts nor per-layer embeddings."""
-
     @classmethod
     def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         defaults = {
@@ -58,8 +54,6 @@ class TextConfig(gemma4.TextConfig):
 
 
 class Gemma4UnifiedConfig(gemma4.Gemma4Config):
-    """config.json; a text-only folder has the keys of `text_config` at the top."""
-
     text_config: TextConfig
     # Another class than the parent's: mypy asks for a subclass, pydantic does not.
     vision_config: VisionConfig | None = None  # type: ignore[assignment]

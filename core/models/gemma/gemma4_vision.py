@@ -1,7 +1,7 @@
 """Gemma 4's vision tower: a transformer over patches of a picture in its own shape.
 
 Positions are a learned embedding of row and column and a rotation in two halves (axial RoPE, Su et
-al. 2021, by column and by row). The mean of each square of patches is one token.
+al. 2021). The mean of each square of patches is one token.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ class AxialRope(Settings):
 
 
 class VisionConfig(Settings):
-    """`vision_config` of config.json."""
-
     hidden_size: Count = 768
     intermediate_size: Count = 3072
     num_hidden_layers: Depth = 16
@@ -57,8 +55,6 @@ class VisionConfig(Settings):
 
 
 class ClippedLinear:
-    """A matrix whose inputs and outputs are clipped to published ranges, if there are any."""
-
     def __init__(
         self, weights: Weights, name: str, num_inputs: int, num_outputs: int, clipped: bool
     ) -> None:
@@ -138,8 +134,6 @@ class VisionBlock:
 
 
 class VisionTower:
-    """The tower and its projection to rows of the text stack."""
-
     def __init__(self, weights: Weights, config: VisionConfig, out_width: int) -> None:
         width, depth = config.hidden_size, config.num_hidden_layers
         self.config = config
@@ -177,7 +171,6 @@ class VisionTower:
         return self.projection(self._ops.rms_norm(pooled, *self._last_norm))
 
     def _rotations(self, rows: int, columns: int) -> tuple[Rotation, Rotation]:
-        """By the column and by the row of each patch, row by row."""
         device = self._frequencies.device
         places = torch.arange(rows * columns, device=device)
         angles = [
@@ -190,7 +183,7 @@ class VisionTower:
         return first, second
 
     def _pooled(self, hidden: Tensor, rows: int, columns: int) -> Tensor:
-        """The mean of each square of patches times sqrt(width), standardised, row by row."""
+        """The mean of each square of patches times sqrt(width), standardised."""
         side = self.config.pooling_kernel_size
         squares = hidden.view(rows // side, side, columns // side, side, -1).float()
         means = squares.mean((1, 3)).to(hidden.dtype).flatten(0, 1)

@@ -1,6 +1,6 @@
-"""LFM2 (dense, text only): mostly gated short convolutions, the other layers attention under RoPE.
+"""LFM2 and LFM2-MoE (text only): mostly gated short convolutions, the other layers attention.
 
-LFM2-VL has the same stack behind a vision tower, LFM2-MoE sparse experts in most blocks.
+LFM2-MoE has sparse experts in all blocks but the first. LFM2-VL is this stack and a vision tower.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Mixer, Norms
-from core.layers.feed_forward import FeedForward, SwiGLU
+from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.layers.short_conv import ShortConv
@@ -22,6 +22,8 @@ from core.models.decoder import Decoder, Family, Tower
 from core.models.settings import (
     Count,
     Depth,
+    Experts,
+    Index,
     Positive,
     RopeSettings,
     Taps,
@@ -32,7 +34,7 @@ from core.models.settings import (
 )
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.shapes import ShortConvShape
+from kernels.common.shapes import ExpertShape, Routing, ShortConvShape
 
 LayerType = Literal["conv", "full_attention"]
 _THETA = 1_000_000.0
@@ -76,14 +78,13 @@ class Lfm2Config(TextSettings):
 
     @property
     def mlp_width(self) -> int:
-        """The inner width of the MLPs: by default two thirds of the given one, rounded up."""
+        """By default two thirds of the given width, rounded up."""
         if not self.block_auto_adjust_ff_dim:
             return self.intermediate_size
         width = int(self.block_ffn_dim_multiplier * int(2 * self.intermediate_size / 3))
         return -(-width // self.block_multiple_of) * self.block_multiple_of
 
     def feed_forward(self, weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
-        """The feed-forward layer of a block, by its index."""
         return SwiGLU(weights, self.hidden_size, self.mlp_width, input_norm=norm)
 
 
@@ -132,7 +133,6 @@ def decoder(
     tied: bool,
     tower: Tower | None = None,
 ) -> Decoder:
-    """The model of LFM2 and LFM2-VL, whose text stack is in `scope`."""
     frequencies = config.rope_parameters.frequencies(config.head_dim, device)
     return Decoder(
         weights,
@@ -174,7 +174,6 @@ _SHARED = re.compile(r"(?<=\d\.)(?:{})(?=\.|$)".format("|".join(map(re.escape, _
 
 
 def published_name(name: str) -> str:
-    """The published name of a tensor of the text stack."""
     return _SHARED.sub(lambda found: _NAMES[found[0]], name)
 
 
@@ -183,3 +182,52 @@ def published_names(config: Lfm2Config, found: Collection[str]) -> Callable[[str
 
 
 FAMILY = Family("Lfm2Model", Lfm2Config, build, published_names)
+
+
+# ------------------------------------------------------------------ sparse experts
+
+
+class Lfm2MoeConfig(Lfm2Config):
+    """The first `num_dense_layers` blocks have an MLP of `intermediate_size`, unadjusted."""
+
+    intermediate_size: Count = 7_168
+    num_dense_layers: Index = 2
+    num_experts: Experts = 32
+    num_experts_per_tok: Count = 4
+    moe_intermediate_size: Count = 1_792
+    use_expert_bias: Literal[True] = True
+    norm_topk_prob: bool = True
+    routed_scaling_factor: Positive = 1.0
+
+    @classmethod
+    def respell(cls, given: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        return super().respell({"hidden_size": 2_048} | given, values)
+
+    @model_validator(mode="after")
+    def _enough_experts(self) -> Lfm2MoeConfig:
+        if self.num_experts_per_tok > self.num_experts:
+            raise ValueError('"num_experts_per_tok" is more than "num_experts"')
+        return self
+
+    @property
+    def mlp_width(self) -> int:
+        return self.intermediate_size
+
+    @property
+    def routing(self) -> Routing:
+        return Routing(
+            k=self.num_experts_per_tok,
+            normalise=self.norm_topk_prob,
+            sigmoid=True,
+            scale=self.routed_scaling_factor,
+        )
+
+    def feed_forward(self, weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        if layer < self.num_dense_layers:
+            return super().feed_forward(weights, layer, norm)
+        width, inner = self.hidden_size, self.moe_intermediate_size
+        shape = ExpertShape(width, inner, self.num_experts, self.routing, shared=False)
+        return SparseExperts(weights, width, shape, input_norm=norm)
+
+
+MOE_FAMILY = Family("Lfm2MoeModel", Lfm2MoeConfig, build, published_names)

@@ -1,7 +1,6 @@
 """LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape.
 
-A large picture is cut into tiles, each of which the tower sees alone (core.vision.kinds); a
-picture's tokens attend as text does.
+A large picture is cut into tiles, which the tower sees one by one (core.vision.kinds).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _EPSILON = 1e-5  # of the projector's LayerNorm; not in the config
 
 
 class VisionConfig(SiglipConfig):
-    """`vision_config` of config.json; `num_patches` positions form a square table."""
+    """`num_patches` positions form a square table."""
 
     model_type: Literal["siglip2_vision_model"] = "siglip2_vision_model"
     num_patches: Count = 256
@@ -57,7 +56,7 @@ class Lfm2VlConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """True if the head is the embedding table; the older key wins, as in transformers."""
+        """The older key wins, as in transformers."""
         return self.tie_word_embeddings if self.tie_embedding is None else self.tie_embedding
 
 
@@ -65,8 +64,6 @@ class Lfm2VlConfig(Settings):
 
 
 class VisionTower:
-    """Patch and position embedding, blocks, a last norm; then the projector."""
-
     def __init__(self, weights: Weights, config: Lfm2VlConfig, vision: VisionConfig) -> None:
         width, epsilon = vision.hidden_size, vision.layer_norm_eps
         self.config, self._side = vision, config.downsample_factor
@@ -106,14 +103,14 @@ class VisionTower:
         return self.projector(merged if self.merged_norm is None else self.merged_norm(merged))
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The square table resized to the grid like a picture, row by row; float32."""
+        """The square table resized to the grid like a picture; float32."""
         side = math.isqrt(self.config.num_patches)
         table = self.positions.float().view(1, side, side, -1).permute(0, 3, 1, 2)
         resized = F.interpolate(table, (rows, columns), mode="bilinear", antialias=True)
         return resized.flatten(2)[0].T
 
     def _merged(self, hidden: Tensor, rows: int, columns: int) -> Tensor:
-        """The patches of each square of neighbours side by side, squares row by row."""
+        """The patches of each square of neighbours side by side, row by row."""
         side = self._side
         squares = hidden.view(rows // side, side, columns // side, side, -1).transpose(1, 2)
         return squares.reshape(-1, side * side * hidden.shape[1])

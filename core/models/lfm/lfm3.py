@@ -1,7 +1,7 @@
 """LFM3 (text only): gated short convolutions, and attention over the last tokens or over all.
 
-Each kind of attention has its own RoPE, heads have gates, and both halves of a block a norm before
-and after. LFM3-VL has the same stack behind a vision tower.
+Each kind of attention has its own RoPE; heads have gates; each half of a block has a norm before
+and after. LFM3-VL has this stack and a vision tower.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Lfm3Config(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, four kinds in turn after a convolution."""
+        """Without a list, four kinds in turn after a convolution."""
         return self.layer_types or tuple(
             _PERIOD[index % 4] if index else "conv" for index in range(self.num_hidden_layers)
         )
@@ -131,7 +131,6 @@ def decoder(
     tied: bool,
     tower: Tower | None = None,
 ) -> Decoder:
-    """The model of LFM3 and LFM3-VL, whose text stack is in `scope`."""
     ropes = {"full_attention": config.full_rope, "sliding_attention": config.sliding_rope}
     return Decoder(
         weights,

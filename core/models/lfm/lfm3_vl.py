@@ -1,7 +1,7 @@
-"""LFM3-VL: LFM3 with a tower of gated convolutions and attention over the patches of a picture.
+"""LFM3-VL: LFM3 with a tower of gated convolutions and attention over a picture's patches.
 
-The tower sees a picture in its own shape, without position embeddings; a picture's tokens attend as
-text does, at positions in a line.
+The tower sees a picture in its own shape, without position embeddings; a picture's tokens have
+positions in a line.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ class VisionRope(Settings):
 
 
 class VisionConfig(Settings):
-    """`vision_config` of config.json."""
-
     hidden_size: Count = 1_024
     intermediate_size: Count = 2_560
     in_channels: Literal[3] = 3
@@ -66,7 +64,7 @@ class VisionConfig(Settings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """The kind of every layer; without a list, attention in every second one from the third."""
+        """Without a list, attention in every second layer from the third."""
         return self.layer_types or tuple(
             "conv" if index < 2 or index % 2 else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -109,8 +107,6 @@ class GatedConv:
 
 
 class GroupedAttention:
-    """Attention of all patches to one another, with normalised queries and keys."""
-
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width, heads, head_dim = config.hidden_size, config.num_attention_heads, config.head_dim
         self.head_dim, self._copies = head_dim, heads // config.num_key_value_heads
@@ -159,8 +155,6 @@ class VisionBlock:
 
 
 class VisionTower:
-    """Patch embedding, a norm and blocks; then the projector of each square of neighbours."""
-
     def __init__(
         self, weights: Weights, config: Lfm3VlConfig, vision: VisionConfig, device: torch.device
     ) -> None:
@@ -205,7 +199,7 @@ class VisionTower:
         return self.projector(hidden.view(-1, self._merged))
 
     def _rotation(self, rows: int, columns: int) -> Rotation:
-        """Angles [row f | column f] of every patch, row by row, in float32."""
+        """Angles [row f | column f] of every patch, row by row, float32."""
         places = torch.arange(max(rows, columns), device=self.frequencies.device)
         angles = places[:, None].float() * self.frequencies
         by_row = angles[:rows, None].expand(-1, columns, -1)
@@ -215,8 +209,8 @@ class VisionTower:
 
 
 def _swapped(hidden: Tensor, *sizes: int) -> Tensor:
-    """Patches whose places count through four `sizes`, with the middle two swapped: from one token
-    after the other to row by row, and back."""
+    """Patches whose places count through four `sizes`, the middle two swapped: from token by token
+    to row by row, and back."""
     return hidden.view(*sizes, -1).transpose(1, 2).reshape(hidden.shape)
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's `/v1/completions`, for autocompletion: a prompt that no template is applied to."""
+"""Prompts that no template is applied to: OpenAI's `/v1/completions`, and `/tokenize`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import secrets
 from collections.abc import Sequence
 
 from core.api.chat import Conversation, ToolCall
+from core.api.events import Counted
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import (
     DONE,
     Call,
+    Count,
     Protocol,
     Writer,
     event,
@@ -21,7 +23,7 @@ from core.server.protocols.protocol import (
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, sampling_of
+from core.server.requests.parameters import Body, sampling_of, thinking_of
 from core.server.requests.refusals import Refusal
 
 # Of the protocol: a prompt need not have an end.
@@ -92,3 +94,21 @@ def _text(delta: Delta) -> str:
 
 
 COMPLETIONS = Protocol("/v1/completions", read, openai_problem)
+
+
+def read_tokenize(body: Body, reader: Reader, client: str) -> Ask:
+    """llama.cpp's `content`, or vLLM's `prompt` or `messages`."""
+    if "messages" in body:
+        return Ask(reader.conversation(body["messages"]), client, thinking=thinking_of(body))
+    name = "content" if "content" in body else "prompt"
+    if not isinstance(text := body.get(name), str):
+        raise Refusal("A text or messages are needed.", name)
+    return Ask(Conversation(messages=(), raw=text), client, prompt_field=name)
+
+
+def count_body(counted: Counted, model: ModelInfo) -> Body:
+    ids = list(counted.ids)
+    return {"count": counted.tokens, "tokens": ids, "max_model_len": model.context_length}
+
+
+TOKENIZE = Count("/tokenize", read_tokenize, count_body, openai_problem)

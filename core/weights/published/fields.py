@@ -22,7 +22,7 @@ _REORDERED = (True, "group", "dynamic")
 
 
 class Fields:
-    """An object of config.json at `path`; null counts as absent. Methods take the value under the
+    """An object of config.json at `path`; null counts as absent. Methods take the value of the
     first of `keys` that is there, and raise BrokenConfigError for another type."""
 
     def __init__(self, values: object, path: str) -> None:
@@ -45,14 +45,13 @@ class Fields:
         return value
 
     def word(self, *keys: str, default: str | None = None) -> str:
-        """A text in lower case."""
         key, value = self._first(keys, default)
         if not isinstance(value, str):
             raise self._wrong(key, "a text")
         return value.lower()
 
     def names(self, *keys: str) -> tuple[str, ...]:
-        """A list of texts; empty if all keys are absent."""
+        """A list of texts; empty if absent."""
         key, value = self._first(keys, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of texts")
@@ -140,7 +139,7 @@ def _read_awq(fields: Fields) -> AwqFormat:
 
 
 def _read_compressed(fields: Fields) -> PackQuantizedFormat:
-    """Layers may be listed in several groups if all of them are stored alike."""
+    """Layers may be listed in several groups if all are stored alike."""
     fields.expect(("pack-quantized",), "format")
     # A sparse file is another format, and a rotation would have to be undone in every forward.
     fields.section("sparsity_config").expect(("dense",), "format", default="dense")

@@ -3,13 +3,13 @@ compressed-tensors.
 
 A format has a `title`, the name of its large part (`values`), the `names` of all parts that a layer
 may have, and `working_bytes`: bytes for each weight that reading a layer takes besides the result.
-`parts(layer, shape)` describes the tensors of a layer [out, in] by the last part of their names,
-and raises UnsupportedQuantisationError for a shape that the format can't hold.
-`assemble(layer, shape, parts)` gives the weights of such tensors, and raises BrokenWeightsError for
-impossible numbers. A format's repr is part of the fingerprint of contexts.
+`parts(layer, shape)` describes the tensors of a layer [out, in] by the last part of their names;
+raises UnsupportedQuantisationError for a shape that the format can't hold. `assemble(layer, shape,
+parts)` gives their weights; raises BrokenWeightsError for impossible numbers. A format's repr is
+part of the fingerprint of contexts.
 
 The 4-bit formats pack eight numbers into a 32-bit word, lowest bits first. They differ in the axis
-that a word runs along, and in how zero points and the order of the groups are stored.
+that a word runs along, in zero points, and in the order of groups.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7]
 class Float8Format:
     """`quant_method` "fp8" with `weight_block_size`, as Qwen and DeepSeek publish it.
 
-    `weight` is float8 e4m3 [out, in], and `weight_scale_inv` has a factor for every `block` (rows,
+    `weight` is float8 e4m3 [out, in]; `weight_scale_inv` has a factor for every `block` (rows,
     columns), by which it multiplies in spite of its name. Activations are not rounded here.
     """
 
@@ -103,7 +103,7 @@ class GptqFormat:
     def assemble(
         self, layer: str, shape: tuple[int, int], parts: Mapping[str, Tensor]
     ) -> Quantised:
-        """Numbers that other readers of GPTQ disagree about are refused."""
+        """Refuses numbers that other readers of GPTQ disagree about."""
         outputs, inputs = shape
         size = _size(self.group_size, inputs)
         numbers = _unpack(parts["qweight"]).permute(1, 0, 2).reshape(outputs, inputs)
@@ -178,7 +178,7 @@ class PackQuantizedFormat:
 
     A word of `weight_packed` [out, ceil(in / 8)] holds neighbouring inputs, a word of
     `weight_zero_point` [ceil(out / 8), groups] neighbouring outputs; `weight_scale` is [out,
-    groups], `weight_shape` [out, in] in numbers, and `weight_g_idx` the group of every input if
+    groups], `weight_shape` the numbers out and in, `weight_g_idx` the group of every input if
     `reordered`.
     """
 

@@ -1,7 +1,7 @@
 """Finds which planned weights are stored in a published format, and by which tensors.
 
-The files decide: a layer that the config leaves out, or forgot to, may be stored plainly. Nothing
-is guessed when config and files contradict each other.
+The files decide: a layer that the config leaves out may be stored plainly. Nothing is guessed when
+config and files contradict each other.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ _FLOAT8 = "F8_E4M3"
 
 @dataclass(frozen=True, slots=True)
 class PackedLayer:
-    """One planned weight [out, in] and the full names of the tensors that hold it."""
-
     format: Format
     name: str
     shape: tuple[int, int]
@@ -57,9 +55,8 @@ def packed_layer(
 ) -> PackedLayer | None:
     """The tensors that hold a planned weight; None if it is stored plainly, or not at all.
 
-    Raises BrokenConfigError when the config doesn't say how the layer is stored or says that it
-    isn't packed, MissingTensorError, WrongShapeError, BrokenWeightsError,
-    UnsupportedQuantisationError.
+    Raises BrokenConfigError when the config contradicts the files, MissingTensorError,
+    WrongShapeError, BrokenWeightsError, UnsupportedQuantisationError.
     """
     layer, _, last = name.rpartition(".")
     if last != _WEIGHT or len(spec.shape) != 2:
@@ -83,7 +80,6 @@ def packed_layer(
 
 
 def plain_names(names: frozenset[str]) -> frozenset[str]:
-    """`names`, and the names that packed weights would have if they were plain."""
     found = (name.rpartition(".") for name in names)
     return names | {f"{layer}.{_WEIGHT}" for layer, _, last in found if last in MARKS}
 

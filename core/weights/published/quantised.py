@@ -1,4 +1,4 @@
-"""Weights of one linear layer as small numbers with scales, and the tensors that store them."""
+"""Weights of one linear layer as small numbers with scales."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A tensor that a layer is stored as: its possible types (safetensors' names) and its shape."""
-
     types: tuple[str, ...]
     shape: Shape
     optional: bool = False
@@ -35,9 +33,9 @@ def checked_scales(layer: str, stored: Tensor) -> Tensor:
 class Quantised:
     """weight[o, i] = (values[o, i] - zeros[o, g]) * scales[o, g], where g is the group of column i.
 
-    `values` is int8 [out, in]; 4-bit formats fill -8 to 7. `scales` is float32 [out, groups], and
-    `zeros` int8 [out, groups], or None if all are 0. The group of a column is
-    `column // group_size`, unless `groups` (int64 [in]) says otherwise.
+    `values` is int8 [out, in]; 4-bit formats use -8 to 7. `scales` is float32 [out, groups], and
+    `zeros` int8 [out, groups], or None if all are 0. The group of a column is `column //
+    group_size`, unless `groups` (int64 [in]) says otherwise.
     """
 
     values: Tensor
@@ -54,7 +52,7 @@ class Quantised:
     def write_to(self, target: Tensor) -> None:
         """Fill `target` [out, in], of any float type, on the same device.
 
-        Each number is computed in float32 and rounded once to the target's type.
+        Each number is computed in float32 and rounded once.
         """
         rows = max(1, _BLOCK // max(1, self.shape[1]))
         for start in range(0, self.shape[0], rows):
@@ -101,7 +99,6 @@ class Float8Blocks:
         return rows, columns
 
     def write_to(self, target: Tensor) -> None:
-        """Fill `target` as `Quantised.write_to` does."""
         height, width = self.block
         for index, start in enumerate(range(0, self.shape[0], height)):
             block = slice(start, start + height)

@@ -56,8 +56,8 @@ def read_scheme(
 ) -> Scheme | None:
     """The quantisation described in config.json, if any.
 
-    `check` is called while layers are compared with patterns, and may raise. Raises
-    BrokenConfigError, UnsupportedQuantisationError.
+    `check` is called for each comparison with a pattern, and may raise. Raises BrokenConfigError,
+    UnsupportedQuantisationError.
     """
     fields = _find(config)
     if fields is None:
@@ -83,7 +83,7 @@ def read_scheme(
 
 
 def _find(config: Mapping[str, Any]) -> Fields | None:
-    """The object itself: at the top, under its older name, or next to the text model's keys."""
+    """At the top, under its older name, or next to the text model's keys."""
     text = config.get("text_config")
     places = [("quantization_config", config), ("compression_config", config)]
     if isinstance(text, dict):
@@ -102,13 +102,13 @@ def _from_root(name: str) -> str:
 
 
 class Patterns:
-    """Patterns that match from the start of a name, like Python's re.match.
+    """Patterns that match from the start of a name, like re.match.
 
     Raises UnsupportedQuantisationError for one that can't be read, BrokenConfigError for too many.
     """
 
     def __init__(self, sources: Sequence[str], check: Callable[[], None] = lambda: None) -> None:
-        """`check` is called before a pattern is read, and before a name is compared with it."""
+        """`check` is called before each pattern is read and each name compared."""
         if len(sources) > MOST:
             raise BrokenConfigError(f"quantization_config has {len(sources)} patterns.")
         if any(len(source) > MAX_LENGTH for source in sources):
@@ -142,7 +142,7 @@ class Patterns:
 
 
 def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _Step:
-    """Parts one after the other, with so many nested repetitions and levels at most. Raises
+    """Parts one after the other, at most so many nested repetitions and levels. Raises
     ValueError."""
     if not levels:
         raise ValueError("nested too deeply")

@@ -82,7 +82,6 @@ class JsonBody(WholeText):
         return self._chosen
 
     def show_pages(self, page: int) -> None:
-        """Choose a page; the data is shown once it is read."""
         self._chosen = page
         self._show()
 
@@ -133,7 +132,7 @@ NOWHERE = QModelIndex()
 
 
 class DataItems(QAbstractItemModel):
-    """Qt's model of one reply: the rows of a table, or without `columns` a tree. Immutable."""
+    """The rows of a table, or without `columns` a tree. Immutable."""
 
     def __init__(self, root: Item, columns: tuple[str, ...]) -> None:
         super().__init__()
@@ -145,7 +144,6 @@ class DataItems(QAbstractItemModel):
         return self.createIndex(item.place, 0, item)
 
     def item_at(self, index: Index) -> Item:
-        """The item of an index; of none, the root."""
         item = index.internalPointer() if index.isValid() else self.root
         assert isinstance(item, Item)
         return item

@@ -29,10 +29,8 @@ LONGEST_VALUE = 300
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A JSON value as it is shown; `text` is a string without its quotes.
-
-    `token`: the first character of its JSON, or '' for a line such as "… 5 more".
-    """
+    """`text` is a string without its quotes; `token` the first character of its JSON, or '' for a
+    line such as "… 5 more"."""
 
     name: str
     token: str = ""
@@ -62,9 +60,7 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Reading:
     """`fault`: why a reply breaks its format, or ''. `unchecked`: why that is not known, or ''.
-
-    `root` is None if it isn't JSON. If it is a table, `columns` are the names of its cells.
-    """
+    `root` is None if it isn't JSON; `columns` are the names in a table."""
 
     fault: str
     root: Item | None = None
@@ -73,10 +69,7 @@ class Reading:
 
 
 def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None = None) -> Reading:
-    """Check a finished reply and read what is shown of it; takes up to a second.
-
-    `check` is called meanwhile; an exception from it ends the work.
-    """
+    """Takes up to a second. `check` is called meanwhile; an exception from it ends the work."""
     # Imported here: it costs 5 MB, which only structured replies need.
     from core.formats.check import NotCheckedError, fault
 
@@ -99,11 +92,11 @@ class Number(str):
 
 
 class Fields(list[tuple[str, object]]):
-    """The fields of an object in their order, of which several may have one name."""
+    """In order; several may have one name."""
 
 
 def parsed(text: str) -> object:
-    """A JSON text with `Number` and `Fields`. Raises ValueError, also if nested too deeply."""
+    """Raises ValueError, also if nested too deeply."""
     try:
         return json.loads(
             text,
@@ -126,7 +119,6 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _items(value: object) -> Item:
-    """The items of a parsed text, below a root that is not shown itself."""
     room = MOST_ITEMS
 
     def item(name: str, value: object, depth: int) -> Item:
@@ -194,7 +186,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++')
 
 
 def pretty(text: str) -> str:
-    """The same JSON, indented, with numbers as written."""
+    """Indented JSON, with numbers as written."""
     written: list[str] = []
     depth, before = 0, ""
     for found in _TOKEN.finditer(text):
@@ -222,10 +214,7 @@ def schema_format(text: str) -> ReplyFormat | None:
 
 
 class Formats(QObject):
-    """Checks schemas and reads replies, one at a time.
-
-    `checked(schema, refusal)`: why a schema can't be used, or ''.
-    """
+    """`checked(schema, refusal)`: why a schema can't be used, or ''."""
 
     # Texts are sent as objects: as Qt strings they would be copied, and lone surrogates lost.
     checked = Signal(object, str)
@@ -289,10 +278,8 @@ class _GivenUpError(Exception):
 
 
 async def _in_thread(work: Callable[[Check], T]) -> T:
-    """Run a function in a thread; when the task is cancelled, its `check` raises.
-
-    At closing the loop can't end before the thread has.
-    """
+    """`check` raises when the task is cancelled: at closing the loop can't end before the thread
+    has."""
     given_up = threading.Event()
 
     def check() -> None:

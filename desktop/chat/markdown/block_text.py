@@ -22,8 +22,7 @@ from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 from desktop import theme
 from desktop.chat.markdown.renderer import CODE_EDGE, is_web_address, style, to_html
 from desktop.chat.markdown.text_selection import owner_of, text_selection
-from desktop.formulas.formulas import Source, formulas
-from desktop.formulas.illustrated import Illustrated, Picture
+from desktop.formulas.formulas import Illustrated, Picture, Source, formulas
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import set_tip
 from desktop.widgets.web_address import hover_words
@@ -42,7 +41,7 @@ _ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 
 
 class SealedDocument(QTextDocument):
-    """A text document that loads no files; a plain one does so by itself."""
+    """Loads no files; Qt's own does so by itself."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -58,7 +57,7 @@ class SealedDocument(QTextDocument):
 
 
 class BlockText(QTextBrowser):
-    """A block of Markdown or plain text. Its owner opens links to web addresses."""
+    """Its owner opens links."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -88,7 +87,7 @@ class BlockText(QTextBrowser):
         formulas().ready.connect(self._on_formulas)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
-        """Show a Markdown block; one that is too complex is shown as plain text."""
+        """A block that is too complex is shown as plain text."""
         html = to_html(source, keeps_lines)
         if html is None:
             self.show_plain(source)
@@ -162,7 +161,7 @@ class BlockText(QTextBrowser):
         return data
 
     def _selected_text(self) -> str:
-        """The selected text, with formulas as they were written."""
+        """With formulas as they were written."""
         cursor = self.textCursor()
         text = cursor.selectedText()
         drawn = (written for _, written in self._formulas_in(text, cursor.selectionStart()))
@@ -266,10 +265,8 @@ def _units(text: str) -> int:
 
 
 def _nothing(kind: int) -> object:
-    """The answer to a document that asks for a file: one transparent pixel, or no bytes.
-
-    For null or an empty picture Qt would open the file itself.
-    """
+    """One transparent pixel, or no bytes: for null or an empty picture Qt would open the file
+    itself."""
     if kind != QTextDocument.ResourceType.ImageResource.value:
         return b""
     pixel = QImage(1, 1, QImage.Format.Format_ARGB32)

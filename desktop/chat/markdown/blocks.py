@@ -29,10 +29,8 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A top-level block; `source` is Markdown for prose, else the bare text.
-
-    `continues`: part of the same code block as the block before. `depth`: of list items around it.
-    """
+    """`source` is Markdown for prose, else the bare text. `continues`: part of the same code block
+    as the block before. `depth`: of list items around it."""
 
     kind: Literal["prose", "code", "plain"]
     source: str
@@ -116,10 +114,8 @@ def _has_code(node: SyntaxTreeNode) -> bool:
 
 
 def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int) -> list[Block]:
-    """The blocks of a list: its code, and the prose between. Changes `lines`.
-
-    `indent`: columns before the list's marks.
-    """
+    """The code of a list, and the prose between. Changes `lines`. `indent`: columns before the
+    list's marks."""
     blocks: list[Block] = []
     begin, end = _lines(tree)
     for number, item in enumerate(tree.children):

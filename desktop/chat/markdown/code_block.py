@@ -42,7 +42,7 @@ TAIL_LINE = 80
 
 
 class CodeText(LongText):
-    """Read-only code that is never wrapped. Growing code lays out only its new part.
+    """Never wrapped; growing code lays out only its new part.
 
     Shift and the wheel scroll a short one sideways; up and down belong to the page.
     """
@@ -193,8 +193,6 @@ LOADED_AFTER_MS = 10
 
 
 class CodeBlock(QFrame):
-    """Code under a bar with its language and a copy button."""
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._code = ""
@@ -223,7 +221,7 @@ class CodeBlock(QFrame):
         grows: bool = False,
         extends: bool = False,
     ) -> None:
-        """Show code; it is coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
+        """Coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")

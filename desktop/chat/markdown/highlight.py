@@ -52,8 +52,6 @@ _LOADER = DaemonExecutor("lexers", 1)
 
 
 class Highlighting:
-    """The coloured spans of each line of code, found in steps."""
-
     def __init__(self, code: str, language: str) -> None:
         self.spans: list[list[Span]] = []
         lexer = _lexer(language.lower())
@@ -61,7 +59,7 @@ class Highlighting:
         self._taken = 0.0
 
     def go_on(self, seconds: float) -> bool:
-        """Work for so long; returns whether anything is left to do."""
+        """Returns whether anything is left to do."""
         begun = time.thread_time()
         for _ in self._work:
             taken = time.thread_time() - begun

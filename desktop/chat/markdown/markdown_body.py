@@ -70,10 +70,8 @@ class MarkdownBody(WholeText):
         self.num_renders = 0  # for tests
 
     def append(self, text: str) -> None:
-        """Add text; only the last block is parsed and drawn again.
-
-        After `finish` the whole text is parsed again, because its last block may continue.
-        """
+        """Only the last block is parsed and drawn again; after `finish` the whole text, because its
+        last block may continue."""
         if self._finished and self._pieces:
             self._restart(self.text())
         self._pieces.append(text)
@@ -114,7 +112,7 @@ class MarkdownBody(WholeText):
         return list(dict.fromkeys(self._widgets))
 
     def shed(self, count: int) -> bool:
-        """Delete up to `count` widgets of a text not shown again; False once none is left."""
+        """Delete up to `count` widgets; False once none is left."""
         pace().forget(self._go_on)
         old = self._widgets[-count:]
         del self._widgets[-count:], self._shown[-count:]
@@ -133,7 +131,7 @@ class MarkdownBody(WholeText):
             pace().go_on(self._go_on)
 
     def _go_on(self) -> bool:
-        """Parse and draw a little more; says whether anything is left to do."""
+        """Returns whether anything is left to do."""
         begun = time.thread_time()
         if not self._is_full() and self._next == len(self._stream.closed):
             self._read()
@@ -196,7 +194,6 @@ class MarkdownBody(WholeText):
         return "".join(block.source for block in self._shown[first : end + 1])
 
     def _widget_for(self, number: int, block: Block) -> BlockText | CodeBlock:
-        """The widget of block `number`: the present one if it is of the right kind."""
         before = self._widgets[number - 1] if number else None
         if block.continues and isinstance(before, CodeBlock):
             self._put(number, before)

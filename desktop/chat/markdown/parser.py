@@ -128,7 +128,6 @@ def _dollar_end(text: str, start: int, limit: int) -> int | None:
 
 
 def _is_formula(text: str) -> bool:
-    """True if the text between dollar signs is clearly a formula."""
     text = text[:LONGEST_DOLLARS].strip()
     if not text or "`" in text or (text[0].isdigit() and _has_words(text)):
         return False
@@ -152,7 +151,7 @@ _TASK = re.compile(r"\[([ xX])\](?=[ \t]+\S)")
 
 
 def _footnote(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """A footnote: `[^1]: text`. Only numbers: `[^a-z]` may be a regular expression."""
+    """Only numbers: `[^a-z]` may be a regular expression."""
     start = state.bMarks[first] + state.tShift[first]
     found = _FOOTNOTE.match(state.src, start, state.eMarks[first])
     if state.is_code_block(first) or found is None:
@@ -209,10 +208,7 @@ def _tag(state: StateInline, silent: bool) -> bool:
 
 
 def _tasks(state: StateCore) -> None:
-    """Replace `[ ]` and `[x]` at the beginning of list items with boxes.
-
-    A list of tasks alone has no bullets.
-    """
+    """Boxes for `[ ]` and `[x]`; a list of tasks alone has no bullets."""
     lists: list[tuple[Token, list[bool]]] = []
     for at, token in enumerate(state.tokens):
         if token.type in ("bullet_list_open", "ordered_list_open"):

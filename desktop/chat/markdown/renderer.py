@@ -130,7 +130,6 @@ _PARSER = _make_parser()
 
 
 def is_web_address(address: str) -> bool:
-    """True if an address may be opened in the browser."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -140,7 +139,7 @@ def is_web_address(address: str) -> bool:
 
 
 def to_html(source: str, keeps_lines: bool = False) -> str | None:
-    """The block as HTML, or None if it is too complex. `keeps_lines`: keep soft line breaks."""
+    """None if it is too complex. `keeps_lines`: keep soft line breaks."""
     if source.count("[") > MOST_BRACKETS or len(_MARK.findall(source)) > MOST_MARKS:
         return None
     env: EnvType = {"keeps_lines": keeps_lines}
@@ -157,7 +156,7 @@ def to_html(source: str, keeps_lines: bool = False) -> str | None:
 
 
 def style(colours: Colours, line_height: int) -> str:
-    """The style sheet of a block; `line_height` is in percent."""
+    """`line_height` is in percent."""
     fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     return f"""
         p, li {{ line-height: {line_height}%; }}

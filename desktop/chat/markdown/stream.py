@@ -55,7 +55,7 @@ class BlockStream:
         self._scanned = 0  # how much of that code was searched for its end
 
     def append(self, text: str, more: bool = False) -> None:
-        """Add text, at the cost of its length and the open block; if `more` comes, skip `open`."""
+        """Costs its length and the open block; if `more` comes, skip `open`."""
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
@@ -109,7 +109,7 @@ class BlockStream:
             self._close_piece()
 
     def _close_prose(self) -> bool:
-        """Close all complete blocks but the last; True if that begins code."""
+        """Returns whether that begins code."""
         found = find_blocks(self._tail[: self._tail.rfind("\n") + 1])
         # A table that is too large is code up to the next empty line.
         large = next((at for at, each in enumerate(found) if each.is_large_table), None)
@@ -131,7 +131,7 @@ class BlockStream:
         return self._fence is not None
 
     def _close_listing(self) -> bool:
-        """Look for the end of the code in the lines completed since the last look."""
+        """Only in the lines completed since the last look."""
         assert self._fence is not None
         # A continued piece begins with the rest of a line.
         first = self._tail.find("\n") + 1 if self._continues else 0
@@ -147,7 +147,7 @@ class BlockStream:
         return True
 
     def _close_piece(self) -> None:
-        """Close a part of a block that is too long, at a line's end if possible."""
+        """If possible, at a line's end."""
         limit = self._limit()
         if self._fence is not None:
             # The line break begins the next piece, because it may be the code's last.

@@ -80,7 +80,7 @@ class TextSelection(QObject):
         field.viewport().installEventFilter(self)
 
     def text(self) -> str:
-        """The selected text, with an empty line between fields."""
+        """With an empty line between fields."""
         parts = [each.createMimeDataFromSelection().text() for each in self._selected()]
         return "\n\n".join(part for part in parts if part)
 
@@ -144,7 +144,7 @@ class TextSelection(QObject):
         return False
 
     def _drag(self) -> bool:
-        """Select up to the pointer; False if the field can do that by itself."""
+        """False if the field can do that by itself."""
         if self._distance() and not self._scrolling.isActive():
             self._scrolling.start()
         fields = self._fields()
@@ -239,7 +239,6 @@ class TextSelection(QObject):
         menu.popup(event.globalPos())
 
     def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
-        """Clear the selection when the focus moves elsewhere in the same window."""
         whole = self._valid_whole()
         if whole is None or now is None or now.window() is not whole.window():
             return
@@ -280,7 +279,7 @@ def text_selection() -> TextSelection:
 
 
 def fields_in(widget: QWidget) -> list[TextField]:
-    """The visible text fields of a widget, from top to bottom."""
+    """The visible ones, from top to bottom."""
     found: list[TextField] = [*widget.findChildren(QTextEdit), *widget.findChildren(QPlainTextEdit)]
     seen = [each for each in found if each.isVisibleTo(widget)]
     return sorted(seen, key=lambda each: each.mapTo(widget, QPoint(0, 0)).y())
@@ -298,7 +297,6 @@ def _ancestor(widget: QWidget, kind: type[W]) -> W | None:
 
 
 def _whole_of(field: TextField) -> QWidget:
-    """The text that a field belongs to, else the field itself."""
     return _ancestor(field, WholeText) or field
 
 

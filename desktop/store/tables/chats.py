@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from core.api.reply_format import ReplyFormat
@@ -13,7 +14,6 @@ from desktop.store.tables.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
-# How long the trash keeps a deleted chat.
 TRASH_DAYS = 30
 TRASH_S = TRASH_DAYS * 86_400.0
 
@@ -44,12 +44,15 @@ def create(
     key: str = "",
     system: str = "",
     reply_format: ReplyFormat | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> int:
     """Add a chat; returns its id."""
     now = time.time()
+    form, own = fields.stored_model(reply_format), fields.stored_tree(settings or {})
     cursor = connection.execute(
-        "INSERT INTO chats (title, created, used, key, system, format) VALUES (?, ?, ?, ?, ?, ?)",
-        (title, now, now, key or new_key(), system, fields.stored_model(reply_format)),
+        "INSERT INTO chats (title, created, used, key, system, format, settings)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (title, now, now, key or new_key(), system, form, own),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -83,6 +86,13 @@ def ask_for(connection: sqlite3.Connection, chat: int, reply_format: ReplyFormat
     """Set the format of the next replies; None for free text."""
     connection.execute(
         "UPDATE chats SET format = ? WHERE id = ?", (fields.stored_model(reply_format), chat)
+    )
+
+
+def set_own(connection: sqlite3.Connection, chat: int, settings: Mapping[str, object]) -> None:
+    """Store the chat's own values of settings, by their keys."""
+    connection.execute(
+        "UPDATE chats SET settings = ? WHERE id = ?", (fields.stored_tree(settings), chat)
     )
 
 

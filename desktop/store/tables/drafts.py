@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.api.reply_format import ReplyFormat
@@ -14,8 +14,8 @@ from desktop.store.tables.records import Attachment
 
 @dataclass(frozen=True, slots=True)
 class StoredDraft:
-    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions and
-    format that it will have."""
+    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions, format
+    and settings that it will have."""
 
     chat: int | None
     text: str
@@ -23,11 +23,12 @@ class StoredDraft:
     key: str
     shown: tuple[Attachment, ...]
     format: ReplyFormat | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     rows = connection.execute(
-        "SELECT number, chat, text, system, key, format FROM drafts"
+        "SELECT number, chat, text, system, key, format, settings FROM drafts"
     ).fetchall()
     return [_read(connection, row) for row in rows]
 
@@ -40,15 +41,17 @@ def save(
     key: str,
     shown: Sequence[Attachment],
     reply_format: ReplyFormat | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> None:
     """Replace the draft of a chat; does nothing for a chat that is gone."""
     remove(connection, chat)
     known = "SELECT 1 FROM chats WHERE id = ?"
     if chat is not None and connection.execute(known, (chat,)).fetchone() is None:
         return
+    form = fields.stored_model(reply_format)
     cursor = connection.execute(
-        "INSERT INTO drafts (chat, text, system, key, format) VALUES (?, ?, ?, ?, ?)",
-        (chat, text, system, key, fields.stored_model(reply_format)),
+        "INSERT INTO drafts (chat, text, system, key, format, settings) VALUES (?, ?, ?, ?, ?, ?)",
+        (chat, text, system, key, form, fields.stored_tree(settings or {})),
     )
     assert cursor.lastrowid is not None
     pictures.attach(connection, "draft", cursor.lastrowid, shown)
@@ -60,7 +63,7 @@ def remove(connection: sqlite3.Connection, chat: int | None) -> None:
 
 
 def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
-    number, chat, text, system, key, reply_format = row
+    number, chat, text, system, key, reply_format, settings = row
     shown = pictures.attached(connection, "draft", number)
     read = documents.attached(connection, "draft", number)
     return StoredDraft(
@@ -70,4 +73,5 @@ def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
         fields.text(key),
         (*read.found, *shown.found),
         fields.model(ReplyFormat, reply_format),
+        fields.tree(settings),
     )

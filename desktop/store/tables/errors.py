@@ -59,7 +59,7 @@ def refused(error: Error, blames_file: bool = False) -> StoreError:
 
 
 def disk_trouble(error: Error) -> str:
-    """The refusal of the disk or the system; '' if the error is about something else."""
+    """Returns '' if the error is about something else."""
     busy = tr("Another program is using the file.")
     words = {
         sqlite3.SQLITE_FULL: tr("The disk is full."),
@@ -74,6 +74,6 @@ def disk_trouble(error: Error) -> str:
 
 
 def name_of(error: Error) -> str:
-    """SQLite's name of the error, or its code if Python doesn't know the name."""
+    """Its code if Python doesn't know the name."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return str(name) if name != "unknown" else f"SQLite's code {code_of(error)}"

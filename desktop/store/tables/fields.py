@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,7 +31,7 @@ def decode(data: bytes) -> str:
 
 
 def text(value: object) -> str:
-    """A text, or `DAMAGED`."""
+    """`DAMAGED` if it isn't a text."""
     if isinstance(value, bytes):
         return decode(value)
     return value if isinstance(value, str) else DAMAGED
@@ -59,6 +60,21 @@ def model(kind: type[Value], value: object) -> Value | None:
 
 def stored_model(value: BaseModel | None) -> str | None:
     return value.model_dump_json() if value is not None else None
+
+
+def tree(value: object) -> dict[str, Any]:
+    """A JSON object, with tuples for its lists; {} if it is missing or something else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {key: tuple(each) if isinstance(each, list) else each for key, each in found.items()}
+
+
+def stored_tree(value: Mapping[str, object]) -> str | None:
+    return json.dumps(value) if value else None
 
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:

@@ -34,7 +34,8 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
     copies: dict[int, int] = {}
     parent: int | None = None
     for each in path[: place + path[place].is_reply]:
-        parent = copies[each.id] = _copy(connection, each.id, new, parent)
+        fitting = messages.fitting_parent(connection, new, parent, each.is_reply)
+        parent = copies[each.id] = _copy(connection, each.id, new, fitting)
     (left_out,) = connection.execute("SELECT left_out FROM chats WHERE id = ?", (chat,)).fetchone()
     chats.leave_out(connection, new, copies.get(left_out))
     if path[place].is_reply:
@@ -45,31 +46,37 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
 def begin_from(
     connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
 ) -> Fork | None:
-    """A chat with the instructions, the format and the summary of `chat`; an unanswered question
+    """A chat with the instructions, the settings and the summary of `chat`; an unanswered question
     is its draft. None if `chat` was deleted meanwhile."""
     row = connection.execute(
-        "SELECT title, system, format FROM chats WHERE id = ? AND deleted IS NULL", (chat,)
+        "SELECT title, system, format, settings FROM chats WHERE id = ? AND deleted IS NULL",
+        (chat,),
     ).fetchone()
     if row is None:
         return None
     title, system = (fields.text(value) for value in row[:2])
-    reply_format = fields.model(ReplyFormat, row[2])
+    reply_format, settings = fields.model(ReplyFormat, row[2]), fields.tree(row[3])
     instructions = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
     new = chats.create(
-        connection, f"{title} (summary)", "", messages.storable(instructions), reply_format
+        connection,
+        f"{title} (summary)",
+        "",
+        messages.storable(instructions),
+        reply_format,
+        settings,
     )
     return Fork(new, question.text, question.attachments) if question else Fork(new)
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
     """An empty chat with the same instructions and clock, so both share the KV cache."""
-    title, created, system, reply_format = connection.execute(
-        "SELECT title, created, system, format FROM chats WHERE id = ?", (chat,)
+    title, created, system, reply_format, settings = connection.execute(
+        "SELECT title, created, system, format, settings FROM chats WHERE id = ?", (chat,)
     ).fetchone()
     new = chats.create(connection, fields.text(title), system=fields.text(system))
     connection.execute(
-        "UPDATE chats SET created = ?, format = ?, forked = 1 WHERE id = ?",
-        (fields.moment(created), reply_format, new),
+        "UPDATE chats SET created = ?, format = ?, settings = ?, forked = 1 WHERE id = ?",
+        (fields.moment(created), reply_format, settings, new),
     )
     return new
 
@@ -84,9 +91,8 @@ def _copy(connection: sqlite3.Connection, message: int, chat: int, parent: int |
     # A running reply goes on in its own chat; the copy ends here.
     connection.execute(
         "INSERT INTO replies SELECT ?, iif(state = 'running', 'stopped', state), reasoning, ids,"
-        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format, pauses, model"
-        " FROM replies"
-        " WHERE message = ?",
+        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format, pauses, model,"
+        " edited FROM replies WHERE message = ?",
         (cursor.lastrowid, message),
     )
     connection.execute(

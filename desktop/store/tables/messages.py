@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 from core.api.chat import ReplyIds
@@ -30,17 +30,17 @@ from desktop.store.tables.records import (
     ReplyState,
 )
 
-# Replies by which the speed of reading is judged, and the fewest tokens that tell something.
-SPEED_REPLIES = 20
-SPEED_TOKENS = 64
-
 
 class Node(NamedTuple):
-    """A message in the tree; among siblings the highest `chosen` is shown."""
+    """A message in the tree; among siblings the highest `chosen` is shown.
+
+    The children of a deleted message are in its place: `chosen` begins with that of the deleted
+    one, so that the choice between it and its siblings still holds.
+    """
 
     id: int
     parent: int | None
-    chosen: int
+    chosen: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,18 @@ def append_turn(
     system: str = "",
     left: StoredDraft | None = None,
     reply_format: ReplyFormat | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Turn:
     """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
-    `system` and `reply_format`. It replaces the draft by what is `left` of it."""
+    `system`, `reply_format` and `settings`. It replaces the draft by what is `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
         title = chats.title_from(storable(text or next(names, "")))
-        chat = chats.create(connection, title, key, storable(system), reply_format)
+        chat = chats.create(connection, title, key, storable(system), reply_format, settings)
     if left is not None:
         drafts.save(connection, chat, left.text, left.system, left.key, left.shown)
-    parent = end_of_path(connection, chat)
+    parent = fitting_parent(connection, chat, end_of_path(connection, chat), is_reply=False)
     return add_turn(connection, chat, parent, text, shown)
 
 
@@ -98,7 +99,7 @@ def add_message(
     shown: Sequence[Attachment] = (),
 ) -> int:
     """Add a user's message as the chosen child of `parent`; returns its id."""
-    message = _insert(connection, chat, parent, text)
+    message = insert(connection, chat, parent, text)
     pictures.attach(connection, "message", message, shown)
     documents.attach(connection, "message", message, shown)
     return message
@@ -106,7 +107,7 @@ def add_message(
 
 def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
     """Add an empty running reply, in the chat's format, as the chosen child; returns its id."""
-    message = _insert(connection, chat, parent, "")
+    message = insert(connection, chat, parent, "")
     connection.execute(
         "INSERT INTO replies (message, state, format) SELECT ?, ?, format FROM chats WHERE id = ?",
         (message, ReplyState.RUNNING, chat),
@@ -114,12 +115,42 @@ def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
     return message
 
 
+def fitting_parent(
+    connection: sqlite3.Connection,
+    chat: int,
+    parent: int | None,
+    is_reply: bool,
+    chosen: int | None = None,
+) -> int | None:
+    """The parent for a question or a reply: `parent`, or an empty deleted message below it if that
+    has the same role. `chosen` is that of the message to come, if it isn't the highest."""
+    below_reply = parent is None or has_reply_row(connection, parent)
+    if below_reply is not is_reply:
+        return parent
+    between = insert(connection, chat, parent, "")
+    connection.execute(
+        "UPDATE messages SET deleted = 0, chosen = ifnull(?, chosen) WHERE id = ?",
+        (chosen, between),
+    )
+    if not is_reply:
+        connection.execute(
+            "INSERT INTO replies (message, state) VALUES (?, ?)", (between, ReplyState.STOPPED)
+        )
+    return between
+
+
+def has_reply_row(connection: sqlite3.Connection, message: int) -> bool:
+    found = connection.execute("SELECT 1 FROM replies WHERE message = ?", (message,))
+    return found.fetchone() is not None
+
+
 def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
     connection.execute("DELETE FROM reply_parts WHERE message = ?", (message,))
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
         "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
-        " starts_in_reasoning = ?, pauses = ?, finish_reason = ?, error = ?, stats = ?, model = ?"
+        " starts_in_reasoning = ?, pauses = ?, finish_reason = ?, error = ?, stats = ?, model = ?,"
+        " edited = ?"
         " WHERE message = ?",
         (
             reply.state,
@@ -132,6 +163,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
             fields.stored_model(reply.error),
             fields.stored_model(reply.stats),
             reply.model or None,
+            int(reply.edited),
             message,
         ),
     )
@@ -163,14 +195,16 @@ def stop_running(connection: sqlite3.Connection) -> None:
 
 def choose(connection: sqlite3.Connection, message: int) -> None:
     """Show this message in place of its siblings."""
-    connection.execute(
-        "UPDATE messages SET chosen = (SELECT max(chosen) + 1 FROM messages) WHERE id = ?",
-        (message,),
-    )
+    _choose(connection, message, "p.deleted IS NOT NULL")
 
 
 def choose_path(connection: sqlite3.Connection, message: int) -> None:
     """Show this message and all above it in place of their siblings."""
+    _choose(connection, message, "1")
+
+
+def _choose(connection: sqlite3.Connection, message: int, condition: str) -> None:
+    """Choose a message and those above it, as long as their parent fulfils the condition."""
     # The highest of all is looked for once: no index has it.
     (highest,) = connection.execute("SELECT ifnull(max(chosen), 0) FROM messages").fetchone()
     above: dict[int, None] = {}
@@ -178,24 +212,54 @@ def choose_path(connection: sqlite3.Connection, message: int) -> None:
     # A damaged file may hold a circle.
     while isinstance(node, int) and node not in above:
         above[node] = None
-        row = connection.execute("SELECT parent FROM messages WHERE id = ?", (node,)).fetchone()
+        row = connection.execute(
+            "SELECT p.id FROM messages AS m JOIN messages AS p ON p.id = m.parent"
+            f" WHERE m.id = ? AND {condition}",
+            (node,),
+        ).fetchone()
         node = row[0] if row else None
     connection.executemany(
         "UPDATE messages SET chosen = ? WHERE id = ?", [(highest + 1, each) for each in above]
     )
 
 
-def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
+def read_path(
+    connection: sqlite3.Connection, chat: int, chosen: int | None = None
+) -> list[Message]:
+    """The shown path, or the one that would be shown if `chosen` was."""
     _merge_parts(connection, chat)
-    return _read_messages(connection, shown_path(_nodes(connection, chat)))
+    nodes = tree_of(connection, chat)
+    highest = max((node.chosen for node in nodes), default=(0,))
+    nodes = [
+        node._replace(chosen=(highest[0] + 1,)) if node.id == chosen else node for node in nodes
+    ]
+    return _read_messages(connection, shown_path(nodes))
 
 
-def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, int]]:
-    """All messages of all branches by their ids, without siblings, each with its `chosen`."""
+def prefill_speeds(connection: sqlite3.Connection) -> dict[str, float]:
+    """Measured seconds per prefilled token, by the names of models, of the newest replies."""
+    rows = connection.execute(
+        "SELECT model, sum(json_extract(stats, '$.prefill_s')),"
+        " sum(json_extract(stats, '$.evaluated_tokens')) FROM"
+        " (SELECT model, stats FROM replies WHERE model IS NOT NULL AND json_valid(stats)"
+        " ORDER BY message DESC LIMIT 500) GROUP BY model"
+    )
+    return {
+        name: seconds / tokens
+        for name, seconds, tokens in rows
+        if isinstance(name, str) and isinstance(seconds, float) and tokens
+    }
+
+
+def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
+    """All messages of all branches, parents first, without siblings, each with its `chosen`."""
     _merge_parts(connection, chat)
-    nodes = sorted(_nodes(connection, chat))
+    nodes = parents_first(tree_of(connection, chat))
     read = _read_messages(connection, [(node.id, ()) for node in nodes])
-    return [(message, node.chosen) for message, node in zip(read, nodes, strict=True)]
+    return [
+        (replace(message, parent=node.parent), node.chosen)
+        for message, node in zip(read, nodes, strict=True)
+    ]
 
 
 def _read_messages(
@@ -205,7 +269,7 @@ def _read_messages(
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
         " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats,"
-        " r.format, r.model"
+        " r.format, r.model, r.edited"
         " FROM json_each(?) AS place JOIN messages AS m ON m.id = place.value"
         " LEFT JOIN replies AS r ON r.message = m.id ORDER BY place.key",
         (json.dumps([message for message, _ in path]),),
@@ -215,44 +279,32 @@ def _read_messages(
     ]
 
 
-def reading_speed(connection: sqlite3.Connection, model: str) -> float | None:
-    """Tokens a second that this model has read for its last replies; None if it is not known."""
-    rows = connection.execute(
-        "SELECT stats FROM replies WHERE model = ? AND stats IS NOT NULL"
-        " ORDER BY message DESC LIMIT ?",
-        (model, SPEED_REPLIES),
-    )
-    found = [fields.model(RequestStats, stats) for (stats,) in rows]
-    read = [
-        (each.evaluated_tokens, each.prefill_s)
-        for each in found
-        if each is not None and each.prefill_s and each.evaluated_tokens >= SPEED_TOKENS
-    ]
-    seconds = sum(taken for _, taken in read)
-    return sum(tokens for tokens, _ in read) / seconds if seconds else None
-
-
 def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
-    path = shown_path(_nodes(connection, chat))
+    path = shown_path(tree_of(connection, chat))
     return path[-1][0] if path else None
 
 
-def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
-    """The shown path and what else a request needs; None for a deleted chat."""
+def read_chat(
+    connection: sqlite3.Connection, chat: int, chosen: int | None = None
+) -> ChatPath | None:
+    """The shown path, or the one with `chosen`, and what else a request needs; None for a deleted
+    chat."""
     row = connection.execute(
-        "SELECT key, created, system, left_out, format FROM chats WHERE id = ? AND deleted IS NULL",
+        "SELECT key, created, system, left_out, format, settings FROM chats"
+        " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    key, created, system, left_out, reply_format = row
+    key, created, system, left_out, reply_format, settings = row
     return ChatPath(
-        tuple(read_path(connection, chat)),
+        tuple(read_path(connection, chat, chosen)),
         fields.text(key),
         fields.moment(created),
         fields.text(system),
         fields.whole(left_out),
         fields.model(ReplyFormat, reply_format),
+        fields.tree(settings),
     )
 
 
@@ -312,15 +364,45 @@ def _merge_parts_of(connection: sqlite3.Connection, message: int) -> None:
     connection.execute("DELETE FROM reply_parts WHERE message = ?", (message,))
 
 
-def _nodes(connection: sqlite3.Connection, chat: int) -> list[Node]:
-    rows = connection.execute("SELECT id, parent, chosen FROM messages WHERE chat = ?", (chat,))
-    return [
-        Node(number, fields.whole(parent), fields.whole(chosen) or 0)
-        for number, parent, chosen in rows
-    ]
+def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
+    """The messages of a chat that are not in the trash."""
+    rows = connection.execute(
+        "SELECT id, parent, chosen, deleted IS NOT NULL FROM messages WHERE chat = ?", (chat,)
+    )
+    known = {
+        number: (fields.whole(parent), fields.whole(chosen) or 0, bool(gone))
+        for number, parent, chosen, gone in rows
+    }
+    return [_node(number, known) for number, (_parent, _chosen, gone) in known.items() if not gone]
 
 
-def _insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
+def parents_first(nodes: Iterable[Node]) -> list[Node]:
+    """In the order of their ids, but each after its parent: a message can be inserted later."""
+    by_id = {node.id: node for node in sorted(nodes)}
+    ordered: dict[int, Node] = {}
+    for number in by_id:
+        above: dict[int, Node] = {}
+        while number in by_id and number not in ordered and number not in above:
+            above[number] = by_id[number]
+            number = by_id[number].parent or 0
+        # A damaged file may hold a circle.
+        ordered |= dict(sorted(above.items()) if number in above else reversed(above.items()))
+    return list(ordered.values())
+
+
+def _node(number: int, known: Mapping[int, tuple[int | None, int, bool]]) -> Node:
+    parent, *order = known[number][:2]
+    passed = {number}
+    # A damaged file may hold a circle.
+    while parent is not None and parent in known and known[parent][2] and parent not in passed:
+        passed.add(parent)
+        parent, chosen, _ = known[parent]
+        order.insert(0, chosen)
+    return Node(number, parent, tuple(order))
+
+
+def insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
+    """Add a message without a reply's row as the chosen child; returns its id."""
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen)"
         " VALUES (?, ?, ?, ?, (SELECT ifnull(max(chosen), 0) + 1 FROM messages))",
@@ -353,7 +435,7 @@ def _message(
 
 def _reply(row: Sequence[Any]) -> Reply:
     state, reasoning, ids, tokenizer, in_reasoning, pauses, finish_reason, *rest = row
-    error, stats, reply_format, model = rest
+    error, stats, reply_format, model, edited = rest
     known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
     read = _read_ids(ids, tokenizer, bool(in_reasoning), pauses)
     if read is not None and known is ReplyState.STOPPED and pauses is not None:
@@ -368,6 +450,7 @@ def _reply(row: Sequence[Any]) -> Reply:
         stats=fields.model(RequestStats, stats),
         format=fields.model(ReplyFormat, reply_format),
         model=model if isinstance(model, str) else "",
+        edited=bool(edited),
     )
 
 

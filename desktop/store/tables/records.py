@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
@@ -33,6 +34,19 @@ class Chat:
     pinned: bool = False
     deleted: float = 0.0
     forked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedMessages:
+    """Messages of one chat that went to the trash together; the title is of the first one."""
+
+    chat: int
+    title: str
+    deleted: float
+    count: int
+
+
+Trashed: TypeAlias = Chat | DeletedMessages
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +90,8 @@ Attachment: TypeAlias = Picture | Document
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply without its text. `model` is the name of its model, '' if unknown."""
+    """A reply without its text. `model` is the name of its model, '' if unknown; `edited`: the user
+    wrote it or changed its text."""
 
     state: ReplyState
     reasoning: str = ""
@@ -86,6 +101,7 @@ class Reply:
     stats: RequestStats | None = None
     format: ReplyFormat | None = None
     model: str = ""
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +132,8 @@ class ChatPath:
     """The shown path of a chat, and what else a request needs.
 
     `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
-    is the last message that is no longer in the prompt.
+    is the last message that is no longer in the prompt. `settings` are the chat's own values of
+    settings, by their keys.
     """
 
     path: tuple[Message, ...] = ()
@@ -125,6 +142,7 @@ class ChatPath:
     system: str = ""
     left_out: int | None = None
     format: ReplyFormat | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def first_in_prompt(self) -> int:
@@ -144,3 +162,14 @@ class ChatPath:
     def before_last(self) -> ChatPath:
         """A copy without the last message, the reply to come."""
         return replace(self, path=self.path[:-1])
+
+
+def alternating(messages: Sequence[Message]) -> list[Message | None]:
+    """The messages with None for each that is missing between two of the same role, or before a
+    reply at the beginning: most templates want the roles to alternate."""
+    found: list[Message | None] = []
+    for message in messages:
+        if message.is_reply is (len(found) % 2 == 0):
+            found.append(None)
+        found.append(message)
+    return found

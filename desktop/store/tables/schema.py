@@ -128,10 +128,21 @@ ALTER TABLE replies ADD COLUMN model TEXT;
 ALTER TABLE chats ADD COLUMN forked INTEGER NOT NULL DEFAULT 0;
 """
 
+# When a message went to the trash: its children are shown in its place. Whether the user wrote a
+# reply or changed its text. Settings of a chat, or of the chat that would begin, as a JSON object
+# of their keys; NULL where it has none of its own.
+EIGHTH = """
+ALTER TABLE messages ADD COLUMN deleted REAL;
+CREATE INDEX deleted_messages ON messages (deleted) WHERE deleted IS NOT NULL;
+ALTER TABLE replies ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE chats ADD COLUMN settings TEXT;
+ALTER TABLE drafts ADD COLUMN settings TEXT;
+"""
+
 # Documents by the SHA-256 of their text, with a form feed after each part but the last; parts are
 # pages if `paged`, else sections. `source` is the SHA-256 of the file's name's ending and bytes, ''
 # if unknown. `chosen` are the places of the parts that the model reads as JSON, NULL for all.
-EIGHTH = """
+NINTH = """
 CREATE TABLE documents (
     digest TEXT PRIMARY KEY,
     paged INTEGER NOT NULL,
@@ -161,7 +172,7 @@ CREATE TABLE draft_documents (
 CREATE INDEX draft_documents_by_digest ON draft_documents (digest);
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH)
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH)
 
 
 def script(steps: Sequence[str]) -> str:

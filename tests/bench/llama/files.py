@@ -45,7 +45,6 @@ def write(build: Build, folder: Path, shape: str, precision: str, threads: int) 
 
 @torch.inference_mode()
 def main() -> None:
-    """Convert the model in a folder with the converter in llama.cpp's sources."""
     source, folder, target = map(Path, sys.argv[1:])
     sys.path[:0] = [str(source / "gguf-py"), str(source)]
     convert(folder, target, "MOSTLY_BF16", vision=False, mtp=False)

@@ -1,5 +1,3 @@
-"""Sending, stopping, regenerating, editing, turning to alternatives; what is stored, and when."""
-
 from __future__ import annotations
 
 import sqlite3
@@ -30,7 +28,6 @@ READY = Phase.READY
 
 
 async def ask(parts: WindowParts, engine: FakeEngine, text: str) -> Asked:
-    """Send a text and wait until the engine has it."""
     before = len(engine.asked)
     parts.chat.draft.text = text
     parts.chat.send()
@@ -162,7 +159,6 @@ def bytes_in_log(folders: Folders) -> int:
 
 
 def is_saved(live: LiveReply, count: int) -> bool:
-    """Whether so many ids have arrived and are being stored."""
     return len(live.ids) == count and live.saved
 
 

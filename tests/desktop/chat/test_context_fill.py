@@ -1,5 +1,3 @@
-"""How full the context is, message by message, and where it would be cut."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -32,7 +30,6 @@ def reply(prompt: int, words: int, *starts: int, finish: FinishReason = "stop") 
 
 
 def refused(tokens: int | None) -> Reply:
-    """A reply that the engine did not give to a prompt of so many tokens."""
     return Reply(ReplyState.FAILED, error=PromptTooLongError("no", tokens).info())
 
 
@@ -40,7 +37,7 @@ MODEL = model_info(context_length=LIMIT, model_context_length=8192, grid=512)
 
 
 def chat(*replies: Reply) -> ChatPath:
-    """A user's message and a reply for each, ids from 1."""
+    """Ids from 1."""
     path: list[Message] = []
     for answer in replies:
         path.append(message(len(path) + 1, "user"))

@@ -1,5 +1,3 @@
-"""Finding words in the shown chat: from match to match, and back to writing."""
-
 from __future__ import annotations
 
 import pytest
@@ -46,7 +44,6 @@ async def step(app: App, field: QLineEdit, key: Qt.KeyboardModifier = NO_KEY) ->
 
 
 def marked(app: App) -> list[tuple[int, int]]:
-    """The messages in which something is marked, with how many marks each."""
     counts = [
         (place, sum(len(field.extraSelections()) for field in fields_in(row)))
         for place, row in app.window.page.transcript.messages

@@ -1,5 +1,3 @@
-"""Structured replies: chosen in the composer, requested, stored, shown as data, copied as JSON."""
-
 from __future__ import annotations
 
 import json
@@ -48,7 +46,6 @@ async def chosen(parts: WindowParts, form: ReplyFormat | None) -> None:
 
 
 async def replied(app: App, engine: FakeEngine, text: str, form: ReplyFormat = JSON) -> ReplyRow:
-    """A finished structured reply, once it has been read."""
     await chosen(app.parts, form)
     (await send(app, engine, "List them")).finish(text)
     row = await ended(app)
@@ -82,7 +79,6 @@ def source_of(row: ReplyRow) -> CodeBlock:
 
 
 def table(view: DataView) -> list[list[str]]:
-    """The cells of all rows at the top, the heads first."""
     model = view.model()
     columns = range(model.columnCount(QModelIndex()))
     across = Qt.Orientation.Horizontal

@@ -1,5 +1,3 @@
-"""A message's buttons, menu, width and text."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -23,7 +21,6 @@ from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.message_editor import ComposerText
 from desktop.chat.message_row import MessageRow
-from desktop.settings.setting_rows import WINDOW_ROWS
 from desktop.widgets.icon_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -39,7 +36,7 @@ async def say(app: App, engine: FakeEngine, question: str, answer: str = "Yes.")
 
 
 def drawn(button: QWidget) -> bool:
-    """Whether a button is seen: what it is drawn on differs from its surroundings."""
+    """True if its area differs from its surroundings."""
     row: QWidget | None = button
     while not isinstance(row, MessageRow):
         assert row is not None
@@ -158,9 +155,8 @@ async def test_a_users_message_is_formatted_or_shown_as_typed_and_copied_as_type
     app.window.page.transcript.messages.link_asked.connect(asked.append)
     row.findChildren(BlockText)[1].anchorClicked.emit(QUrl("https://example.org"))
     assert asked == ["https://example.org"]
-    assert WINDOW_ROWS[-1].key == "window.format_messages"
     for formatted, shown in ((False, OWN), (True, "x = 1")):
-        app.parts.settings.set_value(WINDOW_ROWS[-1], formatted)
+        app.parts.settings.set_value("window.format_messages", formatted)
         await settle()
         assert shown_of(row)[-1] == shown
     # A reply is formatted all the same.
@@ -182,7 +178,7 @@ async def the_bubble_is_as_wide_as_its_content(app: App, engine: FakeEngine) -> 
 
 
 def right_click(widget: QWidget) -> list[str]:
-    """What the menu offers that opens there; '' is a separator."""
+    """The entries of the menu that opens there; '' is a separator."""
     target = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
     place = QPoint(3, 3)
     mouse = QContextMenuEvent.Reason.Mouse

@@ -1,5 +1,3 @@
-"""Enter while a reply is in progress: the message waits, is seen, and can be taken back."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A reply's numbers and its folded reasoning."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -22,7 +20,7 @@ from desktop.chat.reply_row import ReasoningFold, ReplyRow
 from desktop.chat.transcript import LiveReply, Row
 from desktop.numbers import numbers_text
 from desktop.store.tables.records import Message, Reply, ReplyState
-from tests.desktop.hands import arrive, no_formats
+from tests.desktop.hands import arrive, no_drafts, no_formats
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -158,7 +156,7 @@ def test_text_that_arrived_and_is_not_shown_yet_is_shown_once(qtbot: QtBot) -> N
     """The chat may be read again between an event and its turn to be shown."""
     message = Message(2, 1, 1, "", 0.0, reply=Reply(ReplyState.RUNNING))
     live = LiveReply.begun(message)
-    row = ReplyRow(Row(message, live, last=True), no_formats(), RowActions())
+    row = ReplyRow(Row(message, live, last=True), no_formats(), RowActions(), no_drafts())
     qtbot.addWidget(row)
     arrive(live, "Hello ")
     live.take(Generated(request=1, answer="world."))

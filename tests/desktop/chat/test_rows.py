@@ -1,5 +1,3 @@
-"""Rows of the transcript: what changes on screen, how replies end, and what is kept of them."""
-
 from __future__ import annotations
 
 from typing import get_args

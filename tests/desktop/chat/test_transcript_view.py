@@ -1,5 +1,3 @@
-"""Only messages near the visible part have widgets, and what is seen stays where it is."""
-
 from __future__ import annotations
 
 import time
@@ -68,7 +66,6 @@ def make_view(qtbot: QtBot) -> MakeView:
 
 
 def rest() -> None:
-    """Wait until nothing is built or laid out any more."""
     end = time.monotonic() + 60
     for _ in range(3):
         while pace().is_busy():
@@ -87,7 +84,6 @@ def seen(view: TranscriptView) -> list[RowWidget]:
 
 
 def gaps(view: TranscriptView) -> set[int]:
-    """The distances between messages that follow one another."""
     rows = view.row_widgets
     return {
         below.y() - above.geometry().bottom() - 1

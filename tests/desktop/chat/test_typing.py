@@ -25,7 +25,6 @@ from tests.desktop.hands import drop, ended, files, find, press, send, settle, t
 
 
 def stored(folders: Folders, query: str) -> list[str]:
-    """What another program reads in the database at this moment."""
     with closing(sqlite3.connect(folders.database)) as connection:
         return [str(text) for (text,) in connection.execute(query)]
 
@@ -47,7 +46,7 @@ async def answered(app: App, asked: Asked) -> None:
 
 
 async def type_until(field: QPlainTextEdit, done: Callable[[], object]) -> None:
-    """Type steadily, with no pause in which anything could be stored after one."""
+    """Without a pause in which anything could be stored after one."""
     for _ in range(int(PATIENCE_S)):
         QTest.keyClicks(field, "on and ")
         await asyncio.sleep(0.05)

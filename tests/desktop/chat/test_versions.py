@@ -1,5 +1,3 @@
-"""Where the view is: versions, Continue, and the button that leads back to the end."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -54,7 +52,6 @@ async def another_version(app: App, engine: FakeEngine, text: str) -> ReplyRow:
 
 
 def shows(app: App, text: str) -> bool:
-    """Whether the last message is this one, drawn to its end."""
     widget = app.window.page.transcript.messages.at(len(app.parts.transcript.rows) - 1)
     shown = app.parts.transcript.rows[-1].text == text
     return shown and widget is not None and widget.is_drawn()
@@ -66,7 +63,6 @@ def places_in(row: QWidget, *names: str) -> list[QPoint]:
 
 
 def seen(row: ReplyRow) -> bool:
-    """Whether the row's buttons are drawn, as far as their effect says."""
     return row._hidden is None or not row._hidden.isEnabled()
 
 
@@ -153,7 +149,6 @@ async def test_a_version_that_ends_above_the_view_is_brought_into_it(
 
 
 async def says(app: App, asked: Asked, text: str) -> None:
-    """More of the reply arrives and is laid out."""
     before = bar_of(app).maximum()
     asked.say(text)
     await until(lambda: bar_of(app).maximum() > before)

@@ -1,5 +1,3 @@
-"""The list of chats in the window: sections, pins, the search over titles, keys, and the trash."""
-
 from __future__ import annotations
 
 import sqlite3
@@ -29,7 +27,7 @@ MANY = 2_000
 
 
 async def fill(app: App, titles: dict[str, float]) -> None:
-    """Chats in the store, each with the days since its last use."""
+    """Each with the days since its last use."""
 
     def write(connection: sqlite3.Connection) -> None:
         for title, days in titles.items():
@@ -49,7 +47,6 @@ async def with_chats(open_app: OpenApp) -> App:
 
 
 def rows(app: App) -> list[str]:
-    """What stands in the list, heads and titles."""
     model = find(app, QListView, "chatList").model()
     return [model.index(at, 0).data() for at in range(model.rowCount())]
 
@@ -60,7 +57,6 @@ def current(app: App) -> str | None:
 
 
 def shows(app: App, title: str) -> bool:
-    """Whether the chat with this title is on screen."""
     return words(app, "chatTitle") == title and bool(app.parts.transcript.rows)
 
 

@@ -1,5 +1,3 @@
-"""What a restart keeps: drafts, and the open chat."""
-
 from __future__ import annotations
 
 import asyncio
@@ -71,7 +69,6 @@ async def test_drafts_survive_a_restart(
 
 
 async def again(app: App, open_app: OpenApp) -> App:
-    """The window after a restart, once the list of chats has been read."""
     app.leave()
     await app.gone.wait()
     other = await open_app()

@@ -1,5 +1,3 @@
-"""Deleting for good: out of the trash, and until the engine has confirmed it."""
-
 from __future__ import annotations
 
 import json
@@ -25,7 +23,6 @@ from tests.desktop.store.damage import root_of, zero_page
 
 
 async def delete_for_good(parts: WindowParts, chat: int) -> None:
-    """Move a chat to the trash, and delete it there."""
     await to_trash(parts, chat)
     parts.deletion.delete_for_good(chat)
 
@@ -36,8 +33,6 @@ async def to_trash(parts: WindowParts, chat: int) -> None:
 
 
 async def age(parts: WindowParts, days: float) -> None:
-    """As if all deleted chats had been deleted so many days ago."""
-
     def shift(connection: sqlite3.Connection) -> None:
         connection.execute(
             "UPDATE chats SET created = created - ?1, deleted = deleted - ?1", (days * 86_400,)
@@ -47,13 +42,12 @@ async def age(parts: WindowParts, days: float) -> None:
 
 
 def confirm_the_clock(folders: Folders) -> None:
-    """As if this moment had been seen at an earlier start, a day ago."""
+    """An earlier start, a day ago, has seen this moment."""
     kept = {"seen": time.time(), "confirmed": time.time()}
     (folders.data / CLOCK_NAME).write_text(json.dumps(kept))
 
 
 async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> WindowParts:
-    """One chat with a picture, answered; and its reply settled."""
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
     (folder / "picture.png").write_bytes(png())
@@ -66,7 +60,7 @@ async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> 
 
 
 async def kill(parts: WindowParts, folders: Folders) -> None:
-    """End as a killed window does, before chats long in the trash are deleted for good."""
+    """End before chats long in the trash are deleted for good."""
     await to_trash(parts, shown(parts))
     await age(parts, 31)
     confirm_the_clock(folders)
@@ -317,7 +311,6 @@ async def test_all_data_goes_at_once(
 
 
 def beside(folders: Folders, kind: str, words: bytes = b"an old secret") -> Path:
-    """An older file of chats beside the one in use."""
     path = folders.data / f"chats.{kind}-20250101-101500-000000.db"
     path.write_bytes(words)
     return path

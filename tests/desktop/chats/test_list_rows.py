@@ -1,5 +1,3 @@
-"""Rows of the chat list and of the trash."""
-
 from __future__ import annotations
 
 from datetime import datetime, timedelta

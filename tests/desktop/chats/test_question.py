@@ -19,7 +19,6 @@ LEFT = Qt.MouseButton.LeftButton
 
 
 async def with_trash(open_app: OpenApp, engine: FakeEngine, titles: tuple[str, ...]) -> App:
-    """A window that shows these chats in the trash."""
     app = await open_app()
     for title in titles:
         app.parts.chat.open(None)
@@ -34,7 +33,6 @@ async def with_trash(open_app: OpenApp, engine: FakeEngine, titles: tuple[str, .
 
 
 def under(app: App, place: QPoint) -> QWidget:
-    """The widget that a press at this place of the window hits."""
     found = app.window.childAt(place)
     assert found is not None
     return found

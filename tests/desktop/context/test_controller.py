@@ -1,5 +1,3 @@
-"""What the Context page knows: the newest word of the engine, and never an older one for a new."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,7 +10,6 @@ from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 from desktop.context.strip import Strip
 from desktop.engine.engine_status import Phase
-from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
@@ -105,7 +102,7 @@ async def test_opening_reads_nothing_where_settling_is_off(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
     parts = await ready(open_parts)
-    parts.settings.set_value(AHEAD_ROWS[0], False)
+    parts.settings.set_value("ahead.settle", False)
     await answered(parts, engine)
     chat = parts.transcript.chat
     parts.chat.open(None)

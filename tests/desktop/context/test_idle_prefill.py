@@ -1,5 +1,3 @@
-"""Idle work: what the window asks the engine to read before anyone waits for it."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -10,7 +8,6 @@ from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
 from desktop.context.idle_prefill import LONG_TEXT
 from desktop.engine.engine_status import Phase
-from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
@@ -110,7 +107,7 @@ async def test_nothing_is_read_ahead_where_it_is_off_or_the_model_is_blind(
         engine.model_to_load = model_info(vision=False)
     parts = await ready(open_parts)
     if why == "off":
-        parts.settings.set_value(AHEAD_ROWS[1], False)
+        parts.settings.set_value("ahead.read_ahead", False)
     parts.pictures.add_files(parts.chat.draft, [picture])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
     # A request to answer goes through the same store; when it is there, the other would be too.

@@ -1,5 +1,3 @@
-"""The end of the context: leaving out, what is read in advance for it, and a summary's new chat."""
-
 from __future__ import annotations
 
 from core.api.chat import AssistantMessage, Conversation, ImagePart, SystemMessage, UserMessage
@@ -17,7 +15,6 @@ LIMIT = 1000
 
 
 def spoken(conversation: Conversation) -> list[str]:
-    """What each message says."""
     said = []
     for message in conversation.messages:
         part = message.content[-1] if isinstance(message, UserMessage) else message
@@ -27,7 +24,7 @@ def spoken(conversation: Conversation) -> list[str]:
 
 
 def counted(asked: Asked, each: int, reply: int) -> RequestStats:
-    """As if every message of the request took `each` tokens."""
+    """Every message of the request takes `each` tokens."""
     count = sum(not isinstance(message, SystemMessage) for message in asked.conversation.messages)
     return RequestStats(
         prompt_tokens=each * count,
@@ -39,7 +36,6 @@ def counted(asked: Asked, each: int, reply: int) -> RequestStats:
 
 
 async def turn(parts: WindowParts, engine: FakeEngine, text: str, each: int = 100) -> Asked:
-    """A question and its answer, of `each` tokens both."""
     asked = await ask(parts, engine, text)
     asked.finish(f"on {text}", stats=counted(asked, each, each))
     await ended(parts)

@@ -67,7 +67,6 @@ def values(panel: ContextPanel) -> dict[str, str]:
 
 
 def seen(panel: ContextPanel) -> dict[str, str]:
-    """The values that are on screen."""
     return {name: said for name, said in values(panel).items() if label(panel, name).isVisible()}
 
 
@@ -102,7 +101,6 @@ SIX = RequestStats(
 
 
 def places(bar: ContextBar) -> list[float]:
-    """The middles of four parts of one size."""
     width = bar.strip_layout().width
     return [TICK_HALF_WIDTH + width * share for share in (0.12, 0.37, 0.62, 0.87)]
 

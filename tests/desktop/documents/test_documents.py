@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -16,9 +17,9 @@ from desktop.documents import documents
 from desktop.documents.document_dialog import DocumentDialog
 from desktop.documents.document_strip import DocumentChip, DocumentStrip
 from desktop.store.folders import Folders
+from desktop.store.tables import messages
 from desktop.store.tables.records import Document
 from desktop.widgets.plain import Label
-from desktop.widgets.search_field import SearchField
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
 from tests.desktop.hands import drop, ended, files, find, press, send, user_rows, words
@@ -66,7 +67,7 @@ def opened(app: App) -> DocumentDialog:
 
 async def look_up(dialog: DocumentDialog, query: str) -> list[int]:
     """Search the document; returns the places that are shown."""
-    dialog.findChild(SearchField).setText(query)
+    dialog.field.setText(query)
     dialog.search()
     await until(lambda: not dialog._unsearched)
     return dialog.parts.shown
@@ -250,7 +251,7 @@ async def test_what_can_not_be_read_is_refused_by_name(open_app: OpenApp, tmp_pa
         "old.doc is in an old Office format",
         "a.bin is neither a picture nor a document",
     ):
-        await until(lambda said=said: said in words(app, "composerNotice"))
+        await until(partial(said_in_notice, app, said))
     assert app.parts.chat.draft.documents == []
 
 
@@ -276,6 +277,10 @@ async def test_a_draft_with_a_document_is_prefilled(
     app = await open_app()
     await give(app, [written(tmp_path, "a.txt", b"word " * 600)], 1)
     await until(lambda: engine.read)
+
+
+def said_in_notice(app: App, said: str) -> bool:
+    return said in words(app, "composerNotice")
 
 
 def rows_with(path: Path, text: str) -> bool:
@@ -344,9 +349,8 @@ async def test_U2_documents_are_exported_and_imported(
         assert (report.chats, report.documents, report.error) == (1, 1, "")
         await app.parts.chats.refresh()
         newest = max(each.id for each in app.parts.chat_list.chats)
-        app.parts.chat.open(newest)
-        await until(lambda newest=newest: app.parts.transcript.chat == newest)
-        (after,) = app.parts.transcript.rows[0].message.documents
+        read = await app.parts.database.run(messages.read_path, newest)
+        (after,) = read[0].documents
         assert (after.digest, after.parts, after.chosen) == (
             before[0].digest,
             before[0].parts,

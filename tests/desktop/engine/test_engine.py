@@ -1,5 +1,3 @@
-"""The engine for the window: what starting it again does in each of its states."""
-
 from __future__ import annotations
 
 import pytest

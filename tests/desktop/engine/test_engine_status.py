@@ -1,5 +1,3 @@
-"""The words for each state of the engine."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tasks: held, named, their errors said, ended at closing."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""Files of other programs, and hostile ones."""
-
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,3 @@
-"""Formulas in the window: drawn on the line, copied as LaTeX, and never in the way."""
-
 from __future__ import annotations
 
 import asyncio
@@ -15,8 +13,7 @@ from desktop import theme
 from desktop.app import App
 from desktop.chat.markdown.block_text import BlockText
 from desktop.formulas import formulas as module
-from desktop.formulas.formulas import Drawing, Formulas, Source, formulas, source_of
-from desktop.formulas.illustrated import MOST_IN_BLOCK
+from desktop.formulas.formulas import MOST_IN_BLOCK, Drawing, Formulas, Source, formulas, source_of
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, send

@@ -1,5 +1,3 @@
-"""*Get a model* in the real window: searched, downloaded, interrupted, loaded, and forbidden."""
-
 from __future__ import annotations
 
 import shutil
@@ -31,7 +29,6 @@ GB = 10**9
 
 @pytest.fixture
 def hub(folders: Folders) -> Iterator[FakeHub]:
-    """A hub that the settings name."""
     gguf = {"gguf": {"architecture": "llama", "total": 1_000}, "config": {}}
     with FakeHub({
         "Org/Tiny-Vision": FakeRepository(dict(FILES), config={"model_type": "qwen3_5"}),
@@ -59,6 +56,7 @@ def connects(app: App) -> bool:
     return app.parts.downloads._client.pid is not None
 
 
+@pytest.mark.slow
 async def test_a_model_is_found_downloaded_and_loaded(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:

@@ -1,5 +1,3 @@
-"""*Models* in the real window: listed, judged, loaded, ejected, renamed, deleted."""
-
 from __future__ import annotations
 
 import asyncio
@@ -38,8 +36,6 @@ Heard = Callable[[Described | Device], None]
 
 
 class FakeLibrary:
-    """Tells facts that tests make, in batches as the process does."""
-
     def __init__(self, heard: Heard, make: Callable[[str], ModelFacts]) -> None:
         self.heard, self.make = heard, make
         self.asked: list[Sequence[str]] = []
@@ -115,6 +111,7 @@ async def library(app: App, make: Callable[[str], ModelFacts] = facts) -> FakeLi
     return fake
 
 
+@pytest.mark.slow
 async def test_a_model_of_this_computer_is_described_loaded_and_ejected(
     open_app: OpenApp, folders: Folders, home: Path
 ) -> None:

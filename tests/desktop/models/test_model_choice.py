@@ -1,5 +1,3 @@
-"""Models are found where people keep them, and named as they are published."""
-
 from __future__ import annotations
 
 import os
@@ -20,7 +18,7 @@ def model(folder: Path) -> Path:
 
 
 def cached(cache: Path, name: str, *hashes: str) -> list[Path]:
-    """A folder of the hub cache with snapshots, the one written last at the end."""
+    """The snapshot written last is at the end."""
     found = [model(cache / name / "snapshots" / each) for each in hashes]
     for age, snapshot in enumerate(reversed(found)):
         os.utime(snapshot, (1000 - age, 1000 - age))

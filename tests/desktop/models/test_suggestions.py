@@ -1,12 +1,9 @@
-"""A model on this computer is judged; of others, those are suggested that fit and are fast."""
-
 from __future__ import annotations
 
 from core.downloads.messages import Repository
 from core.library.messages import ModelFacts, Speed, Way
 from desktop.models.downloads import catalogue
-from desktop.models.fits import Fit, Memory, judge
-from desktop.models.suggestions import active_parameters, estimate, suited_models
+from desktop.models.fits import Fit, Memory, active_parameters, estimate, judge, suited_models
 
 GB = 10**9
 # Seconds for a billion weights: 15, 30 and 50 GB a second.

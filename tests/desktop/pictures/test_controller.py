@@ -1,5 +1,3 @@
-"""Adding pictures to a draft: refusals and their sentences, and the files that are kept."""
-
 from __future__ import annotations
 
 import os
@@ -100,7 +98,6 @@ async def test_a_pipe_put_in_a_files_place_is_refused(
 async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
     open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a file server that is gone."""
     parts, refused = await ready(open_parts)
     gone, hangs = written(tmp_path, "gone.png", png()), threading.Event()
     monkeypatch.setattr(tasks, "FILE_LIMIT_S", 0.2)
@@ -179,7 +176,7 @@ async def test_closing_forgets_the_files_in_no_message_and_no_draft(
 async def test_a_picture_that_was_sent_is_not_looked_at_again(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
-    """Its chat may be gone for good, and its file with it; nobody is to hear that it is missing."""
+    """Its chat may be gone for good, and its file with it."""
     parts, refused = await ready(open_parts)
     parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
     await shown_pictures(parts, 1)

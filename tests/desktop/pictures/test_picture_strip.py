@@ -63,7 +63,7 @@ def test_the_same_picture_twice_is_two_thumbnails(strip: PictureStrip) -> None:
 
 
 def turn_wheel(strip: PictureStrip, notches: int) -> bool:
-    """Turn the wheel over the strip; says whether the strip took it."""
+    """Returns whether the strip took it."""
     place = QPointF(40, 40)
     event = QWheelEvent(
         place,

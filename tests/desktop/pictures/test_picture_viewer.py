@@ -29,7 +29,7 @@ def rendered(width: int, height: int, colour: bytes = b"\xff\0\0\xff") -> ImageR
 
 
 def viewer(qtbot: QtBot, shown: Picture, answers: bool = True) -> tuple[PictureViewer, Asked]:
-    """A viewer on screen, and what it has asked for; each wish is granted at once."""
+    """Each wish for pixels is granted at once."""
     asked: Asked = []
     widget = PictureViewer(shown)
     widget.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)

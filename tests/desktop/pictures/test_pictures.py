@@ -1,5 +1,3 @@
-"""Pictures in the window: what is refused, the strip, and messages edited with their pictures."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -45,14 +43,12 @@ def written(folder: Path, name: str, data: bytes) -> Path:
 
 
 def names_sent(asked: Asked) -> list[str]:
-    """The pictures of the last message that was asked about."""
     message = asked.conversation.messages[-1]
     assert isinstance(message, UserMessage)
     return [part.name for part in message.content if isinstance(part, ImagePart)]
 
 
 async def with_picture(open_app: OpenApp, engine: FakeEngine, folder: Path) -> App:
-    """A message with a picture, answered."""
     app = await open_app()
     drop(app, files([written(folder, "star.png", png(40, 40))]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
@@ -66,7 +62,6 @@ def editor(app: App) -> MessageEditor:
 
 
 async def give(app: App, paths: list[Path]) -> None:
-    """Drop files onto the message being edited, and wait until they were looked at."""
     there = len(editor(app).strip.thumbnails())
     place, action = QPoint(5, 5), Qt.DropAction.CopyAction
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -228,7 +223,6 @@ async def test_a_drop_is_answered_with_copy_when_move_is_proposed(
 
 
 async def viewed(app: App, tmp_path: Path, engine: FakeEngine) -> PictureViewer:
-    """A chat with two pictures, the first one shown large."""
     for name, size in (("one.png", (40, 40)), ("two.png", (60, 30))):
         drop(app, files([written(tmp_path, name, png(*size))]))
         await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)

@@ -1,10 +1,9 @@
-"""Search in the window: what is typed is found, shown in its branch, and marked."""
-
 from __future__ import annotations
 
 import random
 import sqlite3
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLineEdit, QListView
@@ -147,6 +146,7 @@ async def test_titles_lead_to_messages(open_app: OpenApp, engine: FakeEngine) ->
     assert dialog.hits.hits[0].extract.match == "Hoo"
 
 
+@pytest.mark.slow
 async def test_H8_search_of_100_000_messages(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await open_app()
     random.seed(5)

@@ -1,5 +1,3 @@
-"""The page *Local server* in the real window: programs ask the window's engine, and only then."""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,8 +23,8 @@ from core.server.access import digest_of
 from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.server.request_list import RequestList, cells
 from desktop.server.server import Stage
+from desktop.server.server_page import RequestList, cells
 from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
@@ -38,7 +36,7 @@ HELLO: list[Any] = [{"role": "user", "content": "What is in the picture?"}]
 
 
 async def switched_on(app: App) -> str:
-    """Switch the server on by its page; returns the key."""
+    """Returns the key."""
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     app.window.actions_by_name["actionServer"].trigger()
     port = find(app, QSpinBox, "serverPort")

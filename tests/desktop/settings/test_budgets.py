@@ -1,5 +1,3 @@
-"""Sizes as people write them, how they step, and which are too small for the loaded model."""
-
 from __future__ import annotations
 
 import pytest

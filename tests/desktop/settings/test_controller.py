@@ -1,5 +1,3 @@
-"""Which settings the loaded model is said to have, in whatever order loads come and end."""
-
 from __future__ import annotations
 
 import json
@@ -16,14 +14,12 @@ from tests.desktop.fake_engine import FakeEngine, model_info
 
 
 async def loaded(open_parts: OpenParts) -> WindowParts:
-    """The demo model is loaded."""
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
     return parts
 
 
 async def ask_for(parts: WindowParts, engine: FakeEngine, path: str) -> None:
-    """Load another model, and stay in the middle of it."""
     before = len(engine.loads)
     parts.settings.set_model_path(path)
     parts.settings.load()
@@ -162,5 +158,4 @@ async def test_L5_a_load_that_ended_for_another_reason_is_not_kept_either(
 
 
 def stored_path(folders: Folders) -> str:
-    """The model's folder in the file of settings."""
     return str(json.loads(folders.settings_file.read_text())["model"]["path"])

@@ -1,5 +1,3 @@
-"""The settings in the window: costs, refusals, and what reaches the engine and the file."""
-
 from __future__ import annotations
 
 import re
@@ -24,7 +22,6 @@ from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox, Switch
-from desktop.settings.setting_rows import HOST_ROW
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -61,7 +58,6 @@ def type_number(app: App, name: str, text: str) -> None:
 
 
 def trouble(app: App) -> list[str]:
-    """What stands in red on the settings page."""
     return [
         label.text()
         for label in app.window.side_panel.settings.findChildren(QLabel)
@@ -224,7 +220,7 @@ async def test_budgets_follow_the_model(open_app: OpenApp, engine: FakeEngine) -
     app = await opened(open_app)
     device = find(app, QComboBox, "settingCacheDeviceBytes")
     assert not device.isVisible()
-    app.parts.settings.set_value(HOST_ROW, 5_000_000)
+    app.parts.settings.set_value("cache.host_bytes", 5_000_000)
     assert trouble(app) == []
     engine.model_to_load = model_info(
         smallest_host_budget=6_000_000, device="cuda", device_budget=3 * GB
@@ -386,7 +382,6 @@ async def test_cancelling_a_load_is_no_error(
 
 
 def shown_settings(app: App) -> set[str]:
-    """The object names of the settings that are seen."""
     controls = app.window.side_panel.settings.findChildren(QWidget)
     shown = {each.objectName() for each in controls if each.isVisible()}
     return {name for name in shown if re.fullmatch("setting[A-Z].*", name)}

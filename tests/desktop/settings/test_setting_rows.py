@@ -1,5 +1,3 @@
-"""Each declared setting: its bounds come from its type, in words and in effect."""
-
 from __future__ import annotations
 
 import pytest
@@ -7,29 +5,11 @@ import pytest
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from desktop.settings.budgets import setting_cost
-from desktop.settings.setting_rows import (
-    AHEAD_ROWS,
-    BUDGET_ROWS,
-    CHECKPOINT_ROWS,
-    MODEL_ROWS,
-    SAMPLING_ROWS,
-    THINKING_ROW,
-    WINDOW_ROWS,
-    SettingRow,
-)
+from desktop.settings.setting_rows import parts
 from desktop.store.settings import AheadSettings, AppSettings
 from tests.desktop.fake_engine import model_info
 
-ROWS = (
-    *MODEL_ROWS,
-    *SAMPLING_ROWS,
-    *CHECKPOINT_ROWS,
-    *BUDGET_ROWS,
-    *AHEAD_ROWS,
-    THINKING_ROW,
-    *WINDOW_ROWS,
-)
-BY_KEY = {row.key: row for row in ROWS}
+BY_KEY = {row.key: row for part in parts() for row in part.rows}
 
 
 def test_every_setting_of_the_engine_is_offered() -> None:
@@ -44,12 +24,13 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.measure_kernels",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
-    wanted |= {"window.theme", "window.text_size", "window.format_messages"}
-    assert set(BY_KEY) == wanted | {"thinking"}
+    wanted |= {"window.theme", "window.text_size", "window.format_messages", "window.language"}
+    assert set(BY_KEY) == wanted | {"thinking", "draft.mode"}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_every_row_says_what_it_is_and_every_choice_is_allowed(row: SettingRow) -> None:
+@pytest.mark.parametrize("key", BY_KEY)
+def test_every_row_says_what_it_is_and_every_choice_is_allowed(key: str) -> None:
+    row = BY_KEY[key]
     assert row.title and row.description.endswith(".")
     for _, value in row.choices:
         assert row.value_in(row.changed(AppSettings(), value)) == value
@@ -79,7 +60,7 @@ def test_bounds(key: str, words: str, good: float, bad: float) -> None:
 def test_changing_one_setting_leaves_the_others() -> None:
     settings = BY_KEY["cache.count"].changed(AppSettings(thinking=True), 4)
     assert settings == AppSettings(thinking=True, cache=CacheSettings(count=4))
-    assert THINKING_ROW.changed(settings, None) == AppSettings(cache=CacheSettings(count=4))
+    assert BY_KEY["thinking"].changed(settings, None) == AppSettings(cache=CacheSettings(count=4))
 
 
 @pytest.mark.parametrize(("given", "rounded"), [(513, 1024), (1024, 1024), (32_700, 32_768)])

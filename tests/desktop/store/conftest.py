@@ -1,5 +1,3 @@
-"""A file of chats to damage."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -11,7 +9,6 @@ from tests.desktop.store.damage import write_chats
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A small whole file."""
     path = tmp_path / "chats.db"
     write_chats(path)
     return path

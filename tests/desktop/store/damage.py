@@ -73,7 +73,6 @@ def opened(path: Path) -> Iterator[Database]:
 
 
 def paths_of(database: Database, qloop: Loop) -> dict[str, ChatPath]:
-    """The shown path of every chat, by title."""
     found: dict[str, ChatPath] = {}
     for chat in qloop.run(database.run(chats.listed)):
         path = qloop.run(database.run(messages.read_chat, chat.id))
@@ -87,7 +86,7 @@ def texts_of(path: ChatPath) -> list[str]:
 
 
 def all_texts(path: Path) -> list[str]:
-    """Every text of every message, whether it is shown or not."""
+    """Shown or not."""
     with closing(sqlite3.connect(path)) as connection:
         connection.text_factory = bytes
         rows = connection.execute("SELECT text FROM messages ORDER BY id").fetchall()
@@ -99,7 +98,6 @@ def damaged_files(path: Path) -> list[Path]:
 
 
 def shown(chat: int) -> list[str]:
-    """What a chat of the whole file shows."""
     texts = [
         text for turn in range(1, TURNS + 1) for text in (question(chat, turn), answer(chat, turn))
     ]
@@ -117,7 +115,7 @@ def shown_texts() -> list[str]:
 
 
 def replace_bytes(path: Path, old: bytes, new: bytes) -> None:
-    """Change bytes that come once, as a disk does: nothing else moves."""
+    """They occur once; nothing else moves."""
     data = path.read_bytes()
     assert data.count(old) == 1 and len(old) == len(new), data.count(old)
     path.write_bytes(data.replace(old, new))
@@ -154,7 +152,6 @@ def force(path: Path, change: str) -> None:
 
 
 def _relaxed(sql: str) -> str:
-    """The same columns, which take everything as it is given."""
     for word, instead in {"STRICT": "", "NOT NULL": "", "TEXT": "BLOB", "REAL": "BLOB"}.items():
         sql = sql.replace(word, instead)
     return sql

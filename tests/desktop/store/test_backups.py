@@ -1,5 +1,3 @@
-"""Copies before migrations, files put aside, and what a copy that was cut off leaves."""
-
 from __future__ import annotations
 
 import contextlib

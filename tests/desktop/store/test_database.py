@@ -1,5 +1,3 @@
-"""The file of chats: private, migrated, refused when it is newer or of another program."""
-
 from __future__ import annotations
 
 import sqlite3

@@ -1,5 +1,3 @@
-"""Damage costs the rows it hit; a backup fills the gaps; the old file stays as it was."""
-
 from __future__ import annotations
 
 import contextlib
@@ -49,7 +47,6 @@ def back_up(path: Path) -> None:
 
 
 def readable(path: Path) -> set[str]:
-    """The texts that SQLite itself reads as they were, by their ids."""
     found = set()
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = fields.decode
@@ -171,7 +168,6 @@ def test_H7_a_damaged_schema_costs_no_message(
 
 
 def lose(path: Path, *changes: str) -> None:
-    """Change rows, in a file that SQLite finds damaged."""
     with closing(sqlite3.connect(path)) as connection:
         for change in changes:
             connection.execute(change)
@@ -330,7 +326,7 @@ def test_H7_a_damaged_backup_is_passed_over(path: Path, qloop: Loop) -> None:
 
 
 def late_turns(path: Path, count: int) -> Path:
-    """Messages that are in the log only, as after a power cut; returns the log."""
+    """Messages in the log only, like after a power cut; returns the log."""
     log = Path(f"{path}-wal")
     with closing(open_database(path)) as connection:
         for number in range(count):

@@ -1,5 +1,3 @@
-"""The settings' file: read, written whole, kept aside when it can't be read."""
-
 from __future__ import annotations
 
 import json

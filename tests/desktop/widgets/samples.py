@@ -1,5 +1,3 @@
-"""Made-up numbers, words and pictures for the widgets' tests."""
-
 from __future__ import annotations
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice
@@ -137,7 +135,6 @@ def model_info() -> ModelInfo:
 
 
 def view(stats: RequestStats | None, done: int | None = None) -> ContextView:
-    """What the Context page shows after, or during, such a request."""
     strip = Strip.of_request(stats, done) if stats else Strip()
     return ContextView(stats, done, strip, stats.bytes if stats else None, model_info())
 

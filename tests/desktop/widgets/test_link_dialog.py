@@ -1,5 +1,3 @@
-"""A link is opened only when the user says so, who sees where it leads; else the reason is said."""
-
 from __future__ import annotations
 
 import asyncio
@@ -34,7 +32,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def part(dialog: QWidget, name: str) -> str:
-    """What a part of the dialog says, '' if it is not there."""
+    """Returns '' if it is not there."""
     label = dialog.findChild(Label, name)
     return label.text() if isinstance(label, Label) else ""
 

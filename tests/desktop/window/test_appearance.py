@@ -1,5 +1,3 @@
-"""Theme and size of text: chosen in the settings, at once, and kept."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

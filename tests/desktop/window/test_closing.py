@@ -45,7 +45,6 @@ def stored(folders: Folders) -> tuple[list[str], list[str]]:
 
 
 async def with_work(open_app: OpenApp, engine: FakeEngine) -> App:
-    """A window with a reply on its way, a draft, and a chat deleted long ago."""
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     (await send(app, engine, "a chat to delete")).finish("Yes")

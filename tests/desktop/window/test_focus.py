@@ -1,5 +1,3 @@
-"""Where keys go: who has just used the conversation writes on in the message field."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,7 +30,6 @@ from tests.desktop.hands import (
 
 
 async def opened(open_app: OpenApp) -> App:
-    """A window that has the keyboard."""
     app = await open_app()
     app.window.activateWindow()
     await until(app.window.page.composer.text.hasFocus)
@@ -45,7 +42,6 @@ def click(app: App, name: str) -> None:
 
 
 def type_on(app: App, text: str) -> None:
-    """Keys, sent to whatever has the focus."""
     for letter in text:
         target = QApplication.focusWidget() or app.window
         QTest.keyClicks(target, letter)
@@ -64,7 +60,6 @@ async def writes_on(app: App) -> None:
 
 
 def press_space(app: App, name: str) -> None:
-    """Press a button by keyboard."""
     button = find(app, QAbstractButton, name)
     button.setFocus(Qt.FocusReason.TabFocusReason)
     assert button.hasFocus()
@@ -78,7 +73,6 @@ async def test_the_composer_has_the_focus_after_every_action(
     app = await opened(open_app)
 
     async def asked(count: int, answer: str = "", reason: FinishReason = "stop") -> None:
-        """The engine is asked, the user writes on, the reply ends."""
         await until(lambda: len(engine.asked) == count)
         await writes_on(app)
         if answer:
@@ -114,7 +108,6 @@ async def test_the_composer_has_the_focus_after_every_action(
 
 
 async def answered(open_app: OpenApp, engine: FakeEngine) -> App:
-    """A window with one reply in it."""
     app = await opened(open_app)
     (await send(app, engine, "Hello")).finish("An answer")
     await ended(app)

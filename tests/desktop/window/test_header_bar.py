@@ -1,5 +1,3 @@
-"""The header: a title with the room there is, its instructions beside it, and the model's menu."""
-
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
@@ -20,7 +18,6 @@ from tests.desktop.hands import ended, find, press, send, settle, words
 
 
 def entries(app: App) -> dict[str, bool]:
-    """What the model's menu offers, and whether it is marked."""
     menu = app.window.page.header.model.menu_shown()
     return {each.text(): each.isChecked() for each in menu.actions() if each.text()}
 

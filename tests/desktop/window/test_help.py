@@ -1,5 +1,3 @@
-"""The menu Help: versions, diagnostics, licences and keyboard shortcuts."""
-
 from __future__ import annotations
 
 from importlib import metadata

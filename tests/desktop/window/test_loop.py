@@ -129,7 +129,6 @@ def sweep(names: Iterable[str], quick: str) -> list[object]:
 
 
 async def at_rest() -> None:
-    """Wait until all that is shown step by step is shown."""
     for _ in range(3):
         await until(lambda: not pace().is_busy(), "the window comes to rest")
         # Layouts and repaints follow in the next turns of the loop.
@@ -137,7 +136,7 @@ async def at_rest() -> None:
 
 
 async def stored(app: App, *texts: str) -> int:
-    """A chat in the store with these replies; returns its id."""
+    """Returns its id."""
 
     def fill(connection: sqlite3.Connection) -> int:
         chat: int | None = None
@@ -162,7 +161,6 @@ async def shown(app: App, chat: int) -> None:
 
 
 async def look_around(app: App, watch: LoopWatch) -> None:
-    """Scroll through what is shown, and change the window's width."""
     bar = app.window.page.transcript.verticalScrollBar()
     for share in (0.0, 0.3, 0.6, 1.0):
         watch.doing = f"scrolling to {share}"

@@ -62,7 +62,6 @@ QTS_OWN = re.compile(r"qt_.*|_q_.*|QFrame|Qt.*|QCompleter.*|_layout|")
 
 
 async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
-    """Bring everything on screen that the window can show."""
     (folder / "a.png").write_bytes(png(300, 200))
     drop(app, files([folder / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
@@ -119,7 +118,6 @@ def ours(item: QObject) -> bool:
 
 
 def nameless(root: QWidget) -> list[str]:
-    """Controls without an accessible name, each with its way down from the window."""
     found = []
     for widget in root.findChildren(QWidget):
         inside = [type(parent).__name__ for parent in ancestors(widget)]
@@ -134,7 +132,6 @@ def nameless(root: QWidget) -> list[str]:
 
 
 def spoken_name(widget: QWidget) -> str:
-    """What a screen reader says: the name given, or else the text on a button."""
     interface = QAccessible.queryAccessibleInterface(widget)
     return interface.text(QAccessible.Text.Name).strip()
 
@@ -148,7 +145,6 @@ def ancestors(widget: QWidget) -> list[QWidget]:
 
 
 def documented() -> set[str]:
-    """The names in the first column of the tables of docs/ui.md."""
     lines = UI_PAGE.read_text(encoding="utf-8").splitlines()
     cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}

@@ -66,7 +66,7 @@ def everything() -> list[QWidget]:
 
 
 def guessing(widget: QWidget) -> list[str]:
-    """What of a widget Qt would take for markup, or reads as a mnemonic; empty is right."""
+    """Texts of a widget that Qt would take for markup, or read as a mnemonic."""
     found = []
     if isinstance(widget, QLabel) and widget.textFormat() is not Qt.TextFormat.PlainText:
         found.append("label") if widget.text() else None
@@ -88,7 +88,7 @@ def is_strange(action: QAction) -> bool:
 
 
 def reads_as_markup(tip: str) -> bool:
-    """Whether a tip is read as markup that is not our own: a paragraph of escaped words."""
+    """True for markup that is not our own: a paragraph of escaped words."""
     if not GuiQt.mightBeRichText(tip):
         return False
     inside = tip.replace("<p>", "").replace("</p>", "").replace("<br>", "").replace("<br />", "")
@@ -100,7 +100,6 @@ def mnemonic_of_a_stranger(text: str) -> bool:
 
 
 def item_tips(widget: QWidget) -> list[str]:
-    """The tool tips of all items of a view."""
     models: list[QAbstractItemModel] = []
     if isinstance(widget, QAbstractItemView) and widget.model() is not None:
         models.append(widget.model())
@@ -115,7 +114,7 @@ def item_tips(widget: QWidget) -> list[str]:
 
 
 async def look_at_everything(bait: Bait) -> None:
-    """Have every widget drawn and every tip shown; nothing is markup, nothing is opened."""
+    """Nothing drawn is markup, nothing is opened."""
     await settle()
     found = [each for widget in everything() for each in guessing(widget)]
     assert found == []

@@ -1,5 +1,3 @@
-"""The right side folds where there is no room, and comes back; the window fits on its screen."""
-
 from __future__ import annotations
 
 import pytest
@@ -16,7 +14,6 @@ ALL_THREE = 934
 
 
 async def resized(app: App, width: int) -> tuple[bool, bool]:
-    """Whether the left and the right side are seen in a window of this width."""
     app.window.resize(width, 600)
     await settle()
     assert app.window.width() == width
@@ -93,8 +90,6 @@ async def test_a_window_left_on_a_screen_that_is_gone_comes_back_whole(
 
 
 class Windows(QObject):
-    """The names of what was shown as a window of its own."""
-
     def __init__(self, qapp: QApplication) -> None:
         super().__init__(qapp)
         self.shown: list[str] = []

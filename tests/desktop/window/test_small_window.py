@@ -1,5 +1,3 @@
-"""A small window cuts nothing off, and the conversation keeps its width beside a scroll bar."""
-
 from __future__ import annotations
 
 from itertools import combinations
@@ -12,7 +10,6 @@ from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 from core.client.life import EngineState
 from desktop import theme
 from desktop.app import App
-from desktop.settings.setting_rows import TEXT_SIZE_ROW
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats
 from desktop.widgets.icon_button import IconButton
@@ -30,7 +27,6 @@ QUESTIONS = (
 
 
 def cut(page: QWidget) -> list[str]:
-    """What reaches out of the conversation to the right, or is higher than the room it has."""
     found = []
     for widget in page.findChildren(QWidget):
         if not widget.isVisible() or widget.objectName().startswith("qt_"):
@@ -102,7 +98,7 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
     before = app.window.page.composer.text.font().pointSizeF()
     app.window.resize(1400, 800)
     for percent in percents:
-        app.parts.settings.set_value(TEXT_SIZE_ROW, percent)
+        app.parts.settings.set_value("window.text_size", percent)
         await settle()
         size = app.window.page.composer.text.font().pointSizeF()
         assert size == pytest.approx(before * percent / 100, abs=0.1)
@@ -113,7 +109,7 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
             assert cut(app.window.page) + cut(app.window.side_panel) == [], percent
         icons = app.window.page.findChildren(IconButton)
         assert {each.iconSize().width() for each in icons} <= {theme.px(16), theme.px(12)}
-    app.parts.settings.set_value(TEXT_SIZE_ROW, 100)
+    app.parts.settings.set_value("window.text_size", 100)
     await settle()
     assert app.window.page.composer.text.font().pointSizeF() == before
 

@@ -1,5 +1,3 @@
-"""User stories in the real window, with a stand-in for the engine."""
-
 from __future__ import annotations
 
 import asyncio
@@ -66,7 +64,6 @@ STATS = RequestStats(
 
 
 def running() -> QApplication:
-    """The application that all windows of the tests belong to."""
     qt = QApplication.instance()
     assert isinstance(qt, QApplication)
     return qt
@@ -172,7 +169,6 @@ async def dialog(app: App, name: str) -> QFileDialog:
 
 
 async def left_dialog(app: App, button: str, name: str) -> None:
-    """Open a dialog with a button and leave it again."""
     press(app, button)
     (await dialog(app, name)).reject()
     await until(lambda: app.window.findChild(QFileDialog, name) is None)

@@ -46,6 +46,16 @@ def test_it_is_the_plain_one(
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("count", "before"), COUNTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", [None, 17])
+def test_sinks_are_the_plain_ones(kind: str, window: int | None, count: int, before: int) -> None:
+    case, sinks = make_case(count, before, 4, 2, 16), torch.tensor([-1e30, 0.5, 3.0, 80.0])
+    expected = getattr(reference, kind)(*case, 0.3, window, sinks)
+    found = getattr(fused, kind)(*case, 0.3, window, sinks)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_window_that_hides_nothing_changes_no_bit() -> None:
     case = make_case(300, 31, 4, 2, 16)
     plain = fused.causal_attention(*case, 0.3)

@@ -36,6 +36,7 @@ def attend(
     case: tuple[Tensor, Tensor, Tensor],
     device: torch.device,
     window: int | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     queries, keys, values = case
     length = torch.tensor([len(keys)], device=device)
@@ -46,13 +47,16 @@ def attend(
         length,
         SCALE,
         window,
+        None if sinks is None else sinks.to(device),
     )
     return found
 
 
-def plain(case: tuple[Tensor, Tensor, Tensor], window: int | None = None) -> Tensor:
+def plain(
+    case: tuple[Tensor, Tensor, Tensor], window: int | None = None, sinks: Tensor | None = None
+) -> Tensor:
     queries, keys, values = (each.float() for each in case)
-    return reference.causal_attention(queries, keys, values, SCALE, window)
+    return reference.causal_attention(queries, keys, values, SCALE, window, sinks)
 
 
 def ulps(case: tuple[Tensor, Tensor, Tensor]) -> float:
@@ -95,6 +99,13 @@ def test_a_window_hides_what_is_older(length: int, window: int, device: torch.de
     with guarded_memory():
         found = attend(case, device, window)
     assert_near(found, expected, ulps(case), case[2].abs().max())
+
+
+@pytest.mark.parametrize("sinks", [(-1e30, 0.5), (3.0, 80.0)])
+def test_sinks_take_their_share(sinks: tuple[float, float], device: torch.device) -> None:
+    case, given = make_case(300, 4, 2, 16, torch.float32), torch.tensor(sinks * 2)
+    expected = plain(case, 17, given)
+    assert_near(attend(case, device, 17, given), expected, ulps(case), case[2].abs().max())
 
 
 def test_far_apart_scores_neither_overflow_nor_vanish(device: torch.device) -> None:

@@ -68,6 +68,7 @@ def assert_close(found: Tensor, expected: Tensor, values: Tensor) -> None:
     dim=st.sampled_from([1, 2, 15, 16, 33, 64, 72, 100]),
     window=st.one_of(st.none(), st.integers(1, 2 * CHUNK)),
     causal=st.booleans(),
+    sinks=st.one_of(st.none(), st.sampled_from([-1e30, -3.0, 0.5, 80.0])),
     threads=st.sampled_from(PARTS),
 )
 def test_it_is_right(
@@ -78,16 +79,18 @@ def test_it_is_right(
     dim: int,
     window: int | None,
     causal: bool,
+    sinks: float | None,
     threads: int,
 ) -> None:
     queries = drawn(1, tokens, kv_heads * group, dim)
+    sink = None if sinks is None else sinks + drawn(4, kv_heads * group).float()
     keys, values = (drawn(seed, before + tokens, kv_heads, dim) for seed in (2, 3))
     name = "causal_attention" if causal else "run_attention"
     torch.set_num_threads(threads)
     with poisoned_memory():
-        found = getattr(ops(), name)(*map(among_others, (queries, keys, values)), 0.3, window)
+        found = getattr(ops(), name)(*map(among_others, (queries, keys, values)), 0.3, window, sink)
     torch.set_num_threads(1)
-    expected = getattr(reference, name)(queries.float(), keys, values, 0.3, window)
+    expected = getattr(reference, name)(queries.float(), keys, values, 0.3, window, sink)
     assert_close(found, expected, values)
 
 

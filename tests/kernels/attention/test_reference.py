@@ -30,6 +30,16 @@ def test_a_window_hides_what_is_older() -> None:
     torch.testing.assert_close(attended[1], values[3:].mean(0))
 
 
+def test_a_sink_is_a_key_without_a_value() -> None:
+    queries, keys, values = torch.randn(2, 2, 4), torch.randn(5, 1, 4), torch.randn(5, 1, 4)
+    sinks = torch.tensor([0.3, -2.0])
+    attended = causal_attention(queries, keys, values, 1.0, None, sinks)
+    scores = torch.einsum("hd,kd->hk", queries[1], keys[:, 0])
+    kept = torch.sigmoid(scores.logsumexp(1) - sinks)[:, None]
+    plain = causal_attention(queries, keys, values, 1.0)
+    torch.testing.assert_close(attended[1], kept * plain[1])
+
+
 def test_a_run_that_attends_both_ways_sees_what_follows_in_it() -> None:
     queries, keys, values = torch.randn(2, 2, 4), torch.zeros(5, 2, 4), torch.randn(5, 2, 4)
     attended = run_attention(queries, keys, values, 1.0)

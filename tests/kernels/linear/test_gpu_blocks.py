@@ -17,7 +17,6 @@ from tests.kernels.linear.test_blocks import blocks
 
 gpu = pytest.importorskip("kernels.linear.gpu", reason="Triton is published for Linux alone")
 formats = pytest.importorskip("kernels.linear.gpu_formats")
-held_blocks = pytest.importorskip("kernels.linear.gpu_blocks")
 experts = pytest.importorskip("kernels.experts.gpu")
 pytestmark = pytest.mark.gpu
 
@@ -47,7 +46,7 @@ def parts(type: GGUFType, rows: Tensor) -> list[Tensor]:
 
 
 def held(type: GGUFType, inputs: int, columns: Tensor | None = None, *, stays: bool = True) -> Any:
-    return held_blocks.GpuBlockFormat(torch.bfloat16, stays, type, inputs, columns)
+    return formats.GpuBlockFormat(torch.bfloat16, stays, type, inputs, columns)
 
 
 @TYPES
@@ -59,7 +58,7 @@ def test_values_are_the_published_ones(
     rows = blocks(type, outputs, inputs, extreme=extreme)
     expected = values(type, rows)
     with guarded_memory():
-        packed = held_blocks.pack_blocks(type, rows.to(device))
+        packed = formats.pack_blocks(type, rows.to(device))
         found = [gpu.dequantise(packed, dtype) for dtype in (torch.float32, torch.bfloat16)]
     assert torch.equal(found[0].cpu(), expected)
     assert torch.equal(found[1].cpu(), expected.bfloat16())
@@ -83,7 +82,7 @@ def test_products_of_rows(
     terms = parts(type, rows)
     expected = given.double() @ sum(terms, torch.tensor(0.0)).T
     magnitude = sum((given.double().abs() @ each.abs().T for each in terms), torch.tensor(0.0))
-    packed = held_blocks.pack_blocks(type, rows.to(device))
+    packed = formats.pack_blocks(type, rows.to(device))
     with guarded_memory():
         found = packed.times(strided(given.to(device)))
         alone = packed.times(given[count - 1 :].to(device))
@@ -127,7 +126,7 @@ def test_other_blocks_are_floats_once_loaded(
     name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And all blocks, if no kernel multiplies them."""
-    monkeypatch.setattr(held_blocks, "_FLOATS", 10 * 512)
+    monkeypatch.setattr(formats, "_DEQUANTISED", 10 * 512)
     type, columns = GGUFType[name], torch.randperm(512)
     kind, rows, given = held(type, 512, columns, stays=False), blocks(type, 37, 512), torch.eye(512)
     matrix = kind.prepack((rows.to(device),), None)
@@ -162,10 +161,10 @@ def test_experts_are_their_matrices(type: GGUFType, device: torch.device) -> Non
 def test_products_that_work_are_used_and_others_are_not(
     device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held_blocks.multiplies_blocks.cache_clear()
-    assert held_blocks.multiplies_blocks(device)
-    held_blocks.multiplies_blocks.cache_clear()
+    formats.multiplies_blocks.cache_clear()
+    assert formats.multiplies_blocks(device)
+    formats.multiplies_blocks.cache_clear()
     monkeypatch.setattr(gpu, "group_linear", lambda inputs, weight: inputs[:, :37] + 1)
-    assert [held_blocks.multiplies_blocks(device) for _ in range(2)] == [False, False]
-    held_blocks.multiplies_blocks.cache_clear()
+    assert [formats.multiplies_blocks(device) for _ in range(2)] == [False, False]
+    formats.multiplies_blocks.cache_clear()
     assert len(caplog.records) == 1 and "on load on this GPU: Q4_K, 1 rows" in caplog.text

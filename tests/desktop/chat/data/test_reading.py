@@ -1,5 +1,3 @@
-"""A reply's data: how JSON is read, which of it is a table, and where it is cut."""
-
 from __future__ import annotations
 
 import json

@@ -96,7 +96,6 @@ def test_even_a_picture_in_the_document_is_not_loaded(block: BlockText, bait: Ba
 
 
 def link_place(block: BlockText) -> QPoint:
-    """A point in the middle of the link."""
     rows = range(0, block.height(), 3)
     points = [QPoint(x, y) for y in rows for x in range(0, block.width(), 3)]
     linked = [point for point in points if block.anchorAt(point)]

@@ -29,7 +29,6 @@ def body(qtbot: QtBot) -> MarkdownBody:
 
 
 def shown(body: MarkdownBody) -> list[str]:
-    """What each block shows, in order."""
     return [
         block.toPlainText() if isinstance(block, BlockText) else block.code()
         for block in body.blocks()
@@ -90,7 +89,6 @@ STEPS_LEFT = [0, 1, 1, 1, 2, 2, 1, 0, 1, 0, 1, 0]
 
 
 def lefts(body: MarkdownBody) -> list[float]:
-    """How far each block is indented, in list items."""
     QApplication.processEvents()
     return [block.mapTo(body, QPoint(0, 0)).x() / INDENT for block in body.blocks()]
 

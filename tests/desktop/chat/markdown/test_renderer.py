@@ -1,5 +1,3 @@
-"""The HTML of one Markdown block."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""How Markdown is split into blocks while it grows."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -80,7 +78,7 @@ def split_blocks(text: str) -> list[Block]:
 
 @pytest.fixture
 def small_limits() -> Iterator[None]:
-    """Blocks that are too long after a few words, for texts that a test can write."""
+    """So small that a test can write longer texts."""
     with pytest.MonkeyPatch.context() as patch:
         for name, size in {"LONGEST_BLOCK": 40, "MOST_LINES": 5, "LONGEST_CODE": 15}.items():
             patch.setattr(stream, name, size)

@@ -111,7 +111,7 @@ def point(field: TextField, position: int) -> QPoint:
 
 
 def move(field: TextField, at: QPoint) -> None:
-    """A move with the button pressed, which the field gets in which it was pressed."""
+    """The field in which the button was pressed gets it."""
     place = QPointF(at)
     everywhere = QPointF(field.viewport().mapToGlobal(at))
     event = QMouseEvent(QEvent.Type.MouseMove, place, everywhere, NONE, LEFT, NO_KEY)

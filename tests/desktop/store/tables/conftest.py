@@ -1,5 +1,3 @@
-"""An open file of chats, and short ways to fill and read it."""
-
 from __future__ import annotations
 
 import sqlite3

@@ -1,5 +1,3 @@
-"""What is deleted is gone: from the rows, from the bytes of the file, and from its log."""
-
 from __future__ import annotations
 
 import sqlite3
@@ -28,7 +26,6 @@ def left_on_disk(path: Path) -> bytes:
 
 
 def say_much(connection: sqlite3.Connection, words: str, count: int) -> int:
-    """A chat whose replies grew on disk as a streamed reply does."""
     chat = chats.create(connection, words[:20])
     for number in range(count):
         turn = messages.append_turn(connection, chat, f"{words} {number}", [PICTURE])

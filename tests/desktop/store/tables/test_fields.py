@@ -1,5 +1,3 @@
-"""A value that damage changed costs itself: a character, a field, never its chat."""
-
 from __future__ import annotations
 
 import logging
@@ -95,7 +93,6 @@ WRONG = {
 
 
 def row_of(table: str) -> str:
-    """A row in the middle of its table."""
     third = f"2 * (SELECT count(*) > 2 FROM {table})"
     return f"rowid = (SELECT rowid FROM {table} ORDER BY rowid LIMIT 1 OFFSET {third})"
 

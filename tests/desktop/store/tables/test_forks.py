@@ -1,5 +1,3 @@
-"""A fork holds what its chat showed up to a message, and nothing that deleting the chat takes."""
-
 from __future__ import annotations
 
 import sqlite3

@@ -1,5 +1,3 @@
-"""The tree of messages: what is shown, what is kept, and rows that can't be read."""
-
 from __future__ import annotations
 
 import sqlite3
@@ -148,7 +146,7 @@ def test_titles_are_the_first_words(text: str, title: str) -> None:
 def trees(draw: st.DrawFn) -> list[Node]:
     count = draw(st.integers(0, 12))
     parents = [draw(st.sampled_from([None, *range(1, number)])) for number in range(1, count + 1)]
-    chosen = draw(st.lists(st.integers(0, 20), min_size=count, max_size=count))
+    chosen = draw(st.lists(st.tuples(st.integers(0, 20)), min_size=count, max_size=count))
     return [Node(at + 1, parents[at], chosen[at]) for at in range(count)]
 
 
@@ -194,7 +192,7 @@ def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Conne
 
 
 def test_a_ring_of_parents_ends() -> None:
-    assert shown_path([Node(1, 2, 0), Node(2, 1, 0)]) == []
+    assert shown_path([Node(1, 2, (0,)), Node(2, 1, (0,))]) == []
 
 
 def gained(reasoning: str, ids: list[int]) -> Reply:
@@ -296,3 +294,23 @@ def test_a_long_path_is_chosen_in_one_look_at_all_messages(
     assert texts(connection, chat) == [str(number) for number in range(1_000)]
     # Thousands of instructions of SQLite; a look for each message would take millions.
     assert steps < 200
+
+
+def test_speeds_are_those_that_each_model_was_measured_at(connection: sqlite3.Connection) -> None:
+    chat = chats.create(connection, "", "", "", None)
+    for name, tokens, seconds in (("a", 100, 1.0), ("a", 300, 3.0), ("b", 50, 5.0), ("c", 0, 0.0)):
+        turn = messages.add_turn(connection, chat, None, "Hello")
+        stats = RequestStats(prompt_tokens=tokens, evaluated_tokens=tokens, prefill_s=seconds)
+        reply = Reply(ReplyState.COMPLETE, stats=stats, model=name)
+        messages.save_reply(connection, turn.reply, "", reply)
+    assert messages.prefill_speeds(connection) == {"a": 0.01, "b": 0.1}
+
+
+def test_another_version_is_read_without_choosing_it(connection: sqlite3.Connection) -> None:
+    turn = messages.append_turn(connection, None, "one")
+    messages.append_turn(connection, turn.chat, "below")
+    other = messages.add_turn(connection, turn.chat, None, "other")
+    shown = path_of(connection, turn.chat)
+    first = messages.read_chat(connection, turn.chat, turn.message)
+    assert first is not None and [each.text for each in first.path] == ["one", "", "below", ""]
+    assert path_of(connection, turn.chat) == shown and shown.path[0].id == other.message

@@ -1,0 +1,1 @@
+"""Replies from servers of the user's: OpenAI's protocol, spoken by a child process."""

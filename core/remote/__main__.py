@@ -1,0 +1,206 @@
+"""`python -m core.remote`: messages on standard input, events on standard output.
+
+Talks to the servers that the user added, from the first reply or look on, until its input closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from core.api.commands import Cancel
+from core.api.errors import InternalError, RemoteStalledError, WaymarkError
+from core.api.events import Failed
+from core.client.child import incoming
+from core.client.codec import encode
+from core.client.programs import become_child
+from core.client.traces import print_trace
+from core.remote.body import encoded
+from core.remote.connection import Connections, TryAgainError, read_json
+from core.remote.listing import look
+from core.remote.messages import TO_REMOTE, Connect, Look, Looked, Reply, ToRemote
+from core.remote.reading import ReplyReader, events_of
+from core.vision.decode import PictureDecoder
+
+ENDING_S = 2.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds until the first token, between two pieces of text, for the numbers after the last
+    one, and for a list of models; the first pause before another attempt, which doubles."""
+
+    first_s: float = 900.0
+    stall_s: float = 90.0
+    numbers_s: float = 5.0
+    look_s: float = 20.0
+    pause_s: float = 1.0
+    attempts: int = 5
+
+
+class Service:
+    def __init__(self, emit: Callable[[BaseModel], None], patience: Patience = Patience()) -> None:
+        self._emit, self._patience = emit, patience
+        self._connected: Connections | None = None
+        self._trouble: WaymarkError = InternalError("No connection is configured.")
+        self._pictures = PictureDecoder()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def take(self, message: ToRemote) -> None:
+        match message:
+            case Connect():
+                await self._connect(message.proxy)
+            case Look():
+                self._spawn(message.request, self._look(message))
+            case Reply():
+                self._spawn(message.generate.request, self._reply(message))
+            case Cancel() if message.target in self._tasks:
+                self._tasks[message.target].cancel()
+            case _:
+                pass
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._connected is not None:
+            await self._connected.close()
+
+    async def _connect(self, proxy: str) -> None:
+        before, self._connected = self._connected, None
+        try:
+            self._connected = Connections(proxy)
+        except WaymarkError as error:
+            self._trouble = error
+        if before is not None:
+            await before.close()
+
+    def _connections(self) -> Connections:
+        if self._connected is None:
+            raise self._trouble
+        return self._connected
+
+    def _spawn(self, request: int, work: Awaitable[BaseModel]) -> None:
+        task = asyncio.ensure_future(self._answer(request, work))
+        self._tasks[request] = task
+        task.add_done_callback(lambda _task: self._tasks.pop(request, None))
+
+    async def _answer(self, request: int, work: Awaitable[BaseModel]) -> None:
+        try:
+            self._emit(await work)
+        except WaymarkError as error:
+            self._emit(Failed(request=request, error=error.info()))
+        except Exception as error:
+            print_trace(error)
+            words = f"An unexpected error occurred ({type(error).__name__})."
+            self._emit(Failed(request=request, error=InternalError(words).info()))
+
+    async def _look(self, message: Look) -> Looked:
+        try:
+            async with asyncio.timeout(self._patience.look_s):
+                server = await look(self._connections(), message.address, message.key)
+        except TimeoutError:
+            raise RemoteStalledError("It sent no list of models in time.") from None
+        except TryAgainError as failure:
+            raise failure.error from failure
+        return Looked(request=message.request, server=server)
+
+    async def _reply(self, message: Reply) -> BaseModel:
+        reader = ReplyReader(message)
+        self._emit(reader.waiting())
+        try:
+            body = await asyncio.to_thread(encoded, message, self._pictures)
+            await self._patiently(message, body, reader)
+        except asyncio.CancelledError:
+            # The user stopped the reply; at the end of the process nobody listens.
+            return reader.finished(stopped=True)
+        return reader.finished()
+
+    async def _patiently(self, message: Reply, body: bytes, reader: ReplyReader) -> None:
+        """Try again until the first token has come, and never after it."""
+        for attempt in range(self._patience.attempts):
+            try:
+                await self._stream(message, body, reader)
+                return
+            except TryAgainError as failure:
+                if reader.begun:
+                    words = "The connection broke off in the middle of the reply."
+                    raise RemoteStalledError(words) from failure
+                if attempt + 1 == self._patience.attempts:
+                    raise failure.error from failure
+                await asyncio.sleep(max(failure.wait_s, self._patience.pause_s * 2**attempt))
+
+    async def _stream(self, message: Reply, body: bytes, reader: ReplyReader) -> None:
+        url = f"{message.server.address}/chat/completions"
+        loop, patience, closing = asyncio.get_running_loop(), self._patience, False
+        try:
+            async with (
+                asyncio.timeout(patience.first_s) as limit,
+                self._connections().stream("POST", url, message.key, body) as response,
+            ):
+                if "json" in response.headers.get("Content-Type", ""):
+                    self._tell(reader.take_whole(await read_json(response)))
+                    return
+                async for events in events_of(response.aiter_raw()):
+                    # Only news extends the limit: comments may come for ever.
+                    said = self._tell(reader.take(events))
+                    if reader.fault is not None:
+                        raise reader.fault
+                    if reader.ended:
+                        break
+                    if reader.complete and not closing:
+                        closing = True
+                        limit.reschedule(loop.time() + patience.numbers_s)
+                    elif said and not closing:
+                        wait_s = patience.stall_s if reader.begun else patience.first_s
+                        limit.reschedule(loop.time() + wait_s)
+        except TryAgainError:
+            if not reader.complete:
+                raise
+        except TimeoutError:
+            if not reader.complete:
+                raise self._stalled(reader) from None
+        if (rest := reader.rest()) is not None:
+            self._emit(rest)
+
+    def _stalled(self, reader: ReplyReader) -> RemoteStalledError:
+        waited = self._patience.stall_s if reader.begun else self._patience.first_s
+        return RemoteStalledError(f"No text came for {waited:.0f} seconds.")
+
+    def _tell(self, said: Sequence[BaseModel]) -> bool:
+        for event in said:
+            self._emit(event)
+        return bool(said)
+
+
+async def serve() -> None:
+    commands, events = become_child()
+
+    def emit(event: BaseModel) -> None:
+        events.write(encode(event))
+        events.flush()
+
+    service = Service(emit)
+    async for message in incoming(commands, TO_REMOTE):
+        await service.take(message)
+    await asyncio.wait_for(service.close(), ENDING_S)
+
+
+def main() -> None:
+    try:
+        asyncio.run(serve())
+    except (BrokenPipeError, TimeoutError):
+        pass
+    finally:
+        # A thread may wait for a disk that doesn't answer.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The window's side of the process that talks to servers: started by the first use of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from core.api.commands import Cancel, Generate
+from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
+from core.api.events import Failed, Finished
+from core.client.child import Child
+from core.client.programs import program
+from core.client.requests import EngineError, Request, RequestTable
+from core.remote.messages import (
+    FROM_REMOTE,
+    Connect,
+    FromRemote,
+    Look,
+    Looked,
+    RemoteServer,
+    Reply,
+)
+
+
+def _died() -> EngineDiedError:
+    words = "The process that talks to servers ended. What has arrived is kept."
+    return EngineDiedError(words, "The connection to the server ended")
+
+
+class RemoteClient:
+    """All methods belong to the event loop's thread."""
+
+    def __init__(self, log_file: Path | None = None, command: Sequence[str] | None = None) -> None:
+        self._child = Child(
+            command or program("core.remote"), FROM_REMOTE, self._take, self._ended, log_file
+        )
+        self._proxy = ""
+        self._replies = RequestTable()
+        self._looks: dict[int, asyncio.Future[RemoteServer]] = {}
+        self._sending = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid
+
+    def ask(
+        self, command: Generate, server: RemoteServer, model: str, key: str, proxy: str
+    ) -> Request[Finished]:
+        """Have a server answer; iterate over the request for its events."""
+        request = self._replies.open(command, self._cancel)
+        numbered = command.model_copy(update={"request": request.id})
+        reply = Reply(server=server, model=model, key=key, generate=numbered)
+        self._spawn(self._send_reply(reply, request.id, proxy))
+        return request
+
+    async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
+        """Recognise a server and list its models. Raises WaymarkError."""
+        # Replies count up, looks down.
+        number = -1 - len(self._looks)
+        while number in self._looks:
+            number -= 1
+        answer: asyncio.Future[RemoteServer] = asyncio.get_running_loop().create_future()
+        self._looks[number] = answer
+        try:
+            await self._send(Look(request=number, address=address, key=key), proxy)
+            return await answer
+        finally:
+            del self._looks[number]
+
+    async def close(self) -> None:
+        """End the process and with it all replies. Idempotent."""
+        await self._child.close()
+
+    def _cancel(self, number: int) -> None:
+        self._spawn(self._send_cancel(number))
+
+    async def _send_reply(self, reply: Reply, number: int, proxy: str) -> None:
+        try:
+            await self._send(reply, proxy)
+        except WaymarkError as error:
+            self._replies.fail(number, error.info())
+
+    async def _send_cancel(self, number: int) -> None:
+        # The lock keeps it behind its reply.
+        async with self._sending:
+            if self.pid is not None:
+                await self._child.send(Cancel(target=number))
+
+    async def _send(self, message: BaseModel, proxy: str) -> None:
+        async with self._sending:
+            try:
+                await self._child.start(Connect(proxy=self._proxy))
+                if proxy != self._proxy:
+                    self._proxy = proxy
+                    await self._child.send(Connect(proxy=proxy))
+                await self._child.send(message)
+            except EngineDiedError as error:
+                raise _died() from error
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _take(self, event: FromRemote) -> None:
+        if isinstance(event, Looked):
+            self._answer(event.request, event.server)
+        elif isinstance(event, Failed) and event.request in self._looks:
+            self._answer(event.request, event.error)
+        else:
+            self._replies.route(event)
+
+    def _answer(self, number: int, answer: RemoteServer | ErrorInfo) -> None:
+        waiting = self._looks.get(number)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(answer, ErrorInfo):
+            waiting.set_exception(EngineError(answer))
+        else:
+            waiting.set_result(answer)
+
+    def _ended(self) -> None:
+        error = _died().info()
+        self._replies.fail_all(error)
+        for number in list(self._looks):
+            self._answer(number, error)

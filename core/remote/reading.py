@@ -1,0 +1,340 @@
+"""Reads a streamed reply: lines to events, events to text, reasoning and numbers."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+
+from core.api.chat import AssistantMessage, ReplyIds
+from core.api.errors import (
+    RemoteAnswerError,
+    RemoteModelError,
+    RemoteRefusedError,
+    RemoteStalledError,
+    WaymarkError,
+)
+from core.api.events import Finished, FinishReason, Generated, Prefilling
+from core.api.json_text import parse_json
+from core.api.limits import LONGEST_REPLY_BYTES
+from core.api.stats import RemoteReport, RequestStats
+from core.remote.connection import host_of, said_by
+from core.remote.messages import Reply
+
+# The ids of a prompt of a million tokens fit into it.
+MOST_EVENT_BYTES = 16 * 2**20
+_VERSION = re.compile(r"(:latest|-\d{4}-?\d\d-?\d\d)$")
+# A count beyond it is no count.
+_MOST_TOKENS = 2**40
+
+
+async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]:
+    """The data of server-sent events, a list for each chunk that completes some.
+
+    Raises RemoteAnswerError for an event without end.
+    """
+    pending, data = b"", list[bytes]()
+    async for chunk in chunks:
+        *lines, pending = (pending + chunk).split(b"\n")
+        found = list[str]()
+        for line in lines:
+            line = line.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                found.append(b"\n".join(data).decode(errors="replace"))
+                data = []
+        if len(pending) + sum(map(len, data)) > MOST_EVENT_BYTES:
+            raise RemoteAnswerError("One event of the answer has no end.")
+        if found:
+            yield found
+    if data:
+        yield [b"\n".join(data).decode(errors="replace")]
+
+
+class ReplyReader:
+    """One reply. `take` gets its events; `finished` is called at the end or when it was stopped."""
+
+    def __init__(self, reply: Reply, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reply, self._clock = reply, clock
+        self._request = reply.generate.request
+        self._began, self._first = clock(), 0.0
+        self._thought = _ThoughtSplitter()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._size = self._pieces = self._done = 0
+        self._ids: list[int] = []
+        # False if a part came without ids.
+        self._has_ids = True
+        self._usage: dict[str, int] = {}
+        self._speed: float | None = None
+        self._reason: FinishReason | None = None
+        self._ended = False
+        # The server's error, or the reason why its answer can't be used.
+        self.fault: WaymarkError | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self._pieces > 0
+
+    @property
+    def ended(self) -> bool:
+        """True if nothing that follows matters."""
+        return self._ended
+
+    @property
+    def complete(self) -> bool:
+        """True if only numbers may follow."""
+        return self._ended or self._reason is not None
+
+    def waiting(self) -> Prefilling:
+        return Prefilling(request=self._request, done=0, stats=self._stats())
+
+    def take(self, events: list[str]) -> list[Prefilling | Generated]:
+        """Progress and new text of these events, up to the first `fault`."""
+        answer, reasoning, ids = list[str](), list[str](), list[int]()
+        progress: Prefilling | None = None
+        try:
+            for event in events:
+                if event.strip() == "[DONE]":
+                    self._ended = True
+                    break
+                chunk = _object(event)
+                self._check(chunk)
+                progress = self._progress(chunk) or progress
+                self._count(chunk)
+                for text, thought, new in self._deltas(chunk):
+                    answer.append(text)
+                    reasoning.append(thought)
+                    ids += new
+        except WaymarkError as error:
+            self.fault = error
+        said = self._said("".join(answer), "".join(reasoning), ids)
+        return [each for each in (progress, said) if each is not None]
+
+    def take_whole(self, body: object) -> list[Prefilling | Generated]:
+        """The answer of a server that doesn't stream."""
+        self._ended = True
+        chunk = body if isinstance(body, dict) else {}
+        self._check(chunk)
+        self._count(chunk)
+        said = [self._said(text, thought, ids) for text, thought, ids in self._deltas(chunk)]
+        return [each for each in said if each is not None]
+
+    def rest(self) -> Generated | None:
+        """What was held back because it could have been the beginning of a mark."""
+        text, thought = self._thought.rest()
+        return self._said(text, thought, [])
+
+    def finished(self, stopped: bool = False) -> Finished:
+        """Raises RemoteStalledError if the answer ended in the middle."""
+        if not self.complete and not stopped:
+            raise RemoteStalledError("The connection ended in the middle of the reply.")
+        reason = self._reason or "stop"
+        ids = None
+        if self._ids and self._has_ids:
+            tokenizer = f"{self._reply.server.address} {self._reply.model}"
+            ids = ReplyIds.pack(self._ids, tokenizer, starts_in_reasoning=False)
+        message = AssistantMessage(
+            text="".join(self._text), reasoning="".join(self._reasoning), ids=ids
+        )
+        return Finished(
+            request=self._request,
+            reason="cancelled" if stopped else reason,
+            reply=message,
+            reply_ids=(),
+            stats=self._stats(),
+        )
+
+    def _check(self, chunk: Mapping[str, Any]) -> None:
+        if chunk.get("error"):
+            raise RemoteRefusedError(
+                f"The server ended the reply{said_by(dict(chunk), self._reply.key)}."
+            )
+        name = chunk.get("model")
+        if isinstance(name, str) and name and not _same_model(name, self._reply.model):
+            raise RemoteModelError(
+                f"It answers with {name[:100]}, and this chat asked {self._reply.model}. "
+                "Choose the model again."
+            )
+
+    def _progress(self, chunk: Mapping[str, Any]) -> Prefilling | None:
+        """llama.cpp tells how much of the prompt is read."""
+        found = chunk.get("prompt_progress")
+        if not isinstance(found, dict) or self.begun:
+            return None
+        total, cached = _number(found.get("total")), _number(found.get("cache"))
+        if total is None:
+            return None
+        self._usage |= {"prompt_tokens": total}
+        if cached is not None:
+            self._usage["cached"] = min(cached, total)
+        done = min(total, _number(found.get("processed")) or 0)
+        if done <= self._done:
+            return None
+        self._done = done
+        return Prefilling(request=self._request, done=done, stats=self._stats())
+
+    def _count(self, chunk: Mapping[str, Any]) -> None:
+        usage, timings = chunk.get("usage"), chunk.get("timings")
+        if isinstance(usage, dict):
+            details = usage.get("prompt_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else None
+            for name, value in (
+                ("prompt_tokens", usage.get("prompt_tokens")),
+                ("completion_tokens", usage.get("completion_tokens")),
+                ("cached", cached),
+            ):
+                if (number := _number(value)) is not None:
+                    self._usage[name] = number
+        if isinstance(timings, dict):
+            if (cached := _number(timings.get("cache_n"))) is not None:
+                self._usage["cached"] = cached
+            speed = timings.get("predicted_per_second")
+            if isinstance(speed, float | int) and 0 < speed < 1e9:
+                self._speed = float(speed)
+
+    def _deltas(self, chunk: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
+        """Answer, reasoning and ids of the one choice."""
+        choices = chunk.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(first, dict):
+            return
+        delta = first.get("delta") or first.get("message")
+        if isinstance(delta, dict):
+            # vLLM and Ollama say "reasoning", the others "reasoning_content".
+            thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+            content = _text(delta.get("content"))
+            answer, spelled = self._thought.take(content)
+            ids = _ids(first.get("token_ids"))
+            self._has_ids = self._has_ids and (ids is not None or not (content or thought))
+            yield answer, thought + spelled, ids or []
+        reason = first.get("finish_reason")
+        if isinstance(reason, str):
+            self._reason = _finish_reason(reason, self._reply.generate.sampling.max_tokens)
+
+    def _said(self, answer: str, reasoning: str, ids: list[int]) -> Generated | None:
+        self._ids += ids
+        if not answer and not reasoning:
+            return None
+        now = self._clock()
+        self._first = self._first or now
+        self._pieces += 1
+        self._text.append(answer)
+        self._reasoning.append(reasoning)
+        self._size += len(answer.encode(errors="replace")) + len(reasoning.encode(errors="replace"))
+        if self._size > LONGEST_REPLY_BYTES:
+            self._reason, self._ended = "size", True
+        return Generated(
+            request=self._request,
+            answer=answer,
+            reasoning=reasoning,
+            ttft_s=self._first - self._began,
+        )
+
+    def _stats(self) -> RequestStats:
+        prompt, cached = self._usage.get("prompt_tokens"), self._usage.get("cached")
+        written = self._usage.get("completion_tokens") or len(self._ids)
+        reused = min(cached or 0, prompt or 0)
+        took = self._clock() - self._first if self._first else 0.0
+        measured = (written - 1) / took if written > 1 and took > 0 else None
+        return RequestStats(
+            prompt_tokens=prompt or 0,
+            reused_tokens=reused,
+            evaluated_tokens=(prompt or 0) - reused,
+            reply_tokens=written,
+            ttft_s=self._first - self._began if self._first else None,
+            decode_tokens_per_s=self._speed or measured,
+            remote=RemoteReport(
+                host=host_of(self._reply.server.address),
+                prompt=prompt is not None,
+                cached=prompt is not None and cached is not None,
+            ),
+        )
+
+
+class _ThoughtSplitter:
+    """Takes a leading `<think>…</think>` out of the answer, as servers without a parser for
+    reasoning send it."""
+
+    OPEN, CLOSE = "<think>", "</think>"
+
+    def __init__(self) -> None:
+        self._state = "start"
+        self._held = ""
+
+    def take(self, text: str) -> tuple[str, str]:
+        """The new parts of answer and thought."""
+        self._held += text
+        thought = ""
+        if self._state == "start":
+            begun = self._held.lstrip()
+            if begun.startswith(self.OPEN):
+                self._state, self._held = "thought", begun.removeprefix(self.OPEN).lstrip("\n")
+            elif self.OPEN.startswith(begun):
+                return "", ""
+            else:
+                self._state = "answer"
+        if self._state == "thought":
+            thought, closed, rest = self._held.partition(self.CLOSE)
+            if not closed:
+                held = _held_back(thought, self.CLOSE)
+                self._held = thought[len(thought) - held :]
+                return "", thought[: len(thought) - held]
+            self._state, self._held, thought = "after", rest, thought.rstrip("\n")
+        if self._state == "after":
+            self._held = self._held.lstrip("\n")
+            self._state = "answer" if self._held else "after"
+        answer, self._held = self._held, ""
+        return answer, thought
+
+    def rest(self) -> tuple[str, str]:
+        held, self._held = self._held, ""
+        return ("", held) if self._state == "thought" else (held, "")
+
+
+def _held_back(text: str, mark: str) -> int:
+    """The length of the longest end of `text` with which `mark` begins."""
+    lengths = range(min(len(text), len(mark) - 1), 0, -1)
+    return next((each for each in lengths if mark.startswith(text[-each:])), 0)
+
+
+def _object(event: str) -> dict[str, Any]:
+    try:
+        chunk = parse_json(event)
+    except ValueError as error:
+        raise RemoteAnswerError("A part of the answer is not valid JSON.") from error
+    if not isinstance(chunk, dict):
+        raise RemoteAnswerError("A part of the answer is not an object.")
+    return chunk
+
+
+def _same_model(answered: str, asked: str) -> bool:
+    """True if the names differ by a folder, an ending or a date only."""
+    first, second = (_VERSION.sub("", _base(name)) for name in (answered, asked))
+    return first == second
+
+
+def _base(name: str) -> str:
+    return name.lower().replace("\\", "/").rpartition("/")[2].removesuffix(".gguf")
+
+
+def _finish_reason(reason: str, max_tokens: int | None) -> FinishReason:
+    if reason == "length":
+        return "length" if max_tokens else "context"
+    return "stop"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < _MOST_TOKENS else None
+
+
+def _ids(value: object) -> list[int] | None:
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        return None
+    return value if all(0 <= each < 2**32 for each in value) else None

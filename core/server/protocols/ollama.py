@@ -1,0 +1,171 @@
+"""Ollama's `/api/chat`, `/api/tags`, `/api/show` and `/api/version`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from core.api.chat import ToolCall
+from core.api.model_info import ModelInfo
+from core.api.reply_format import ReplyFormat
+from core.api.stats import RequestStats
+from core.server.facts import capabilities
+from core.server.protocols.protocol import Call, Protocol, Writer, finish_reason, to_json
+from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.content import Reader
+from core.server.requests.parameters import Body, sampling_of, schema_format
+from core.server.requests.refusals import Refusal
+from core.server.requests.tools import tools_of
+
+# The version of Ollama whose interface this is: some programs refuse older ones.
+VERSION = "0.13.0"
+_LATEST = ":latest"
+
+
+def problem(refusal: Refusal) -> Body:
+    words = f"{refusal.field}: {refusal.message}" if refusal.field else refusal.message
+    return {"error": words}
+
+
+def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+    options = body.get("options")
+    tools = tools_of(body)
+    ask = Ask(
+        reader.conversation(body.get("messages"), tools=tools.offered),
+        client,
+        sampling_of(options if isinstance(options, dict) else {}, "options."),
+        _thinking(body.get("think")),
+        tools,
+        _format(body.get("format")),
+        format_field="format",
+    )
+    return Call(ask, OllamaWriter(model), body.get("stream") is not False)
+
+
+def _thinking(think: object) -> bool | None:
+    """A switch, or how hard to think."""
+    return think if isinstance(think, bool) else bool(think) or None
+
+
+def _format(asked: object) -> ReplyFormat | None:
+    if not asked:
+        return None
+    if asked == "json":
+        return ReplyFormat(kind="json")
+    if not isinstance(asked, dict):
+        raise Refusal('A format is "json" or a JSON schema.', "format")
+    return schema_format(asked, "format")
+
+
+class OllamaWriter(Writer):
+    """Writes one JSON object a line."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, model: ModelInfo) -> None:
+        super().__init__(model)
+        # Readers expect an object in every line.
+        self.keep_alive = self._line("")
+
+    def more(self, delta: Delta) -> bytes:
+        fields: Body = {"thinking": delta.reasoning} if delta.reasoning else {}
+        if delta.call is not None:
+            fields["tool_calls"] = [_written(delta.call)]
+        return self._line(delta.answer, **fields)
+
+    def end(self, ended: Ended) -> bytes:
+        return to_json({**self._body(""), **_last(ended)}) + b"\n"
+
+    def whole(
+        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
+    ) -> Body:
+        fields: Body = {"thinking": reasoning} if reasoning else {}
+        if calls:
+            fields["tool_calls"] = list(map(_written, calls))
+        return {**self._body(text, **fields), **_last(ended)}
+
+    def broken(self, refusal: Refusal) -> bytes:
+        return to_json(problem(refusal)) + b"\n"
+
+    def _line(self, text: str, **fields: Any) -> bytes:
+        return to_json(self._body(text, **fields)) + b"\n"
+
+    def _body(self, text: str, **fields: Any) -> Body:
+        message = {"role": "assistant", "content": text, **fields}
+        return {"model": self.model, "created_at": _now(), "message": message, "done": False}
+
+
+def _written(call: ToolCall) -> Body:
+    given = json.loads(call.arguments)
+    return {"id": call.id, "function": {"name": call.name, "arguments": given}}
+
+
+def _last(ended: Ended) -> Body:
+    stats = ended.stats
+    reading, writing = _reading_ns(stats), _writing_ns(stats)
+    return {
+        "done": True,
+        "done_reason": "length" if finish_reason(ended) == "length" else "stop",
+        "total_duration": reading + writing,
+        "load_duration": 0,
+        "prompt_eval_count": stats.prompt_tokens,
+        "prompt_eval_cached_count": stats.reused_tokens,
+        "prompt_eval_duration": reading,
+        "eval_count": stats.reply_tokens,
+        "eval_duration": writing,
+        "timings": ended.timings(),
+    }
+
+
+def _reading_ns(stats: RequestStats) -> int:
+    return round((stats.ttft_s or 0.0) * 1e9)
+
+
+def _writing_ns(stats: RequestStats) -> int:
+    speed = stats.decode_tokens_per_s
+    return round(stats.reply_tokens / speed * 1e9) if speed else 0
+
+
+def tags(model: ModelInfo) -> Body:
+    entry = {"name": model.name, "model": model.name, "modified_at": _now(), "size": 0}
+    return {"models": [{**entry, "digest": model.fingerprint, "details": _details(model)}]}
+
+
+def show(body: Body, model: ModelInfo) -> Body:
+    """Raises Refusal for a model that isn't there."""
+    name = body.get("model", body.get("name"))
+    if not isinstance(name, str) or name.removesuffix(_LATEST) != model.name:
+        raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
+    family = model.family
+    return {
+        "modified_at": _now(),
+        "parameters": "",
+        "template": "",
+        "details": _details(model),
+        "model_info": {
+            "general.architecture": family,
+            "general.parameter_count": model.num_parameters,
+            f"{family}.context_length": model.context_length,
+        },
+        "capabilities": capabilities(model),
+    }
+
+
+def _details(model: ModelInfo) -> Body:
+    return {
+        "parent_model": "",
+        "format": "gguf" if model.path.endswith(".gguf") else "safetensors",
+        "family": model.family,
+        "families": [model.family],
+        "parameter_size": f"{model.num_parameters / 1e9:.1f}B",
+        "quantization_level": model.precision,
+    }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat().replace("+00:00", "Z")
+
+
+CHAT = Protocol("/api/chat", read, problem)

@@ -1,0 +1,70 @@
+"""Markdown as HTML and as plain text, for the clipboard and for exports."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from desktop.chat.markdown.parser import FOOTNOTE_REF, MATH, make_parser
+
+
+def html_parser() -> MarkdownIt:
+    """A parser whose `render` gives HTML that fetches nothing; formulas are as written."""
+    # A picture that a text names would be fetched.
+    parser = make_parser().disable("image")
+    for kind in (MATH, FOOTNOTE_REF):
+        parser.add_render_rule(kind, _as_written)
+    return parser
+
+
+def plain_text(text: str) -> str:
+    """The text without its marks: lists keep theirs, cells of tables are separated by tabs."""
+    written: list[str] = []
+    # The next number of each list around the token, None for bullets.
+    lists: list[int | None] = []
+    mark = ""
+    for token in make_parser().parse(text):
+        match token.type:
+            case "bullet_list_open":
+                lists.append(None)
+            case "ordered_list_open":
+                lists.append(int(token.attrGet("start") or 1))
+            case "bullet_list_close" | "ordered_list_close":
+                lists.pop()
+                written.append("" if lists else "\n")
+            case "list_item_open":
+                number = lists[-1]
+                mark = "  " * (len(lists) - 1) + ("- " if number is None else f"{number}. ")
+                lists[-1] = None if number is None else number + 1
+            case "inline":
+                written.append(mark + _inline(token.children or ()))
+                mark = ""
+            case "fence" | "code_block" | "math_block":
+                written.append(f"{mark}{token.content.rstrip()}\n\n")
+                mark = ""
+            case "th_close" | "td_close":
+                written.append("\t")
+            case "tr_close":
+                written[-1] = "\n"
+            case "table_close":
+                written.append("\n")
+            case "paragraph_close" if lists:
+                written.append("\n")
+            case "paragraph_close" | "heading_close":
+                written.append("\n\n")
+    return "".join(written).strip()
+
+
+def _inline(tokens: Sequence[Token]) -> str:
+    breaks = {"softbreak": "\n", "hardbreak": "\n"}
+    return "".join(breaks.get(token.type, token.content) for token in tokens)
+
+
+def _as_written(
+    _renderer: object, tokens: Sequence[Token], at: int, _options: object, _env: object
+) -> str:
+    """Formulas, and numbers of footnotes."""
+    return html.escape(tokens[at].content)

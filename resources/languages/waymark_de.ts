@@ -1,0 +1,3919 @@
+<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="de">
+<context>
+    <name></name>
+    <message>
+        <source>Waymark is already running; its window was brought to the front.</source>
+        <translation>Waymark läuft bereits; das Fenster wurde nach vorn geholt.</translation>
+    </message>
+    <message>
+        <source>Waymark has lost its display and has closed. Your chats are stored.</source>
+        <translation>Waymark hat seinen Bildschirm verloren und wurde beendet. Ihre Chats sind gespeichert.</translation>
+    </message>
+    <message>
+        <source>Sending</source>
+        <translation>Senden</translation>
+    </message>
+    <message>
+        <source>Regenerating</source>
+        <translation>Neue Antwort</translation>
+    </message>
+    <message>
+        <source>Continuing a reply</source>
+        <translation>Fortsetzen einer Antwort</translation>
+    </message>
+    <message>
+        <source>Sending again</source>
+        <translation>Erneutes Senden</translation>
+    </message>
+    <message>
+        <source>Showing another version</source>
+        <translation>Anzeigen einer anderen Fassung</translation>
+    </message>
+    <message>
+        <source>The message will be sent once its picture is ready.</source>
+        <translation>Die Nachricht wird gesendet, sobald ihr Bild bereit ist.</translation>
+    </message>
+    <message>
+        <source>{title}: {message} The message was not sent.</source>
+        <translation>{title}: {message} Die Nachricht wurde nicht gesendet.</translation>
+    </message>
+    <message>
+        <source>{title}: {model}. Remove the picture, or load a model that can.</source>
+        <translation>{title}: {model}. Entfernen Sie das Bild oder laden Sie ein Modell, das Bilder versteht.</translation>
+    </message>
+    <message>
+        <source>{title}: {model}. Start a new chat, or load a model that can.</source>
+        <translation>{title}: {model}. Beginnen Sie einen neuen Chat oder laden Sie ein Modell, das Bilder versteht.</translation>
+    </message>
+    <message>
+        <source>Instructions for the model</source>
+        <translation>Anweisungen für das Modell</translation>
+    </message>
+    <message>
+        <source>For example: Answer in short sentences.</source>
+        <translation>Zum Beispiel: Antworte in kurzen Sätzen.</translation>
+    </message>
+    <message>
+        <source>Close the instructions; they are used with the next message</source>
+        <translation>Anweisungen schließen; sie gelten ab der nächsten Nachricht</translation>
+    </message>
+    <message>
+        <source>Done</source>
+        <translation>Fertig</translation>
+    </message>
+    <message>
+        <source>Instructions for this chat</source>
+        <translation>Anweisungen für diesen Chat</translation>
+    </message>
+    <message>
+        <source>Read before everything else, starting with your next message.</source>
+        <translation>Werden ab Ihrer nächsten Nachricht vor allem anderen gelesen.</translation>
+    </message>
+    <message>
+        <source>If you change them, the whole chat is read again.</source>
+        <translation>Wenn Sie sie ändern, wird der ganze Chat neu gelesen.</translation>
+    </message>
+    <message>
+        <source>Format of the replies</source>
+        <translation>Format der Antworten</translation>
+    </message>
+    <message>
+        <source>JSON with a schema…</source>
+        <translation>JSON mit Schema…</translation>
+    </message>
+    <message>
+        <source>Free text</source>
+        <translation>Freier Text</translation>
+    </message>
+    <message>
+        <source>JSON</source>
+        <translation>JSON</translation>
+    </message>
+    <message>
+        <source>Change the format of the replies</source>
+        <translation>Format der Antworten ändern</translation>
+    </message>
+    <message>
+        <source>Switch back to free text</source>
+        <translation>Zurück zu freiem Text</translation>
+    </message>
+    <message>
+        <source>Replies: JSON</source>
+        <translation>Antworten: JSON</translation>
+    </message>
+    <message>
+        <source>Replies: JSON with a schema</source>
+        <translation>Antworten: JSON mit Schema</translation>
+    </message>
+    <message>
+        <source>JSON with a schema</source>
+        <translation>JSON mit Schema</translation>
+    </message>
+    <message>
+        <source>JSON Schema for the replies</source>
+        <translation>JSON-Schema für die Antworten</translation>
+    </message>
+    <message>
+        <source>Paste or write a JSON Schema</source>
+        <translation>JSON-Schema einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>Insert an example</source>
+        <translation>Beispiel einfügen</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Use the schema</source>
+        <translation>Schema verwenden</translation>
+    </message>
+    <message>
+        <source>From the next message on, replies in this chat are JSON that matches this schema. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht sind die Antworten in diesem Chat JSON nach diesem Schema. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Checking…</source>
+        <translation>Wird geprüft…</translation>
+    </message>
+    <message>
+        <source>The schema can be used.</source>
+        <translation>Das Schema kann verwendet werden.</translation>
+    </message>
+    <message>
+        <source>Instructions are in use: show or hide them</source>
+        <translation>Anweisungen sind aktiv: ein- oder ausblenden</translation>
+    </message>
+    <message>
+        <source>Send this when the reply is complete (Enter)</source>
+        <translation>Senden, sobald die Antwort fertig ist (Eingabetaste)</translation>
+    </message>
+    <message>
+        <source>Queue</source>
+        <translation>Einreihen</translation>
+    </message>
+    <message>
+        <source>Tokens in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
+        <translation>Token der Nachricht, vom Tokenizer des Modells gezählt, und wie viele der Kontext für die Antwort übrig hat</translation>
+    </message>
+    <message>
+        <source>Stop</source>
+        <translation>Stopp</translation>
+    </message>
+    <message>
+        <source>Send</source>
+        <translation>Senden</translation>
+    </message>
+    <message>
+        <source>Stop the reply</source>
+        <translation>Antwort anhalten</translation>
+    </message>
+    <message>
+        <source>Send the message</source>
+        <translation>Nachricht senden</translation>
+    </message>
+    <message>
+        <source>Stop the reply (Esc)</source>
+        <translation>Antwort anhalten (Esc)</translation>
+    </message>
+    <message>
+        <source>Send (Enter)</source>
+        <translation>Senden (Eingabetaste)</translation>
+    </message>
+    <message>
+        <source>1 token left</source>
+        <translation>1 Token übrig</translation>
+    </message>
+    <message>
+        <source>{left} tokens left</source>
+        <translation>{left} Token übrig</translation>
+    </message>
+    <message>
+        <source>1 token · {left} left</source>
+        <translation>1 Token · {left} übrig</translation>
+    </message>
+    <message>
+        <source>{tokens} tokens · {left} left</source>
+        <translation>{tokens} Token · {left} übrig</translation>
+    </message>
+    <message>
+        <source>1 token, {over} more than the context has left</source>
+        <translation>1 Token, {over} mehr als im Kontext übrig sind</translation>
+    </message>
+    <message>
+        <source>{tokens} tokens, {over} more than the context has left</source>
+        <translation>{tokens} Token, {over} mehr als im Kontext übrig sind</translation>
+    </message>
+    <message>
+        <source>Nothing is deleted. To continue, start a new chat from a summary, or leave out the oldest turns, which stay here for you to read.</source>
+        <translation>Nichts wird gelöscht. Um weiterzumachen, beginnen Sie einen neuen Chat aus einer Zusammenfassung, oder lassen Sie die ältesten Beiträge weg; sie bleiben hier lesbar.</translation>
+    </message>
+    <message>
+        <source>There is no room for the last message in the context of {limit} tokens.</source>
+        <translation>Für die letzte Nachricht ist im Kontext von {limit} Token kein Platz.</translation>
+    </message>
+    <message>
+        <source>The context is full ({tokens} of {limit} tokens).</source>
+        <translation>Der Kontext ist voll ({tokens} von {limit} Token).</translation>
+    </message>
+    <message>
+        <source>This chat fills {percent} % of the context ({tokens} of {limit} tokens).</source>
+        <translation>Dieser Chat füllt {percent} % des Kontexts ({tokens} von {limit} Token).</translation>
+    </message>
+    <message>
+        <source>The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing was cut off. Edit it, or load the model with a longer context.</source>
+        <translation>Die letzte Nachricht allein braucht {tokens} Token, und der Kontext fasst {limit}. Nichts wurde abgeschnitten. Kürzen Sie die Nachricht, oder laden Sie das Modell mit einem längeren Kontext.</translation>
+    </message>
+    <message>
+        <source>The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing was cut off. Edit it; this model can&apos;t hold more than {longest} tokens.</source>
+        <translation>Die letzte Nachricht allein braucht {tokens} Token, und der Kontext fasst {limit}. Nichts wurde abgeschnitten. Kürzen Sie die Nachricht; dieses Modell fasst höchstens {longest} Token.</translation>
+    </message>
+    <message>
+        <source>Counting tokens</source>
+        <translation>Zählen der Token</translation>
+    </message>
+    <message>
+        <source>Tree</source>
+        <translation>Baum</translation>
+    </message>
+    <message>
+        <source>The reply as a tree</source>
+        <translation>Die Antwort als Baum</translation>
+    </message>
+    <message>
+        <source>Source</source>
+        <translation>Quelltext</translation>
+    </message>
+    <message>
+        <source>The reply as it was written</source>
+        <translation>Die Antwort, wie sie geschrieben wurde</translation>
+    </message>
+    <message>
+        <source>Table</source>
+        <translation>Tabelle</translation>
+    </message>
+    <message>
+        <source>Not checked: {reason}</source>
+        <translation>Nicht geprüft: {reason}</translation>
+    </message>
+    <message>
+        <source>Not valid: {reason}</source>
+        <translation>Ungültig: {reason}</translation>
+    </message>
+    <message>
+        <source>Valid JSON.</source>
+        <translation>Gültiges JSON.</translation>
+    </message>
+    <message>
+        <source>Valid against the schema.</source>
+        <translation>Gültig nach dem Schema.</translation>
+    </message>
+    <message>
+        <source>Name</source>
+        <translation>Name</translation>
+    </message>
+    <message>
+        <source>Value</source>
+        <translation>Wert</translation>
+    </message>
+    <message>
+        <source>The reply as a table</source>
+        <translation>Die Antwort als Tabelle</translation>
+    </message>
+    <message>
+        <source>… {count} more</source>
+        <translation>… {count} weitere</translation>
+    </message>
+    <message>
+        <source>1 field</source>
+        <translation>1 Feld</translation>
+    </message>
+    <message>
+        <source>1 item</source>
+        <translation>1 Eintrag</translation>
+    </message>
+    <message>
+        <source>{count} fields</source>
+        <translation>{count} Felder</translation>
+    </message>
+    <message>
+        <source>{count} items</source>
+        <translation>{count} Einträge</translation>
+    </message>
+    <message>
+        <source>… {count} more columns</source>
+        <translation>… {count} weitere Spalten</translation>
+    </message>
+    <message>
+        <source>… 1 more column</source>
+        <translation>… 1 weitere Spalte</translation>
+    </message>
+    <message>
+        <source>Checking a schema</source>
+        <translation>Prüfen eines Schemas</translation>
+    </message>
+    <message>
+        <source>Reading a reply</source>
+        <translation>Auswerten einer Antwort</translation>
+    </message>
+    <message>
+        <source>Copying a reply</source>
+        <translation>Kopieren einer Antwort</translation>
+    </message>
+    <message>
+        <source>The schema is longer than {count} characters.</source>
+        <translation>Das Schema ist länger als {count} Zeichen.</translation>
+    </message>
+    <message>
+        <source>Storing a draft</source>
+        <translation>Speichern eines Entwurfs</translation>
+    </message>
+    <message>
+        <source>Storing instructions</source>
+        <translation>Speichern der Anweisungen</translation>
+    </message>
+    <message>
+        <source>This is the demo model: it describes simple pictures of shapes and remembers what you tell it.</source>
+        <translation>Das ist das Demomodell: Es beschreibt auf Englisch einfache Bilder von Formen und merkt sich, was Sie ihm sagen.</translation>
+    </message>
+    <message>
+        <source>What would you like to look&#xa0;at?</source>
+        <translation>Was möchten Sie sich ansehen?</translation>
+    </message>
+    <message>
+        <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.
+Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
+        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie danach.
+Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext (Strg+1) zeigt, wie.</translation>
+    </message>
+    <message>
+        <source>Try this one</source>
+        <translation>Probieren Sie dieses</translation>
+    </message>
+    <message>
+        <source>No model is loaded. Choose one to begin.</source>
+        <translation>Kein Modell geladen. Wählen Sie eines, um zu beginnen.</translation>
+    </message>
+    <message>
+        <source>Get a model for this computer</source>
+        <translation>Modell für diesen Computer holen</translation>
+    </message>
+    <message>
+        <source>Use models I already have</source>
+        <translation>Vorhandene Modelle verwenden</translation>
+    </message>
+    <message>
+        <source>Choose a folder…</source>
+        <translation>Ordner wählen…</translation>
+    </message>
+    <message>
+        <source>Choose a model folder</source>
+        <translation>Modellordner wählen</translation>
+    </message>
+    <message>
+        <source>Choose a GGUF file…</source>
+        <translation>GGUF-Datei wählen…</translation>
+    </message>
+    <message>
+        <source>Choose a GGUF file</source>
+        <translation>GGUF-Datei wählen</translation>
+    </message>
+    <message>
+        <source>Get a model…</source>
+        <translation>Modell holen…</translation>
+    </message>
+    <message>
+        <source>Get a model</source>
+        <translation>Modell holen</translation>
+    </message>
+    <message>
+        <source>Models…</source>
+        <translation>Modelle…</translation>
+    </message>
+    <message>
+        <source>Models on this computer</source>
+        <translation>Modelle auf diesem Computer</translation>
+    </message>
+    <message>
+        <source>Try sample {number}: {question}</source>
+        <translation>Beispiel {number} ausprobieren: {question}</translation>
+    </message>
+    <message>
+        <source>What is in the picture?</source>
+        <translation>What is in the picture?</translation>
+    </message>
+    <message>
+        <source>What colour is the star?</source>
+        <translation>What colour is the star?</translation>
+    </message>
+    <message>
+        <source>Count the crosses.</source>
+        <translation>Count the crosses.</translation>
+    </message>
+    <message>
+        <source>Where is the diamond?</source>
+        <translation>Where is the diamond?</translation>
+    </message>
+    <message>
+        <source>How big is the star?</source>
+        <translation>How big is the star?</translation>
+    </message>
+    <message>
+        <source>What can you do?</source>
+        <translation>What can you do?</translation>
+    </message>
+    <message>
+        <source>Find in this chat</source>
+        <translation>In diesem Chat suchen</translation>
+    </message>
+    <message>
+        <source>{number} of {total}</source>
+        <translation>{number} von {total}</translation>
+    </message>
+    <message>
+        <source>No match</source>
+        <translation>Kein Treffer</translation>
+    </message>
+    <message>
+        <source>Previous match (Shift+Enter)</source>
+        <translation>Voriger Treffer (Umschalt+Eingabe)</translation>
+    </message>
+    <message>
+        <source>Next match (Enter)</source>
+        <translation>Nächster Treffer (Eingabetaste)</translation>
+    </message>
+    <message>
+        <source>Close (Esc)</source>
+        <translation>Schließen (Esc)</translation>
+    </message>
+    <message>
+        <source>Copy the code</source>
+        <translation>Code kopieren</translation>
+    </message>
+    <message>
+        <source>The beginning is shown once this is complete.</source>
+        <translation>Der Anfang wird angezeigt, sobald dies vollständig ist.</translation>
+    </message>
+    <message>
+        <source>Code, {language}</source>
+        <translation>Code, {language}</translation>
+    </message>
+    <message>
+        <source>Code</source>
+        <translation>Code</translation>
+    </message>
+    <message>
+        <source>Show more of this message</source>
+        <translation>Mehr von dieser Nachricht zeigen</translation>
+    </message>
+    <message>
+        <source>Show more: {count} characters are not shown</source>
+        <translation>Mehr zeigen: {count} Zeichen sind nicht zu sehen</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>Kopieren</translation>
+    </message>
+    <message>
+        <source>Copy link</source>
+        <translation>Link kopieren</translation>
+    </message>
+    <message>
+        <source>Select all</source>
+        <translation>Alles auswählen</translation>
+    </message>
+    <message>
+        <source>Message</source>
+        <translation>Nachricht</translation>
+    </message>
+    <message>
+        <source>Ask a question or drop a picture</source>
+        <translation>Stellen Sie eine Frage oder legen Sie ein Bild ab</translation>
+    </message>
+    <message>
+        <source>Add pictures</source>
+        <translation>Bilder hinzufügen</translation>
+    </message>
+    <message>
+        <source>Edit your message</source>
+        <translation>Nachricht bearbeiten</translation>
+    </message>
+    <message>
+        <source>Send again</source>
+        <translation>Erneut senden</translation>
+    </message>
+    <message>
+        <source>The message can be sent once its picture is ready.</source>
+        <translation>Die Nachricht kann gesendet werden, sobald ihr Bild bereit ist.</translation>
+    </message>
+    <message>
+        <source>Taking back a queued message</source>
+        <translation>Zurückholen einer eingereihten Nachricht</translation>
+    </message>
+    <message>
+        <source>Sending a queued message</source>
+        <translation>Senden einer eingereihten Nachricht</translation>
+    </message>
+    <message>
+        <source>Queued messages</source>
+        <translation>Eingereihte Nachrichten</translation>
+    </message>
+    <message>
+        <source>Move it back into the message field</source>
+        <translation>Zurück ins Nachrichtenfeld</translation>
+    </message>
+    <message>
+        <source>Queued: {text}</source>
+        <translation>Eingereiht: {text}</translation>
+    </message>
+    <message>
+        <source>Queued: {text}, 1 image</source>
+        <translation>Eingereiht: {text}, 1 Bild</translation>
+    </message>
+    <message>
+        <source>Queued: {text}, {count} images</source>
+        <translation>Eingereiht: {text}, {count} Bilder</translation>
+    </message>
+    <message>
+        <source>Queued: 1 image</source>
+        <translation>Eingereiht: 1 Bild</translation>
+    </message>
+    <message>
+        <source>Queued: {count} images</source>
+        <translation>Eingereiht: {count} Bilder</translation>
+    </message>
+    <message>
+        <source>Reply</source>
+        <translation>Antwort</translation>
+    </message>
+    <message>
+        <source>Your message</source>
+        <translation>Ihre Nachricht</translation>
+    </message>
+    <message>
+        <source>Show the previous version</source>
+        <translation>Vorige Fassung zeigen</translation>
+    </message>
+    <message>
+        <source>Show the next version</source>
+        <translation>Nächste Fassung zeigen</translation>
+    </message>
+    <message>
+        <source>Copy the reply</source>
+        <translation>Antwort kopieren</translation>
+    </message>
+    <message>
+        <source>Copy the message</source>
+        <translation>Nachricht kopieren</translation>
+    </message>
+    <message>
+        <source>Copy as JSON, indented</source>
+        <translation>Als JSON kopieren, eingerückt</translation>
+    </message>
+    <message>
+        <source>Write another reply</source>
+        <translation>Neue Antwort schreiben lassen</translation>
+    </message>
+    <message>
+        <source>Edit the message and send it again</source>
+        <translation>Nachricht bearbeiten und erneut senden</translation>
+    </message>
+    <message>
+        <source>Fork into a new chat</source>
+        <translation>Als neuen Chat abzweigen</translation>
+    </message>
+    <message>
+        <source>Continue the reply from where it stopped</source>
+        <translation>Antwort dort fortsetzen, wo sie aufgehört hat</translation>
+    </message>
+    <message>
+        <source>Continue</source>
+        <translation>Fortsetzen</translation>
+    </message>
+    <message>
+        <source>Version {number} of {count}</source>
+        <translation>Fassung {number} von {count}</translation>
+    </message>
+    <message>
+        <source>Show all numbers of this reply</source>
+        <translation>Alle Zahlen dieser Antwort zeigen</translation>
+    </message>
+    <message>
+        <source>Hide all numbers of this reply</source>
+        <translation>Alle Zahlen dieser Antwort ausblenden</translation>
+    </message>
+    <message>
+        <source>Reply {message}</source>
+        <translation>Antwort {message}</translation>
+    </message>
+    <message>
+        <source>Stopping</source>
+        <translation>Anhalten</translation>
+    </message>
+    <message>
+        <source>The engine did not stop in time.</source>
+        <translation>Die Engine hat nicht rechtzeitig angehalten.</translation>
+    </message>
+    <message>
+        <source>This chat has pictures, and {model} can&apos;t see them.</source>
+        <translation>Dieser Chat enthält Bilder, und {model} kann sie nicht sehen.</translation>
+    </message>
+    <message>
+        <source>Waiting for the engine</source>
+        <translation>Wartet auf die Engine</translation>
+    </message>
+    <message>
+        <source>Waiting for another reply to finish</source>
+        <translation>Wartet, bis eine andere Antwort fertig ist</translation>
+    </message>
+    <message>
+        <source>Waiting for {count} other replies to finish</source>
+        <translation>Wartet, bis {count} andere Antworten fertig sind</translation>
+    </message>
+    <message>
+        <source>Reading an image: {done} of {count} tokens</source>
+        <translation>Liest ein Bild: {done} von {count} Token</translation>
+    </message>
+    <message>
+        <source>Reading: {done} of {count} tokens</source>
+        <translation>Liest: {done} von {count} Token</translation>
+    </message>
+    <message>
+        <source>Thinking…</source>
+        <translation>Denkt nach…</translation>
+    </message>
+    <message>
+        <source>Thought</source>
+        <translation>Nachgedacht</translation>
+    </message>
+    <message>
+        <source>Hide the reasoning</source>
+        <translation>Überlegungen ausblenden</translation>
+    </message>
+    <message>
+        <source>Show the reasoning</source>
+        <translation>Überlegungen zeigen</translation>
+    </message>
+    <message>
+        <source>Opening a chat</source>
+        <translation>Öffnen eines Chats</translation>
+    </message>
+    <message>
+        <source>Storing the format of replies</source>
+        <translation>Speichern des Antwortformats</translation>
+    </message>
+    <message>
+        <source>Cut off: the reply reached the length limit you set.</source>
+        <translation>Abgeschnitten: Die Antwort hat die eingestellte Länge erreicht.</translation>
+    </message>
+    <message>
+        <source>Cut off: the context is full.</source>
+        <translation>Abgeschnitten: Der Kontext ist voll.</translation>
+    </message>
+    <message>
+        <source>Cut off: without a limit of your own, structured replies end after {count} tokens.</source>
+        <translation>Abgeschnitten: Ohne eigene Grenze enden strukturierte Antworten nach {count} Token.</translation>
+    </message>
+    <message>
+        <source>Cut off: without a limit of your own, reasoning ends after {count} tokens.</source>
+        <translation>Abgeschnitten: Ohne eigene Grenze endet das Nachdenken nach {count} Token.</translation>
+    </message>
+    <message>
+        <source>Cut off: the reply kept repeating the same words.</source>
+        <translation>Abgeschnitten: Die Antwort hat immer dieselben Wörter wiederholt.</translation>
+    </message>
+    <message>
+        <source>Cut off: the reply reached {size} MB, the most that one reply can hold.</source>
+        <translation>Abgeschnitten: Die Antwort hat {size} MB erreicht, mehr kann eine Antwort nicht enthalten.</translation>
+    </message>
+    <message>
+        <source>Stopped.</source>
+        <translation>Angehalten.</translation>
+    </message>
+    <message>
+        <source>Stopped: Waymark was closed before the reply was complete.</source>
+        <translation>Angehalten: Waymark wurde geschlossen, bevor die Antwort fertig war.</translation>
+    </message>
+    <message>
+        <source>Conversation</source>
+        <translation>Unterhaltung</translation>
+    </message>
+    <message>
+        <source>Jump to the end</source>
+        <translation>Zum Ende springen</translation>
+    </message>
+    <message>
+        <source>The model no longer reads the messages above</source>
+        <translation>Das Modell liest die Nachrichten darüber nicht mehr</translation>
+    </message>
+    <message>
+        <source>Have the model read all messages again</source>
+        <translation>Das Modell wieder alle Nachrichten lesen lassen</translation>
+    </message>
+    <message>
+        <source>Undo</source>
+        <translation>Rückgängig</translation>
+    </message>
+    <message>
+        <source>fork</source>
+        <translation>Abzweigung</translation>
+    </message>
+    <message>
+        <source>Today</source>
+        <translation>Heute</translation>
+    </message>
+    <message>
+        <source>Yesterday</source>
+        <translation>Gestern</translation>
+    </message>
+    <message>
+        <source>Last 7 days</source>
+        <translation>Letzte 7 Tage</translation>
+    </message>
+    <message>
+        <source>Pinned</source>
+        <translation>Angeheftet</translation>
+    </message>
+    <message>
+        <source>Kept until {}</source>
+        <translation>Aufbewahrt bis {}</translation>
+    </message>
+    <message>
+        <source>Reading the chats</source>
+        <translation>Lesen der Chats</translation>
+    </message>
+    <message>
+        <source>Renaming a chat</source>
+        <translation>Umbenennen eines Chats</translation>
+    </message>
+    <message>
+        <source>Pinning a chat</source>
+        <translation>Anheften eines Chats</translation>
+    </message>
+    <message>
+        <source>Deleting a chat</source>
+        <translation>Löschen eines Chats</translation>
+    </message>
+    <message>
+        <source>Restoring a chat</source>
+        <translation>Wiederherstellen eines Chats</translation>
+    </message>
+    <message>
+        <source>Forking a chat</source>
+        <translation>Abzweigen eines Chats</translation>
+    </message>
+    <message>
+        <source>Replying</source>
+        <translation>Antworten</translation>
+    </message>
+    <message>
+        <source>Deleting old chats for good</source>
+        <translation>Endgültiges Löschen alter Chats</translation>
+    </message>
+    <message>
+        <source>Deleting all data</source>
+        <translation>Löschen aller Daten</translation>
+    </message>
+    <message>
+        <source>Deleting a chat for good</source>
+        <translation>Endgültiges Löschen eines Chats</translation>
+    </message>
+    <message>
+        <source>Forgetting deleted chats</source>
+        <translation>Vergessen gelöschter Chats</translation>
+    </message>
+    <message>
+        <source>The context of a deleted chat could not be deleted yet: {} Waymark tries again at the next start.</source>
+        <translation>Der Kontext eines gelöschten Chats konnte noch nicht gelöscht werden: {} Waymark versucht es beim nächsten Start erneut.</translation>
+    </message>
+    <message>
+        <source>{file} could not be deleted: {reason}. Waymark tries again the next time a chat is deleted for good.</source>
+        <translation>{file} konnte nicht gelöscht werden: {reason}. Waymark versucht es erneut, wenn wieder ein Chat endgültig gelöscht wird.</translation>
+    </message>
+    <message>
+        <source>New chat</source>
+        <translation>Neuer Chat</translation>
+    </message>
+    <message>
+        <source>Search titles</source>
+        <translation>Titel durchsuchen</translation>
+    </message>
+    <message>
+        <source>Search messages too</source>
+        <translation>Auch Nachrichten durchsuchen</translation>
+    </message>
+    <message>
+        <source>Chats</source>
+        <translation>Chats</translation>
+    </message>
+    <message>
+        <source>Pin to the top</source>
+        <translation>Oben anheften</translation>
+    </message>
+    <message>
+        <source>Rename</source>
+        <translation>Umbenennen</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>Löschen</translation>
+    </message>
+    <message>
+        <source>Rename the chat (F2)</source>
+        <translation>Chat umbenennen (F2)</translation>
+    </message>
+    <message>
+        <source>Delete the chat (Delete)</source>
+        <translation>Chat löschen (Entf)</translation>
+    </message>
+    <message>
+        <source>Deleted chats ({})</source>
+        <translation>Gelöschte Chats ({})</translation>
+    </message>
+    <message>
+        <source>Unpin</source>
+        <translation>Lösen</translation>
+    </message>
+    <message>
+        <source>No title contains “{}”.</source>
+        <translation>Kein Titel enthält „{}“.</translation>
+    </message>
+    <message>
+        <source>Deleted chats</source>
+        <translation>Gelöschte Chats</translation>
+    </message>
+    <message>
+        <source>Restore</source>
+        <translation>Wiederherstellen</translation>
+    </message>
+    <message>
+        <source>Delete for good</source>
+        <translation>Endgültig löschen</translation>
+    </message>
+    <message>
+        <source>Restore the chat to the list</source>
+        <translation>Chat in der Liste wiederherstellen</translation>
+    </message>
+    <message>
+        <source>Delete all for good</source>
+        <translation>Alle endgültig löschen</translation>
+    </message>
+    <message>
+        <source>Keep</source>
+        <translation>Behalten</translation>
+    </message>
+    <message>
+        <source>Back to the chats</source>
+        <translation>Zurück zu den Chats</translation>
+    </message>
+    <message>
+        <source>Kept for {} days, then deleted for good.</source>
+        <translation>Werden {} Tage aufbewahrt, dann endgültig gelöscht.</translation>
+    </message>
+    <message>
+        <source>Delete this chat for good, with its messages and pictures? This can&apos;t be undone.</source>
+        <translation>Diesen Chat mit seinen Nachrichten und Bildern endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
+    </message>
+    <message>
+        <source>Delete all {} chats for good, with their messages and pictures? This can&apos;t be undone.</source>
+        <translation>Alle {} Chats mit ihren Nachrichten und Bildern endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
+    </message>
+    <message>
+        <source>Contexts can&apos;t be saved on disk, so after a restart they are read again: {reason}</source>
+        <translation>Kontexte können nicht auf der Festplatte gespeichert werden und werden nach einem Neustart neu gelesen: {reason}</translation>
+    </message>
+    <message>
+        <source>Reading the prompt</source>
+        <translation>Liest den Prompt</translation>
+    </message>
+    <message>
+        <source>Why tokens were read a second time.</source>
+        <translation>Warum Token ein zweites Mal gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>Reading…</source>
+        <translation>Liest…</translation>
+    </message>
+    <message>
+        <source>{done} of {prompt} prompt tokens, {reused} of them reused.</source>
+        <translation>{done} von {prompt} Token des Prompts, davon {reused} wiederverwendet.</translation>
+    </message>
+    <message>
+        <source>Tokens of this chat in the context, and how many fit. While the computer is idle, the last reply is read in the form that later turns use, which may take a few tokens more or fewer.</source>
+        <translation>Token dieses Chats im Kontext, und wie viele hineinpassen. Im Leerlauf wird die letzte Antwort so gelesen, wie spätere Beiträge sie verwenden; das können einige Token mehr oder weniger sein.</translation>
+    </message>
+    <message>
+        <source>In the context</source>
+        <translation>Im Kontext</translation>
+    </message>
+    <message>
+        <source>Reused</source>
+        <translation>Wiederverwendet</translation>
+    </message>
+    <message>
+        <source>Prompt tokens reused for this reply, not read.</source>
+        <translation>Token des Prompts, die für diese Antwort wiederverwendet statt gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>Read</source>
+        <translation>Gelesen</translation>
+    </message>
+    <message>
+        <source>Prompt tokens read before the first word.</source>
+        <translation>Token des Prompts, die vor dem ersten Wort gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>Images reused</source>
+        <translation>Bilder wiederverwendet</translation>
+    </message>
+    <message>
+        <source>Images that weren&apos;t encoded again.</source>
+        <translation>Bilder, die nicht erneut verarbeitet wurden.</translation>
+    </message>
+    <message>
+        <source>Images encoded</source>
+        <translation>Bilder verarbeitet</translation>
+    </message>
+    <message>
+        <source>Images encoded for this reply.</source>
+        <translation>Bilder, die für diese Antwort verarbeitet wurden.</translation>
+    </message>
+    <message>
+        <source>First token</source>
+        <translation>Erstes Token</translation>
+    </message>
+    <message>
+        <source>Time from Send to the first token.</source>
+        <translation>Zeit vom Senden bis zum ersten Token.</translation>
+    </message>
+    <message>
+        <source>Speed</source>
+        <translation>Tempo</translation>
+    </message>
+    <message>
+        <source>Tokens of the reply written per second.</source>
+        <translation>Geschriebene Token der Antwort je Sekunde.</translation>
+    </message>
+    <message>
+        <source>Drafts</source>
+        <translation>Vermutungen</translation>
+    </message>
+    <message>
+        <source>What guessing several tokens per step has saved.</source>
+        <translation>Was das Vermuten mehrerer Token je Schritt gespart hat.</translation>
+    </message>
+    <message>
+        <source>Saved states from which reading can resume: of this chat, and of all chats.</source>
+        <translation>Gespeicherte Zustände, von denen aus weitergelesen werden kann: von diesem Chat und von allen Chats.</translation>
+    </message>
+    <message>
+        <source>Checkpoints</source>
+        <translation>Checkpoints</translation>
+    </message>
+    <message>
+        <source>Restored from</source>
+        <translation>Wiederhergestellt aus</translation>
+    </message>
+    <message>
+        <source>Where the reused part was stored.</source>
+        <translation>Wo der wiederverwendete Teil gespeichert war.</translation>
+    </message>
+    <message>
+        <source>The context holds {tokens} of this chat.</source>
+        <translation>Der Kontext enthält {tokens} dieses Chats.</translation>
+    </message>
+    <message>
+        <source>Ready to continue</source>
+        <translation>Bereit zum Fortsetzen</translation>
+    </message>
+    <message>
+        <source>Draft read</source>
+        <translation>Entwurf gelesen</translation>
+    </message>
+    <message>
+        <source>{tokens} of your draft are already read.</source>
+        <translation>{tokens} Ihres Entwurfs sind schon gelesen.</translation>
+    </message>
+    <message>
+        <source>The last reply was written by another model, or with other model settings. The next message reads the whole chat; {limit} tokens fit.</source>
+        <translation>Die letzte Antwort stammt von einem anderen Modell oder anderen Modelleinstellungen. Mit der nächsten Nachricht wird der ganze Chat gelesen; {limit} Token passen hinein.</translation>
+    </message>
+    <message>
+        <source>Not read by this model</source>
+        <translation>Von diesem Modell nicht gelesen</translation>
+    </message>
+    <message>
+        <source>Numbers appear with the first message.</source>
+        <translation>Zahlen erscheinen mit der ersten Nachricht.</translation>
+    </message>
+    <message>
+        <source>{limit} tokens fit.</source>
+        <translation>{limit} Token passen hinein.</translation>
+    </message>
+    <message>
+        <source>Nothing read yet</source>
+        <translation>Noch nichts gelesen</translation>
+    </message>
+    <message>
+        <source>First message: {tokens} read</source>
+        <translation>Erste Nachricht: {tokens} gelesen</translation>
+    </message>
+    <message>
+        <source>{percent} % reused</source>
+        <translation>{percent} % wiederverwendet</translation>
+    </message>
+    <message>
+        <source>{reused} of {prompt} prompt tokens were reused.</source>
+        <translation>{reused} von {prompt} Token des Prompts wurden wiederverwendet.</translation>
+    </message>
+    <message>
+        <source>Not loaded</source>
+        <translation>Nicht geladen</translation>
+    </message>
+    <message>
+        <source>{count} here</source>
+        <translation>{count} hier</translation>
+    </message>
+    <message>
+        <source>{count} here, {total} in all chats</source>
+        <translation>{count} hier, {total} in allen Chats</translation>
+    </message>
+    <message>
+        <source>Later turns leave out this reply&apos;s reasoning: {held} of {asked} stay in the context.</source>
+        <translation>Spätere Beiträge lassen die Überlegungen dieser Antwort weg: {held} von {asked} bleiben im Kontext.</translation>
+    </message>
+    <message>
+        <source>Later turns show this reply in a shorter form: {held} of {asked} stay in the context.</source>
+        <translation>Spätere Beiträge zeigen diese Antwort in kürzerer Form: {held} von {asked} bleiben im Kontext.</translation>
+    </message>
+    <message>
+        <source>How full the context is</source>
+        <translation>Wie voll der Kontext ist</translation>
+    </message>
+    <message>
+        <source>The strip shows the used part.</source>
+        <translation>Der Streifen zeigt den belegten Teil.</translation>
+    </message>
+    <message>
+        <source>Context</source>
+        <translation>Kontext</translation>
+    </message>
+    <message>
+        <source>{used} of {limit} tokens</source>
+        <translation>{used} von {limit} Token</translation>
+    </message>
+    <message>
+        <source>(not to scale)</source>
+        <translation>(nicht maßstäblich)</translation>
+    </message>
+    <message>
+        <source>nothing is kept here</source>
+        <translation>hier wird nichts aufbewahrt</translation>
+    </message>
+    <message>
+        <source>{used} of {budget}</source>
+        <translation>{used} von {budget}</translation>
+    </message>
+    <message>
+        <source>Graphics memory</source>
+        <translation>Grafikspeicher</translation>
+    </message>
+    <message>
+        <source>Memory</source>
+        <translation>Arbeitsspeicher</translation>
+    </message>
+    <message>
+        <source>Disk</source>
+        <translation>Festplatte</translation>
+    </message>
+    <message>
+        <source>Context in use now</source>
+        <translation>Gerade verwendeter Kontext</translation>
+    </message>
+    <message>
+        <source>Other contexts</source>
+        <translation>Andere Kontexte</translation>
+    </message>
+    <message>
+        <source>Encoded pictures</source>
+        <translation>Verarbeitete Bilder</translation>
+    </message>
+    <message>
+        <source>Being copied</source>
+        <translation>Wird kopiert</translation>
+    </message>
+    <message>
+        <source>Contexts and pictures</source>
+        <translation>Kontexte und Bilder</translation>
+    </message>
+    <message>
+        <source>Prefilling a reply</source>
+        <translation>Lesen einer Antwort im Leerlauf</translation>
+    </message>
+    <message>
+        <source>Prefilling a chat</source>
+        <translation>Lesen eines Chats im Leerlauf</translation>
+    </message>
+    <message>
+        <source>Prefilling the draft</source>
+        <translation>Lesen des Entwurfs</translation>
+    </message>
+    <message>
+        <source>Writing a summary of this chat…</source>
+        <translation>Schreibt eine Zusammenfassung dieses Chats…</translation>
+    </message>
+    <message>
+        <source>Leaving out the oldest turns</source>
+        <translation>Weglassen der ältesten Beiträge</translation>
+    </message>
+    <message>
+        <source>Telling everything again</source>
+        <translation>Erneutes Lesen aller Nachrichten</translation>
+    </message>
+    <message>
+        <source>Writing a summary</source>
+        <translation>Schreiben einer Zusammenfassung</translation>
+    </message>
+    <message>
+        <source>No summary was written: {reason}</source>
+        <translation>Es wurde keine Zusammenfassung geschrieben: {reason}</translation>
+    </message>
+    <message>
+        <source>Load a model first.</source>
+        <translation>Laden Sie zuerst ein Modell.</translation>
+    </message>
+    <message>
+        <source>The model wrote nothing.</source>
+        <translation>Das Modell hat nichts geschrieben.</translation>
+    </message>
+    <message>
+        <source>The context is filling up</source>
+        <translation>Der Kontext wird voll</translation>
+    </message>
+    <message>
+        <source>Edit the message</source>
+        <translation>Nachricht bearbeiten</translation>
+    </message>
+    <message>
+        <source>Send it again in fewer words</source>
+        <translation>Mit weniger Worten erneut senden</translation>
+    </message>
+    <message>
+        <source>Leave out oldest turns</source>
+        <translation>Älteste Beiträge weglassen</translation>
+    </message>
+    <message>
+        <source>The model no longer reads them; they stay in this chat</source>
+        <translation>Das Modell liest sie nicht mehr; sie bleiben in diesem Chat</translation>
+    </message>
+    <message>
+        <source>New chat from a summary</source>
+        <translation>Neuer Chat aus einer Zusammenfassung</translation>
+    </message>
+    <message>
+        <source>This chat stays as it is</source>
+        <translation>Dieser Chat bleibt, wie er ist</translation>
+    </message>
+    <message>
+        <source>Load with {tokens} tokens ({size})</source>
+        <translation>Mit {tokens} Token laden ({size})</translation>
+    </message>
+    <message>
+        <source>Its KV cache takes {size} of memory</source>
+        <translation>Der KV-Cache braucht {size} Arbeitsspeicher</translation>
+    </message>
+    <message>
+        <source>In use now {}</source>
+        <translation>Gerade verwendet {}</translation>
+    </message>
+    <message>
+        <source>In memory {}</source>
+        <translation>Im Arbeitsspeicher {}</translation>
+    </message>
+    <message>
+        <source>On disk {}</source>
+        <translation>Auf der Festplatte {}</translation>
+    </message>
+    <message>
+        <source>Not loaded {}</source>
+        <translation>Nicht geladen {}</translation>
+    </message>
+    <message>
+        <source>Free {count}</source>
+        <translation>Frei {count}</translation>
+    </message>
+    <message>
+        <source>Also on disk</source>
+        <translation>Auch auf der Festplatte</translation>
+    </message>
+    <message>
+        <source>Reused {}</source>
+        <translation>Wiederverwendet {}</translation>
+    </message>
+    <message>
+        <source>Read {}</source>
+        <translation>Gelesen {}</translation>
+    </message>
+    <message>
+        <source>Reply {}</source>
+        <translation>Antwort {}</translation>
+    </message>
+    <message>
+        <source>token {first}</source>
+        <translation>Token {first}</translation>
+    </message>
+    <message>
+        <source>{first} to {last}</source>
+        <translation>{first} bis {last}</translation>
+    </message>
+    <message>
+        <source>Image</source>
+        <translation>Bild</translation>
+    </message>
+    <message>
+        <source>Text</source>
+        <translation>Text</translation>
+    </message>
+    <message>
+        <source>Still to be read.</source>
+        <translation>Muss noch gelesen werden.</translation>
+    </message>
+    <message>
+        <source>In use now.</source>
+        <translation>Wird gerade verwendet.</translation>
+    </message>
+    <message>
+        <source>In memory, ready to be reused.</source>
+        <translation>Im Arbeitsspeicher, zur Wiederverwendung bereit.</translation>
+    </message>
+    <message>
+        <source>On disk, loaded when needed.</source>
+        <translation>Auf der Festplatte, wird bei Bedarf geladen.</translation>
+    </message>
+    <message>
+        <source>Not loaded: the next message loads what is saved and reads the rest.</source>
+        <translation>Nicht geladen: Die nächste Nachricht lädt das Gespeicherte und liest den Rest.</translation>
+    </message>
+    <message>
+        <source>Kept after a restart.</source>
+        <translation>Bleibt nach einem Neustart erhalten.</translation>
+    </message>
+    <message>
+        <source>Lost at a restart.</source>
+        <translation>Geht bei einem Neustart verloren.</translation>
+    </message>
+    <message>
+        <source>The context is empty.</source>
+        <translation>Der Kontext ist leer.</translation>
+    </message>
+    <message>
+        <source>The context holds {used} of {limit}: {where}.</source>
+        <translation>Der Kontext enthält {used} von {limit}: {where}.</translation>
+    </message>
+    <message>
+        <source>Reused for the last reply.</source>
+        <translation>Für die letzte Antwort wiederverwendet.</translation>
+    </message>
+    <message>
+        <source>Read for the last reply.</source>
+        <translation>Für die letzte Antwort gelesen.</translation>
+    </message>
+    <message>
+        <source>The last reply itself.</source>
+        <translation>Die letzte Antwort selbst.</translation>
+    </message>
+    <message>
+        <source>{} reused</source>
+        <translation>{} wiederverwendet</translation>
+    </message>
+    <message>
+        <source>{} read</source>
+        <translation>{} gelesen</translation>
+    </message>
+    <message>
+        <source>{} written</source>
+        <translation>{} geschrieben</translation>
+    </message>
+    <message>
+        <source>For the last reply: {counts}.</source>
+        <translation>Für die letzte Antwort: {counts}.</translation>
+    </message>
+    <message>
+        <source>Starting the engine</source>
+        <translation>Starten der Engine</translation>
+    </message>
+    <message>
+        <source>Loading a model</source>
+        <translation>Laden eines Modells</translation>
+    </message>
+    <message>
+        <source>The engine is already starting.</source>
+        <translation>Die Engine startet bereits.</translation>
+    </message>
+    <message>
+        <source>Starting the engine again</source>
+        <translation>Neustart der Engine</translation>
+    </message>
+    <message>
+        <source>Ejecting the model</source>
+        <translation>Entladen des Modells</translation>
+    </message>
+    <message>
+        <source>Deleting quantised weights</source>
+        <translation>Löschen der quantisierten Gewichte</translation>
+    </message>
+    <message>
+        <source>{model} was not loaded. {title}: {message}</source>
+        <translation>{model} wurde nicht geladen. {title}: {message}</translation>
+    </message>
+    <message>
+        <source>The engine isn&apos;t responding</source>
+        <translation>Die Engine reagiert nicht</translation>
+    </message>
+    <message>
+        <source>Loading the model: {percent}%</source>
+        <translation>Modell wird geladen: {percent} %</translation>
+    </message>
+    <message>
+        <source>Loading the model</source>
+        <translation>Modell wird geladen</translation>
+    </message>
+    <message>
+        <source>Loading was cancelled</source>
+        <translation>Das Laden wurde abgebrochen</translation>
+    </message>
+    <message>
+        <source>No model is loaded</source>
+        <translation>Kein Modell geladen</translation>
+    </message>
+    <message>
+        <source>The engine stopped; restarting it</source>
+        <translation>Die Engine wurde beendet und startet neu</translation>
+    </message>
+    <message>
+        <source>The engine could not be started</source>
+        <translation>Die Engine konnte nicht gestartet werden</translation>
+    </message>
+    <message>
+        <source>Closing</source>
+        <translation>Wird geschlossen</translation>
+    </message>
+    <message>
+        <source>Waiting for a model: choose one under Model &amp; settings.</source>
+        <translation>Wartet auf ein Modell: Wählen Sie eines unter „Modell &amp; Einstellungen“.</translation>
+    </message>
+    <message>
+        <source>Waiting for the model. {state} …</source>
+        <translation>Wartet auf das Modell. {state} …</translation>
+    </message>
+    <message>
+        <source>The demo model</source>
+        <translation>Das Demomodell</translation>
+    </message>
+    <message>
+        <source>Ollama model {digest}</source>
+        <translation>Ollama-Modell {digest}</translation>
+    </message>
+    <message>
+        <source>{task} ended with an error ({kind}).</source>
+        <translation>{task} endete mit einem Fehler ({kind}).</translation>
+    </message>
+    <message>
+        <source>Something went wrong</source>
+        <translation>Etwas ist schiefgegangen</translation>
+    </message>
+    <message>
+        <source>The disk or server did not answer within {seconds:.0f} seconds.</source>
+        <translation>Festplatte oder Server haben {seconds:.0f} Sekunden lang nicht geantwortet.</translation>
+    </message>
+    <message>
+        <source>{file}: {counts} from {program}.</source>
+        <translation>{file}: {counts} aus {program}.</translation>
+    </message>
+    <message>
+        <source>no program</source>
+        <translation>keinem Programm</translation>
+    </message>
+    <message>
+        <source>{file}: {error}</source>
+        <translation>{file}: {error}</translation>
+    </message>
+    <message>
+        <source>Exporting chats</source>
+        <translation>Exportieren von Chats</translation>
+    </message>
+    <message>
+        <source>Importing chats</source>
+        <translation>Importieren von Chats</translation>
+    </message>
+    <message>
+        <source>Exporting to {}…</source>
+        <translation>Export nach {}…</translation>
+    </message>
+    <message>
+        <source>{path} can&apos;t be written: {reason}.</source>
+        <translation>{path} kann nicht geschrieben werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>Exported to {path}: {chats}.</source>
+        <translation>Exportiert nach {path}: {chats}.</translation>
+    </message>
+    <message>
+        <source>Files that were missing: {pictures}.</source>
+        <translation>Fehlende Dateien: {pictures}.</translation>
+    </message>
+    <message>
+        <source>Importing {}…</source>
+        <translation>Import von {}…</translation>
+    </message>
+    <message>
+        <source>A chat without a title</source>
+        <translation>Ein Chat ohne Titel</translation>
+    </message>
+    <message>
+        <source>could not be read</source>
+        <translation>konnte nicht gelesen werden</translation>
+    </message>
+    <message>
+        <source>pictures that are not in the file or can&apos;t be read: {}</source>
+        <translation>Bilder, die nicht in der Datei sind oder nicht gelesen werden können: {}</translation>
+    </message>
+    <message>
+        <source>attached files, left out: {}</source>
+        <translation>angehängte Dateien, weggelassen: {}</translation>
+    </message>
+    <message>
+        <source>messages of tools, left out: {}</source>
+        <translation>Nachrichten von Werkzeugen, weggelassen: {}</translation>
+    </message>
+    <message>
+        <source>Everything: ZIP ({patterns})</source>
+        <translation>Alles: ZIP ({patterns})</translation>
+    </message>
+    <message>
+        <source>Everything: JSON ({patterns})</source>
+        <translation>Alles: JSON ({patterns})</translation>
+    </message>
+    <message>
+        <source>What is shown: HTML ({patterns})</source>
+        <translation>Was zu sehen ist: HTML ({patterns})</translation>
+    </message>
+    <message>
+        <source>What is shown: Markdown ({patterns})</source>
+        <translation>Was zu sehen ist: Markdown ({patterns})</translation>
+    </message>
+    <message>
+        <source>Exported chats ({patterns});;All files (*)</source>
+        <translation>Exportierte Chats ({patterns});;Alle Dateien (*)</translation>
+    </message>
+    <message>
+        <source>Import chats</source>
+        <translation>Chats importieren</translation>
+    </message>
+    <message>
+        <source>Imported chats</source>
+        <translation>Importierte Chats</translation>
+    </message>
+    <message>
+        <source>What was imported</source>
+        <translation>Was importiert wurde</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Export this chat</source>
+        <translation>Diesen Chat exportieren</translation>
+    </message>
+    <message>
+        <source>Export all chats</source>
+        <translation>Alle Chats exportieren</translation>
+    </message>
+    <message>
+        <source>Waymark chats</source>
+        <translation>Waymark-Chats</translation>
+    </message>
+    <message>
+        <source>It is a damaged ZIP file.</source>
+        <translation>Es ist eine beschädigte ZIP-Datei.</translation>
+    </message>
+    <message>
+        <source>It contains no chats.</source>
+        <translation>Es enthält keine Chats.</translation>
+    </message>
+    <message>
+        <source>It contains too many chats.</source>
+        <translation>Es enthält zu viele Chats.</translation>
+    </message>
+    <message>
+        <source>It could not be read ({reason}).</source>
+        <translation>Es konnte nicht gelesen werden ({reason}).</translation>
+    </message>
+    <message>
+        <source>It is a damaged or encrypted ZIP file.</source>
+        <translation>Es ist eine beschädigte oder verschlüsselte ZIP-Datei.</translation>
+    </message>
+    <message>
+        <source>{name} is larger than {size}.</source>
+        <translation>{name} ist größer als {size}.</translation>
+    </message>
+    <message>
+        <source>The file</source>
+        <translation>Die Datei</translation>
+    </message>
+    <message>
+        <source>It has too many entries.</source>
+        <translation>Es hat zu viele Einträge.</translation>
+    </message>
+    <message>
+        <source>It contains names that lead out of its folder.</source>
+        <translation>Es enthält Namen, die aus seinem Ordner hinausführen.</translation>
+    </message>
+    <message>
+        <source>As JSON it is larger than {size}, the most that can be imported. Use ZIP.</source>
+        <translation>Als JSON ist es größer als {size}, das Größte, was importiert werden kann. Verwenden Sie ZIP.</translation>
+    </message>
+    <message>
+        <source>You</source>
+        <translation>Sie</translation>
+    </message>
+    <message>
+        <source>Waymark may connect for searches and downloads of models</source>
+        <translation>Waymark darf sich zum Suchen und Herunterladen von Modellen verbinden</translation>
+    </message>
+    <message>
+        <source>Model server</source>
+        <translation>Modellserver</translation>
+    </message>
+    <message>
+        <source>Proxy</source>
+        <translation>Proxy</translation>
+    </message>
+    <message>
+        <source>the system&apos;s proxy</source>
+        <translation>der Proxy des Systems</translation>
+    </message>
+    <message>
+        <source>Access token</source>
+        <translation>Zugriffstoken</translation>
+    </message>
+    <message>
+        <source>not stored; until you quit</source>
+        <translation>wird nicht gespeichert; gilt bis zum Beenden</translation>
+    </message>
+    <message>
+        <source>Limit of speed in MB a second</source>
+        <translation>Tempogrenze in MB je Sekunde</translation>
+    </message>
+    <message>
+        <source> MB a second</source>
+        <translation> MB je Sekunde</translation>
+    </message>
+    <message>
+        <source>no limit</source>
+        <translation>keine Grenze</translation>
+    </message>
+    <message>
+        <source>Folder for models</source>
+        <translation>Ordner für Modelle</translation>
+    </message>
+    <message>
+        <source>Choose a folder for models</source>
+        <translation>Ordner für Modelle wählen</translation>
+    </message>
+    <message>
+        <source>Folder</source>
+        <translation>Ordner</translation>
+    </message>
+    <message>
+        <source>Load</source>
+        <translation>Laden</translation>
+    </message>
+    <message>
+        <source>Download of {name}</source>
+        <translation>Download von {name}</translation>
+    </message>
+    <message>
+        <source>Pause</source>
+        <translation>Pause</translation>
+    </message>
+    <message>
+        <source>Resume</source>
+        <translation>Fortsetzen</translation>
+    </message>
+    <message>
+        <source>Pause the download of {name}</source>
+        <translation>Download von {name} anhalten</translation>
+    </message>
+    <message>
+        <source>Resume the download of {name}</source>
+        <translation>Download von {name} fortsetzen</translation>
+    </message>
+    <message>
+        <source>Hide</source>
+        <translation>Ausblenden</translation>
+    </message>
+    <message>
+        <source>Hide {name}</source>
+        <translation>{name} ausblenden</translation>
+    </message>
+    <message>
+        <source>Delete the download of {name}</source>
+        <translation>Download von {name} löschen</translation>
+    </message>
+    <message>
+        <source>Load {name}</source>
+        <translation>{name} laden</translation>
+    </message>
+    <message>
+        <source>Delete a download</source>
+        <translation>Download löschen</translation>
+    </message>
+    <message>
+        <source>Keep it</source>
+        <translation>Behalten</translation>
+    </message>
+    <message>
+        <source>Delete what has arrived of {name}?</source>
+        <translation>Löschen, was von {name} angekommen ist?</translation>
+    </message>
+    <message>
+        <source>{done} of {total}</source>
+        <translation>{done} von {total}</translation>
+    </message>
+    <message>
+        <source>Complete: {total}, every file checked against its published digest.</source>
+        <translation>Vollständig: {total}, jede Datei gegen ihre veröffentlichte Prüfsumme geprüft.</translation>
+    </message>
+    <message>
+        <source>Stopped at {amount}. {title}: {message}</source>
+        <translation>Angehalten bei {amount}. {title}: {message}</translation>
+    </message>
+    <message>
+        <source>{amount}, starting</source>
+        <translation>{amount}, startet</translation>
+    </message>
+    <message>
+        <source>Paused at {amount}</source>
+        <translation>Angehalten bei {amount}</translation>
+    </message>
+    <message>
+        <source>waiting to try again: {reason}</source>
+        <translation>wartet auf einen neuen Versuch: {reason}</translation>
+    </message>
+    <message>
+        <source>checking what has arrived</source>
+        <translation>prüft, was angekommen ist</translation>
+    </message>
+    <message>
+        <source>nothing arrives at the moment</source>
+        <translation>im Moment kommt nichts an</translation>
+    </message>
+    <message>
+        <source>{speed} a second, {time} left</source>
+        <translation>{speed} je Sekunde, noch {time}</translation>
+    </message>
+    <message>
+        <source>Changing the connection</source>
+        <translation>Ändern der Verbindung</translation>
+    </message>
+    <message>
+        <source>Looking for downloads</source>
+        <translation>Suchen nach Downloads</translation>
+    </message>
+    <message>
+        <source>Starting a download</source>
+        <translation>Starten eines Downloads</translation>
+    </message>
+    <message>
+        <source>Resuming a download</source>
+        <translation>Fortsetzen eines Downloads</translation>
+    </message>
+    <message>
+        <source>Pausing a download</source>
+        <translation>Anhalten eines Downloads</translation>
+    </message>
+    <message>
+        <source>Deleting a download</source>
+        <translation>Löschen eines Downloads</translation>
+    </message>
+    <message>
+        <source>Allow Waymark to connect first; the switch is in this window.</source>
+        <translation>Erlauben Sie Waymark zuerst, sich zu verbinden; der Schalter ist in diesem Fenster.</translation>
+    </message>
+    <message>
+        <source>in {precision}</source>
+        <translation>in {precision}</translation>
+    </message>
+    <message>
+        <source>as published</source>
+        <translation>wie veröffentlicht</translation>
+    </message>
+    <message>
+        <source>How much memory it needs is not published.</source>
+        <translation>Wie viel Speicher es braucht, ist nicht veröffentlicht.</translation>
+    </message>
+    <message>
+        <source>Fits {way}: needs about {needed} of memory; {free} are free.</source>
+        <translation>Passt {way}: braucht etwa {needed} Speicher; {free} sind frei.</translation>
+    </message>
+    <message>
+        <source>Tight: even {way} it needs about {needed} of memory, and {free} are free. Close other programs first.</source>
+        <translation>Knapp: Selbst {way} braucht es etwa {needed} Speicher, und {free} sind frei. Schließen Sie zuerst andere Programme.</translation>
+    </message>
+    <message>
+        <source>Doesn&apos;t fit: even {way} it needs about {needed} of memory. {free} are free.</source>
+        <translation>Passt nicht: Selbst {way} braucht es etwa {needed} Speicher. {free} sind frei.</translation>
+    </message>
+    <message>
+        <source>fits</source>
+        <translation>passt</translation>
+    </message>
+    <message>
+        <source>tight</source>
+        <translation>knapp</translation>
+    </message>
+    <message>
+        <source>doesn&apos;t fit</source>
+        <translation>passt nicht</translation>
+    </message>
+    <message>
+        <source>How much memory it needs is not known.</source>
+        <translation>Wie viel Speicher es braucht, ist nicht bekannt.</translation>
+    </message>
+    <message>
+        <source>Fits in {precision}: {needed} with a context of {tokens} tokens, and {free} are free.</source>
+        <translation>Passt in {precision}: {needed} mit einem Kontext von {tokens} Token, und {free} sind frei.</translation>
+    </message>
+    <message>
+        <source>Tight: lower the precision to {precision}, with which it needs {needed}.</source>
+        <translation>Knapp: Wählen Sie die Genauigkeit {precision}; damit braucht es {needed}.</translation>
+    </message>
+    <message>
+        <source>Tight: in {precision} there is memory for a context of {tokens} tokens. Lower the context length, or close other programs.</source>
+        <translation>Knapp: In {precision} reicht der Speicher für einen Kontext von {tokens} Token. Verkürzen Sie den Kontext, oder schließen Sie andere Programme.</translation>
+    </message>
+    <message>
+        <source>Tight: it is larger than the free memory. {size} of it are read from disk for each token, which is slow.</source>
+        <translation>Knapp: Es ist größer als der freie Speicher. Für jedes Token werden {size} davon von der Festplatte gelesen, was langsam ist.</translation>
+    </message>
+    <message>
+        <source>Tight: even in {precision} it needs {needed}, and {free} are free. Close other programs first.</source>
+        <translation>Knapp: Selbst in {precision} braucht es {needed}, und {free} sind frei. Schließen Sie zuerst andere Programme.</translation>
+    </message>
+    <message>
+        <source>Doesn&apos;t fit: even in {precision} it needs {needed}, and {free} of {total} are free.</source>
+        <translation>Passt nicht: Selbst in {precision} braucht es {needed}, und {free} von {total} sind frei.</translation>
+    </message>
+    <message>
+        <source>Search Hugging Face, or paste Org/Name</source>
+        <translation>Hugging Face durchsuchen oder Org/Name einfügen</translation>
+    </message>
+    <message>
+        <source>Search</source>
+        <translation>Suchen</translation>
+    </message>
+    <message>
+        <source>Connection</source>
+        <translation>Verbindung</translation>
+    </message>
+    <message>
+        <source>Models</source>
+        <translation>Modelle</translation>
+    </message>
+    <message>
+        <source>Opening {name}…</source>
+        <translation>Öffnet {name}…</translation>
+    </message>
+    <message>
+        <source>Searching…</source>
+        <translation>Sucht…</translation>
+    </message>
+    <message>
+        <source>Asking the model server</source>
+        <translation>Anfrage beim Modellserver</translation>
+    </message>
+    <message>
+        <source>{count} models that Waymark runs, the most downloaded first.</source>
+        <translation>{count} Modelle, die in Waymark laufen, die meistgeladenen zuerst.</translation>
+    </message>
+    <message>
+        <source>No model that Waymark runs has these words in its name.</source>
+        <translation>Kein Modell, das in Waymark läuft, hat diese Wörter im Namen.</translation>
+    </message>
+    <message>
+        <source>Nothing in this repository is in a format Waymark reads.</source>
+        <translation>Nichts in diesem Repository hat ein Format, das Waymark liest.</translation>
+    </message>
+    <message>
+        <source>Some models to begin with, the ones for this computer first, by what their makers publish; none of them was run to make this list. Waymark connects when you search, click a model or download.</source>
+        <translation>Einige Modelle für den Anfang, zuerst die für diesen Computer, nach Angaben ihrer Hersteller; für diese Liste wurde keines ausgeführt. Waymark verbindet sich, wenn Sie suchen, ein Modell anklicken oder herunterladen.</translation>
+    </message>
+    <message>
+        <source>{model}, for this computer</source>
+        <translation>{model}, für diesen Computer</translation>
+    </message>
+    <message>
+        <source>Choosing a folder</source>
+        <translation>Wählen eines Ordners</translation>
+    </message>
+    <message>
+        <source>What to download</source>
+        <translation>Was heruntergeladen wird</translation>
+    </message>
+    <message>
+        <source>Download</source>
+        <translation>Herunterladen</translation>
+    </message>
+    <message>
+        <source>Click a model to see its files</source>
+        <translation>Klicken Sie ein Modell an, um seine Dateien zu sehen</translation>
+    </message>
+    <message>
+        <source>{count} parameters</source>
+        <translation>{count} Parameter</translation>
+    </message>
+    <message>
+        <source>licence: {name}</source>
+        <translation>Lizenz: {name}</translation>
+    </message>
+    <message>
+        <source>not named</source>
+        <translation>nicht angegeben</translation>
+    </message>
+    <message>
+        <source>a kind of model that Waymark doesn&apos;t run</source>
+        <translation>eine Art von Modell, die in Waymark nicht läuft</translation>
+    </message>
+    <message>
+        <source>gated: accept its licence on its page and enter an access token under Connection</source>
+        <translation>zugangsbeschränkt: Nehmen Sie die Lizenz auf seiner Seite an und geben Sie unter „Verbindung“ ein Zugriffstoken ein</translation>
+    </message>
+    <message>
+        <source> and {count} more</source>
+        <translation> und {count} weitere</translation>
+    </message>
+    <message>
+        <source>Looking for models</source>
+        <translation>Sucht nach Modellen</translation>
+    </message>
+    <message>
+        <source>{folder} does not answer. The models in it are not in the list.</source>
+        <translation>{folder} antwortet nicht. Die Modelle darin fehlen in der Liste.</translation>
+    </message>
+    <message>
+        <source>A folder of models</source>
+        <translation>Ein Ordner mit Modellen</translation>
+    </message>
+    <message>
+        <source>Eject</source>
+        <translation>Entladen</translation>
+    </message>
+    <message>
+        <source>Show in folder</source>
+        <translation>Im Ordner zeigen</translation>
+    </message>
+    <message>
+        <source>Its files have not been read yet.</source>
+        <translation>Die Dateien wurden noch nicht gelesen.</translation>
+    </message>
+    <message>
+        <source>Memory by precision and context</source>
+        <translation>Speicher nach Genauigkeit und Kontext</translation>
+    </message>
+    <message>
+        <source>Precision</source>
+        <translation>Genauigkeit</translation>
+    </message>
+    <message>
+        <source>1,000 tokens read</source>
+        <translation>1.000 Token gelesen</translation>
+    </message>
+    <message>
+        <source>{precision} with {tokens}: {needed}, {fit}</source>
+        <translation>{precision} mit {tokens}: {needed}, {fit}</translation>
+    </message>
+    <message>
+        <source>more than is free</source>
+        <translation>mehr als frei ist</translation>
+    </message>
+    <message>
+        <source>{tokens} tokens</source>
+        <translation>{tokens} Token</translation>
+    </message>
+    <message>
+        <source>published in {precision}</source>
+        <translation>veröffentlicht in {precision}</translation>
+    </message>
+    <message>
+        <source>unknown precision</source>
+        <translation>unbekannte Genauigkeit</translation>
+    </message>
+    <message>
+        <source>reads pictures</source>
+        <translation>liest Bilder</translation>
+    </message>
+    <message>
+        <source>reads text only</source>
+        <translation>liest nur Text</translation>
+    </message>
+    <message>
+        <source>can think first</source>
+        <translation>kann vorher nachdenken</translation>
+    </message>
+    <message>
+        <source>context up to {tokens} tokens</source>
+        <translation>Kontext bis {tokens} Token</translation>
+    </message>
+    <message>
+        <source>{size} on disk</source>
+        <translation>{size} auf der Festplatte</translation>
+    </message>
+    <message>
+        <source>About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.</source>
+        <translation>Etwa {speed}, und {seconds} für 1.000 Token eines Prompts, hier gemessen.</translation>
+    </message>
+    <message>
+        <source>Search models on this computer</source>
+        <translation>Modelle auf diesem Computer suchen</translation>
+    </message>
+    <message>
+        <source>Delete a model</source>
+        <translation>Modell löschen</translation>
+    </message>
+    <message>
+        <source>Move to trash</source>
+        <translation>In den Papierkorb</translation>
+    </message>
+    <message>
+        <source>Folders</source>
+        <translation>Ordner</translation>
+    </message>
+    <message>
+        <source>Add a folder…</source>
+        <translation>Ordner hinzufügen…</translation>
+    </message>
+    <message>
+        <source>Look again</source>
+        <translation>Erneut suchen</translation>
+    </message>
+    <message>
+        <source>No model has these words in its name</source>
+        <translation>Kein Modell hat diese Wörter im Namen</translation>
+    </message>
+    <message>
+        <source>Looking for models…</source>
+        <translation>Sucht nach Modellen…</translation>
+    </message>
+    <message>
+        <source>No models yet. Get one, or add a folder that has some</source>
+        <translation>Noch keine Modelle. Holen Sie eines, oder fügen Sie einen Ordner hinzu</translation>
+    </message>
+    <message>
+        <source>{models}.</source>
+        <translation>{models}.</translation>
+    </message>
+    <message>
+        <source>{models}, {size} on disk.</source>
+        <translation>{models}, {size} auf der Festplatte.</translation>
+    </message>
+    <message>
+        <source>Reading {count} of them…</source>
+        <translation>{count} davon werden gelesen…</translation>
+    </message>
+    <message>
+        <source>Waymark looks into its own folder, folders that you add, and those of LM Studio, Ollama and Hugging Face.</source>
+        <translation>Waymark sieht in seinem eigenen Ordner nach, in Ordnern, die Sie hinzufügen, und in denen von LM Studio, Ollama und Hugging Face.</translation>
+    </message>
+    <message>
+        <source>Stop looking in {folder}</source>
+        <translation>Nicht mehr in {folder} suchen</translation>
+    </message>
+    <message>
+        <source>Add a folder with models</source>
+        <translation>Ordner mit Modellen hinzufügen</translation>
+    </message>
+    <message>
+        <source>Deleting a model</source>
+        <translation>Löschen eines Modells</translation>
+    </message>
+    <message>
+        <source>Its other copies stay.</source>
+        <translation>Seine anderen Kopien bleiben.</translation>
+    </message>
+    <message>
+        <source>not read yet</source>
+        <translation>noch nicht gelesen</translation>
+    </message>
+    <message>
+        <source>about {speed}</source>
+        <translation>etwa {speed}</translation>
+    </message>
+    <message>
+        <source>Choose a model</source>
+        <translation>Modell wählen</translation>
+    </message>
+    <message>
+        <source>There are several models. Choose one.</source>
+        <translation>Es gibt mehrere Modelle. Wählen Sie eines.</translation>
+    </message>
+    <message>
+        <source>Choose</source>
+        <translation>Wählen</translation>
+    </message>
+    <message>
+        <source>All models…</source>
+        <translation>Alle Modelle…</translation>
+    </message>
+    <message>
+        <source>On this computer</source>
+        <translation>Auf diesem Computer</translation>
+    </message>
+    <message>
+        <source>Model settings</source>
+        <translation>Modelleinstellungen</translation>
+    </message>
+    <message>
+        <source>No model</source>
+        <translation>Kein Modell</translation>
+    </message>
+    <message>
+        <source>Model: {name}</source>
+        <translation>Modell: {name}</translation>
+    </message>
+    <message>
+        <source>No models of LM Studio, Ollama or Hugging Face</source>
+        <translation>Keine Modelle von LM Studio, Ollama oder Hugging Face</translation>
+    </message>
+    <message>
+        <source>{count} more</source>
+        <translation>{count} weitere</translation>
+    </message>
+    <message>
+        <source>Move {name} to the trash? It frees {size}.</source>
+        <translation>{name} in den Papierkorb verschieben? Das macht {size} frei.</translation>
+    </message>
+    <message>
+        <source>Move {name} to the trash? It frees {size}. It belongs to {program}, which will no longer find it.</source>
+        <translation>{name} in den Papierkorb verschieben? Das macht {size} frei. Es gehört zu {program}, das es dann nicht mehr findet.</translation>
+    </message>
+    <message>
+        <source>Ollama shares files between its models. Delete it there: ollama rm {name}</source>
+        <translation>Ollama teilt Dateien zwischen seinen Modellen. Löschen Sie es dort: ollama rm {name}</translation>
+    </message>
+    <message>
+        <source>{folder} holds other files too. Delete the model&apos;s in your file manager.</source>
+        <translation>{folder} enthält auch andere Dateien. Löschen Sie die des Modells in Ihrem Dateimanager.</translation>
+    </message>
+    <message>
+        <source>The system could not move {path} to the trash.</source>
+        <translation>Das System konnte {path} nicht in den Papierkorb verschieben.</translation>
+    </message>
+    <message>
+        <source>about {size} in {precision}</source>
+        <translation>etwa {size} in {precision}</translation>
+    </message>
+    <message>
+        <source>Model</source>
+        <translation>Modell</translation>
+    </message>
+    <message>
+        <source>The model that wrote the reply.</source>
+        <translation>Das Modell, das die Antwort geschrieben hat.</translation>
+    </message>
+    <message>
+        <source>Written</source>
+        <translation>Geschrieben</translation>
+    </message>
+    <message>
+        <source>When the reply began.</source>
+        <translation>Wann die Antwort begann.</translation>
+    </message>
+    <message>
+        <source>Prompt tokens</source>
+        <translation>Token des Prompts</translation>
+    </message>
+    <message>
+        <source>Everything before the reply.</source>
+        <translation>Alles vor der Antwort.</translation>
+    </message>
+    <message>
+        <source>Prompt tokens that did not have to be read.</source>
+        <translation>Token des Prompts, die nicht gelesen werden mussten.</translation>
+    </message>
+    <message>
+        <source>Prompt tokens read before the reply&apos;s first token.</source>
+        <translation>Token des Prompts, die vor dem ersten Token der Antwort gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>Images that were not encoded again.</source>
+        <translation>Bilder, die nicht erneut verarbeitet wurden.</translation>
+    </message>
+    <message>
+        <source>Images that went through the vision tower.</source>
+        <translation>Bilder, die durch den Bildteil des Modells gingen.</translation>
+    </message>
+    <message>
+        <source>The source of the reused part.</source>
+        <translation>Woher der wiederverwendete Teil kam.</translation>
+    </message>
+    <message>
+        <source>Time from the request to the first token.</source>
+        <translation>Zeit von der Anfrage bis zum ersten Token.</translation>
+    </message>
+    <message>
+        <source>Tokens of the reply per second.</source>
+        <translation>Token der Antwort je Sekunde.</translation>
+    </message>
+    <message>
+        <source>Tokens guessed, then checked several at a time.</source>
+        <translation>Token, die vermutet und dann gemeinsam geprüft wurden.</translation>
+    </message>
+    <message>
+        <source>Reply tokens</source>
+        <translation>Token der Antwort</translation>
+    </message>
+    <message>
+        <source>The length of the reply in tokens.</source>
+        <translation>Die Länge der Antwort in Token.</translation>
+    </message>
+    <message>
+        <source>Why read</source>
+        <translation>Warum gelesen</translation>
+    </message>
+    <message>
+        <source>Why tokens were read for this reply.</source>
+        <translation>Warum für diese Antwort Token gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>Loaded in {}, {} of it packing; quantised weights came from disk.</source>
+        <translation>Geladen in {}, davon {} Umordnen; quantisierte Gewichte kamen von der Festplatte.</translation>
+    </message>
+    <message>
+        <source>Loaded in {}, {} of it packing.</source>
+        <translation>Geladen in {}, davon {} Umordnen.</translation>
+    </message>
+    <message>
+        <source>Replies are slower than they could be: {}.</source>
+        <translation>Antworten sind langsamer als möglich: {}.</translation>
+    </message>
+    <message>
+        <source>Automatic: {precision}, because {larger} needs more than the {free} that were free.</source>
+        <translation>Automatisch: {precision}, weil {larger} mehr braucht als die {free}, die frei waren.</translation>
+    </message>
+    <message>
+        <source>Automatic: {precision}, because {larger} needs {needed} and only {free} were free.</source>
+        <translation>Automatisch: {precision}, weil {larger} {needed} braucht und nur {free} frei waren.</translation>
+    </message>
+    <message>
+        <source>Automatic: {precision}, because it is the smallest: it needs more than the {free} that were free.</source>
+        <translation>Automatisch: {precision}, weil es das Kleinste ist: Es braucht mehr als die {free}, die frei waren.</translation>
+    </message>
+    <message>
+        <source>Automatic: {precision}, because it is the smallest: it needs {needed} and only {free} were free.</source>
+        <translation>Automatisch: {precision}, weil es das Kleinste ist: Es braucht {needed}, und nur {free} waren frei.</translation>
+    </message>
+    <message>
+        <source>Automatic: {precision}, because it fits and is faster than {slower} on this processor: it needs {needed} and {free} were free.</source>
+        <translation>Automatisch: {precision}, weil es passt und auf diesem Prozessor schneller ist als {slower}: Es braucht {needed}, und {free} waren frei.</translation>
+    </message>
+    <message>
+        <source>Automatic: {precision}, because it fits: it needs {needed} and {free} were free.</source>
+        <translation>Automatisch: {precision}, weil es passt: Es braucht {needed}, und {free} waren frei.</translation>
+    </message>
+    <message>
+        <source>{} token</source>
+        <translation>{} Token</translation>
+    </message>
+    <message>
+        <source>{} tokens</source>
+        <translation>{} Token</translation>
+    </message>
+    <message>
+        <source>{} more token</source>
+        <translation>{} weiteres Token</translation>
+    </message>
+    <message>
+        <source>{} more tokens</source>
+        <translation>{} weitere Token</translation>
+    </message>
+    <message>
+        <source>{} image</source>
+        <translation>{} Bild</translation>
+    </message>
+    <message>
+        <source>{} images</source>
+        <translation>{} Bilder</translation>
+    </message>
+    <message>
+        <source>{} picture</source>
+        <translation>{} Bild</translation>
+    </message>
+    <message>
+        <source>{} pictures</source>
+        <translation>{} Bilder</translation>
+    </message>
+    <message>
+        <source>{} checkpoint</source>
+        <translation>{} Checkpoint</translation>
+    </message>
+    <message>
+        <source>{} checkpoints</source>
+        <translation>{} Checkpoints</translation>
+    </message>
+    <message>
+        <source>{} step</source>
+        <translation>{} Schritt</translation>
+    </message>
+    <message>
+        <source>{} steps</source>
+        <translation>{} Schritte</translation>
+    </message>
+    <message>
+        <source>{} chat</source>
+        <translation>{} Chat</translation>
+    </message>
+    <message>
+        <source>{} chats</source>
+        <translation>{} Chats</translation>
+    </message>
+    <message>
+        <source>{} deleted chat</source>
+        <translation>{} gelöschter Chat</translation>
+    </message>
+    <message>
+        <source>{} deleted chats</source>
+        <translation>{} gelöschte Chats</translation>
+    </message>
+    <message>
+        <source>{} message</source>
+        <translation>{} Nachricht</translation>
+    </message>
+    <message>
+        <source>{} messages</source>
+        <translation>{} Nachrichten</translation>
+    </message>
+    <message>
+        <source>{} match</source>
+        <translation>{} Treffer</translation>
+    </message>
+    <message>
+        <source>{} matches</source>
+        <translation>{} Treffer</translation>
+    </message>
+    <message>
+        <source>{} field</source>
+        <translation>{} Feld</translation>
+    </message>
+    <message>
+        <source>{} fields</source>
+        <translation>{} Felder</translation>
+    </message>
+    <message>
+        <source>{} item</source>
+        <translation>{} Eintrag</translation>
+    </message>
+    <message>
+        <source>{} items</source>
+        <translation>{} Einträge</translation>
+    </message>
+    <message>
+        <source>{} model</source>
+        <translation>{} Modell</translation>
+    </message>
+    <message>
+        <source>{} models</source>
+        <translation>{} Modelle</translation>
+    </message>
+    <message>
+        <source>nothing reused</source>
+        <translation>nichts wiederverwendet</translation>
+    </message>
+    <message>
+        <source>the context in use</source>
+        <translation>gerade verwendeter Kontext</translation>
+    </message>
+    <message>
+        <source>memory</source>
+        <translation>Arbeitsspeicher</translation>
+    </message>
+    <message>
+        <source>disk</source>
+        <translation>Festplatte</translation>
+    </message>
+    <message>
+        <source>{place}, up to token {token}</source>
+        <translation>{place}, bis Token {token}</translation>
+    </message>
+    <message>
+        <source>all of it was new</source>
+        <translation>alles war neu</translation>
+    </message>
+    <message>
+        <source>nothing was read</source>
+        <translation>nichts wurde gelesen</translation>
+    </message>
+    <message>
+        <source>Read for the first time from message {message} on (token {token}): {reason}</source>
+        <translation>Ab Nachricht {message} (Token {token}) zum ersten Mal gelesen: {reason}</translation>
+    </message>
+    <message>
+        <source>Read again from the beginning (token {token}): {reason}</source>
+        <translation>Von Anfang an (Token {token}) neu gelesen: {reason}</translation>
+    </message>
+    <message>
+        <source>Read again from message {message} on (token {token}): {reason}</source>
+        <translation>Ab Nachricht {message} (Token {token}) neu gelesen: {reason}</translation>
+    </message>
+    <message>
+        <source>The beginning of the chat has changed: its instructions, its first message, or turns left out.</source>
+        <translation>Der Anfang des Chats hat sich geändert: seine Anweisungen, seine erste Nachricht oder weggelassene Beiträge.</translation>
+    </message>
+    <message>
+        <source>It has not been read since the model was loaded, and is not kept on disk.</source>
+        <translation>Es wurde nicht gelesen, seit das Modell geladen ist, und liegt nicht auf der Festplatte.</translation>
+    </message>
+    <message>
+        <source>The text has changed from there on.</source>
+        <translation>Ab dort hat sich der Text geändert.</translation>
+    </message>
+    <message>
+        <source>The list of tools that it begins with has changed.</source>
+        <translation>Die Liste der Werkzeuge am Anfang hat sich geändert.</translation>
+    </message>
+    <message>
+        <source>This reply has not been read in idle time yet.</source>
+        <translation>Diese Antwort wurde noch nicht im Leerlauf gelesen.</translation>
+    </message>
+    <message>
+        <source>It was evicted to make room; more checkpoints or a larger memory budget keep more.</source>
+        <translation>Es wurde verdrängt, um Platz zu schaffen; mehr Checkpoints oder ein größeres Speicherbudget behalten mehr.</translation>
+    </message>
+    <message>
+        <source>Checkpoints are switched off in the settings.</source>
+        <translation>Checkpoints sind in den Einstellungen ausgeschaltet.</translation>
+    </message>
+    <message>
+        <source>The saved state could not be restored.</source>
+        <translation>Der gespeicherte Zustand konnte nicht wiederhergestellt werden.</translation>
+    </message>
+    <message>
+        <source>Reading it was faster here than restoring it.</source>
+        <translation>Lesen war hier schneller als Wiederherstellen.</translation>
+    </message>
+    <message>
+        <source>{} of {} tokens reused</source>
+        <translation>{} von {} Token wiederverwendet</translation>
+    </message>
+    <message>
+        <source>{} encoded</source>
+        <translation>{} verarbeitet</translation>
+    </message>
+    <message>
+        <source>first token {}</source>
+        <translation>erstes Token {}</translation>
+    </message>
+    <message>
+        <source>{} tokens a step</source>
+        <translation>{} Token je Schritt</translation>
+    </message>
+    <message>
+        <source>{} of {} guesses right</source>
+        <translation>{} von {} Vermutungen richtig</translation>
+    </message>
+    <message>
+        <source>{}, {} without a draft</source>
+        <translation>{}, {} ohne Vermutung</translation>
+    </message>
+    <message>
+        <source>{} with no right guess</source>
+        <translation>{} ohne richtige Vermutung</translation>
+    </message>
+    <message>
+        <source>Not added: that picture is too large.</source>
+        <translation>Nicht hinzugefügt: Dieses Bild ist zu groß.</translation>
+    </message>
+    <message>
+        <source>Not added: Waymark can&apos;t read that picture format.</source>
+        <translation>Nicht hinzugefügt: Waymark kann dieses Bildformat nicht lesen.</translation>
+    </message>
+    <message>
+        <source>Not added: that is a web address, and Waymark never fetches one. Save the picture first.</source>
+        <translation>Nicht hinzugefügt: Das ist eine Webadresse, und Waymark ruft nie eine ab. Speichern Sie das Bild zuerst.</translation>
+    </message>
+    <message>
+        <source>Pasted picture</source>
+        <translation>Eingefügtes Bild</translation>
+    </message>
+    <message>
+        <source>Picture, {caption}</source>
+        <translation>Bild, {caption}</translation>
+    </message>
+    <message>
+        <source>Picture</source>
+        <translation>Bild</translation>
+    </message>
+    <message>
+        <source>Remove this picture</source>
+        <translation>Dieses Bild entfernen</translation>
+    </message>
+    <message>
+        <source>Show this picture large</source>
+        <translation>Dieses Bild groß zeigen</translation>
+    </message>
+    <message>
+        <source>No preview</source>
+        <translation>Keine Vorschau</translation>
+    </message>
+    <message>
+        <source>It is larger than {limit}.</source>
+        <translation>Es ist größer als {limit}.</translation>
+    </message>
+    <message>
+        <source>{names} is a folder. Add the pictures inside it.</source>
+        <translation>{names} ist ein Ordner. Fügen Sie die Bilder darin hinzu.</translation>
+    </message>
+    <message>
+        <source>{names} are folders. Add the pictures inside them.</source>
+        <translation>{names} sind Ordner. Fügen Sie die Bilder darin hinzu.</translation>
+    </message>
+    <message>
+        <source>{names} is not a file.</source>
+        <translation>{names} ist keine Datei.</translation>
+    </message>
+    <message>
+        <source>{names} are not files.</source>
+        <translation>{names} sind keine Dateien.</translation>
+    </message>
+    <message>
+        <source>{names} can&apos;t be read ({reason}).</source>
+        <translation>{names} kann nicht gelesen werden ({reason}).</translation>
+    </message>
+    <message>
+        <source>{names} is larger than {limit}.</source>
+        <translation>{names} ist größer als {limit}.</translation>
+    </message>
+    <message>
+        <source>{names} are larger than {limit}.</source>
+        <translation>{names} sind größer als {limit}.</translation>
+    </message>
+    <message>
+        <source>{names} is empty.</source>
+        <translation>{names} ist leer.</translation>
+    </message>
+    <message>
+        <source>{names} are empty.</source>
+        <translation>{names} sind leer.</translation>
+    </message>
+    <message>
+        <source>{names} is not a picture.</source>
+        <translation>{names} ist kein Bild.</translation>
+    </message>
+    <message>
+        <source>{names} are not pictures.</source>
+        <translation>{names} sind keine Bilder.</translation>
+    </message>
+    <message>
+        <source>Not added: {reason}</source>
+        <translation>Nicht hinzugefügt: {reason}</translation>
+    </message>
+    <message>
+        <source>{name} was not added: {reason}</source>
+        <translation>{name} wurde nicht hinzugefügt: {reason}</translation>
+    </message>
+    <message>
+        <source>And {count} more was not added.</source>
+        <translation>Und {count} weiteres wurde nicht hinzugefügt.</translation>
+    </message>
+    <message>
+        <source>And {count} more were not added.</source>
+        <translation>Und {count} weitere wurden nicht hinzugefügt.</translation>
+    </message>
+    <message>
+        <source>and {count} more</source>
+        <translation>und {count} weitere</translation>
+    </message>
+    <message>
+        <source>Previous picture (Left)</source>
+        <translation>Voriges Bild (Links)</translation>
+    </message>
+    <message>
+        <source>Next picture (Right)</source>
+        <translation>Nächstes Bild (Rechts)</translation>
+    </message>
+    <message>
+        <source>Copy the picture (Ctrl+C)</source>
+        <translation>Bild kopieren (Strg+C)</translation>
+    </message>
+    <message>
+        <source>Save the picture as a file (Ctrl+S)</source>
+        <translation>Bild als Datei speichern (Strg+S)</translation>
+    </message>
+    <message>
+        <source>Fit the picture into the window (F)</source>
+        <translation>Bild ins Fenster einpassen (F)</translation>
+    </message>
+    <message>
+        <source>Show at actual size (1)</source>
+        <translation>In Originalgröße zeigen (1)</translation>
+    </message>
+    <message>
+        <source>{place} of {count}</source>
+        <translation>{place} von {count}</translation>
+    </message>
+    <message>
+        <source>The engine sent no valid picture.</source>
+        <translation>Die Engine hat kein gültiges Bild geschickt.</translation>
+    </message>
+    <message>
+        <source>{width} x {height} pixels, shown reduced, {zoom} %</source>
+        <translation>{width} x {height} Pixel, verkleinert gezeigt, {zoom} %</translation>
+    </message>
+    <message>
+        <source>{width} x {height} pixels, {zoom} %</source>
+        <translation>{width} x {height} Pixel, {zoom} %</translation>
+    </message>
+    <message>
+        <source>Adding pictures</source>
+        <translation>Hinzufügen von Bildern</translation>
+    </message>
+    <message>
+        <source>Adding a pasted picture</source>
+        <translation>Hinzufügen eines eingefügten Bildes</translation>
+    </message>
+    <message>
+        <source>Checking pictures again</source>
+        <translation>Erneutes Prüfen der Bilder</translation>
+    </message>
+    <message>
+        <source>title</source>
+        <translation>Titel</translation>
+    </message>
+    <message>
+        <source>reply</source>
+        <translation>Antwort</translation>
+    </message>
+    <message>
+        <source>you</source>
+        <translation>Sie</translation>
+    </message>
+    <message>
+        <source>Indexing the chats for search</source>
+        <translation>Indizieren der Chats für die Suche</translation>
+    </message>
+    <message>
+        <source>Searching the chats</source>
+        <translation>Durchsuchen der Chats</translation>
+    </message>
+    <message>
+        <source>The search index can&apos;t be used: {reason}.</source>
+        <translation>Der Suchindex kann nicht verwendet werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>Search all chats</source>
+        <translation>Alle Chats durchsuchen</translation>
+    </message>
+    <message>
+        <source>Search all messages</source>
+        <translation>Alle Nachrichten durchsuchen</translation>
+    </message>
+    <message>
+        <source>When it was written</source>
+        <translation>Wann es geschrieben wurde</translation>
+    </message>
+    <message>
+        <source>Any time</source>
+        <translation>Jederzeit</translation>
+    </message>
+    <message>
+        <source>Last 30 days</source>
+        <translation>Letzte 30 Tage</translation>
+    </message>
+    <message>
+        <source>Last year</source>
+        <translation>Letztes Jahr</translation>
+    </message>
+    <message>
+        <source>The model that wrote it</source>
+        <translation>Das Modell, das es geschrieben hat</translation>
+    </message>
+    <message>
+        <source>Any model</source>
+        <translation>Jedes Modell</translation>
+    </message>
+    <message>
+        <source>The chat it is in</source>
+        <translation>Der Chat, in dem es steht</translation>
+    </message>
+    <message>
+        <source>All chats</source>
+        <translation>Alle Chats</translation>
+    </message>
+    <message>
+        <source>This chat</source>
+        <translation>Dieser Chat</translation>
+    </message>
+    <message>
+        <source>With pictures</source>
+        <translation>Mit Bildern</translation>
+    </message>
+    <message>
+        <source>What was found</source>
+        <translation>Was gefunden wurde</translation>
+    </message>
+    <message>
+        <source>The newest {count} matches</source>
+        <translation>Die neuesten {count} Treffer</translation>
+    </message>
+    <message>
+        <source>Nothing was found.</source>
+        <translation>Nichts gefunden.</translation>
+    </message>
+    <message>
+        <source>{count} older messages are still being indexed.</source>
+        <translation>{count} ältere Nachrichten werden noch indiziert.</translation>
+    </message>
+    <message>
+        <source>Requests of programs</source>
+        <translation>Anfragen von Programmen</translation>
+    </message>
+    <message>
+        <source>Program</source>
+        <translation>Programm</translation>
+    </message>
+    <message>
+        <source>Request</source>
+        <translation>Anfrage</translation>
+    </message>
+    <message>
+        <source>State</source>
+        <translation>Zustand</translation>
+    </message>
+    <message>
+        <source>Tokens/s</source>
+        <translation>Token/s</translation>
+    </message>
+    <message>
+        <source>What the columns show</source>
+        <translation>Was die Spalten zeigen</translation>
+    </message>
+    <message>
+        <source>a program without a name</source>
+        <translation>ein Programm ohne Namen</translation>
+    </message>
+    <message>
+        <source>Refused: wrong key</source>
+        <translation>Abgelehnt: falscher Schlüssel</translation>
+    </message>
+    <message>
+        <source>Refused: a web page or a foreign name</source>
+        <translation>Abgelehnt: eine Webseite oder ein fremder Name</translation>
+    </message>
+    <message>
+        <source>Refused: no such address</source>
+        <translation>Abgelehnt: keine solche Adresse</translation>
+    </message>
+    <message>
+        <source>Refused: too many wait</source>
+        <translation>Abgelehnt: zu viele warten</translation>
+    </message>
+    <message>
+        <source>Ended: no model</source>
+        <translation>Beendet: kein Modell</translation>
+    </message>
+    <message>
+        <source>Refused ({status})</source>
+        <translation>Abgelehnt ({status})</translation>
+    </message>
+    <message>
+        <source>Waiting</source>
+        <translation>Wartet</translation>
+    </message>
+    <message>
+        <source>Reading</source>
+        <translation>Liest</translation>
+    </message>
+    <message>
+        <source>Writing</source>
+        <translation>Schreibt</translation>
+    </message>
+    <message>
+        <source>Left by the program</source>
+        <translation>Vom Programm verlassen</translation>
+    </message>
+    <message>
+        <source>Off. No program can connect.</source>
+        <translation>Aus. Kein Programm kann sich verbinden.</translation>
+    </message>
+    <message>
+        <source>Starting…</source>
+        <translation>Startet…</translation>
+    </message>
+    <message>
+        <source>On: programs with the key can connect.</source>
+        <translation>An: Programme mit dem Schlüssel können sich verbinden.</translation>
+    </message>
+    <message>
+        <source>Starting the local server</source>
+        <translation>Starten des lokalen Servers</translation>
+    </message>
+    <message>
+        <source>Local server</source>
+        <translation>Lokaler Server</translation>
+    </message>
+    <message>
+        <source>Connect a program</source>
+        <translation>Programm verbinden</translation>
+    </message>
+    <message>
+        <source>Requests</source>
+        <translation>Anfragen</translation>
+    </message>
+    <message>
+        <source>YOUR-KEY</source>
+        <translation>IHR-SCHLÜSSEL</translation>
+    </message>
+    <message>
+        <source>Let programs on this computer use the model</source>
+        <translation>Programme auf diesem Computer dürfen das Modell verwenden</translation>
+    </message>
+    <message>
+        <source>Copy the address</source>
+        <translation>Adresse kopieren</translation>
+    </message>
+    <message>
+        <source>Port</source>
+        <translation>Port</translation>
+    </message>
+    <message>
+        <source>Copy the key</source>
+        <translation>Schlüssel kopieren</translation>
+    </message>
+    <message>
+        <source>New key</source>
+        <translation>Neuer Schlüssel</translation>
+    </message>
+    <message>
+        <source>Also let other computers in this network</source>
+        <translation>Auch andere Computer in diesem Netzwerk</translation>
+    </message>
+    <message>
+        <source>Other computers reach this one at its own address in the network. Whoever has the key can ask the model, and what is asked and answered is not encrypted: anyone on the network&apos;s way can read it.</source>
+        <translation>Andere Computer erreichen diesen unter seiner Adresse im Netzwerk. Wer den Schlüssel hat, kann das Modell fragen, und Fragen und Antworten sind nicht verschlüsselt: Jeder auf dem Weg im Netzwerk kann sie lesen.</translation>
+    </message>
+    <message>
+        <source>Address</source>
+        <translation>Adresse</translation>
+    </message>
+    <message>
+        <source>Key</source>
+        <translation>Schlüssel</translation>
+    </message>
+    <message>
+        <source>Made; only this server&apos;s digest of it is kept. A new one replaces it.</source>
+        <translation>Erzeugt; aufbewahrt wird nur seine Prüfsumme. Ein neuer ersetzt ihn.</translation>
+    </message>
+    <message>
+        <source>Made when the server is switched on first.</source>
+        <translation>Wird erzeugt, wenn der Server zum ersten Mal eingeschaltet wird.</translation>
+    </message>
+    <message>
+        <source>Text to paste</source>
+        <translation>Text zum Einfügen</translation>
+    </message>
+    <message>
+        <source>Copy this text</source>
+        <translation>Diesen Text kopieren</translation>
+    </message>
+    <message>
+        <source>MODEL</source>
+        <translation>MODELL</translation>
+    </message>
+    <message>
+        <source>Base URL: {url}
+API key: {key}
+Model: {model}</source>
+        <translation>Basis-URL: {url}
+API-Schlüssel: {key}
+Modell: {model}</translation>
+    </message>
+    <message>
+        <source>Into settings.json; enter the key {key} in Zed&apos;s settings of the provider.</source>
+        <translation>In settings.json; geben Sie den Schlüssel {key} in Zeds Einstellungen des Anbieters ein.</translation>
+    </message>
+    <message>
+        <source>Into ~/.continue/config.yaml, below models.</source>
+        <translation>In ~/.continue/config.yaml, unter models.</translation>
+    </message>
+    <message>
+        <source>Into Cline&apos;s settings, with OpenAI Compatible as the provider.</source>
+        <translation>In Clines Einstellungen, mit OpenAI Compatible als Anbieter.</translation>
+    </message>
+    <message>
+        <source>Into a terminal.</source>
+        <translation>In ein Terminal.</translation>
+    </message>
+    <message>
+        <source>Into ~/.codex/config.toml; run it with the key in WAYMARK_API_KEY.</source>
+        <translation>In ~/.codex/config.toml; starten Sie es mit dem Schlüssel in WAYMARK_API_KEY.</translation>
+    </message>
+    <message>
+        <source>Into its connections, as an OpenAI API.</source>
+        <translation>In die Verbindungen, als OpenAI-API.</translation>
+    </message>
+    <message>
+        <source>graphics memory</source>
+        <translation>Grafikspeicher</translation>
+    </message>
+    <message>
+        <source>{size} of {place} is too small: a context of {tokens} tokens alone takes {least}. Allow at least that, or load the model with a shorter context.</source>
+        <translation>{size} {place} ist zu wenig: Ein Kontext von {tokens} Token allein braucht {least}. Erlauben Sie mindestens das, oder laden Sie das Modell mit einem kürzeren Kontext.</translation>
+    </message>
+    <message>
+        <source>{size} is more than this computer has: {most} of {place}.</source>
+        <translation>{size} ist mehr, als dieser Computer hat: {most} {place}.</translation>
+    </message>
+    <message>
+        <source>The cost is known once a model is loaded.</source>
+        <translation>Der Preis ist bekannt, sobald ein Modell geladen ist.</translation>
+    </message>
+    <message>
+        <source>Switched off: every turn reads the whole chat again.</source>
+        <translation>Ausgeschaltet: Jeder Beitrag liest den ganzen Chat neu.</translation>
+    </message>
+    <message>
+        <source>{checkpoints}: up to {total}.</source>
+        <translation>{checkpoints}: bis zu {total}.</translation>
+    </message>
+    <message>
+        <source>{checkpoints}: up to {total} ({each} each).</source>
+        <translation>{checkpoints}: bis zu {total} (je {each}).</translation>
+    </message>
+    <message>
+        <source>The memory budget has room for {} of them.</source>
+        <translation>Im Speicherbudget ist Platz für {} davon.</translation>
+    </message>
+    <message>
+        <source>No effect while checkpoints are switched off.</source>
+        <translation>Ohne Wirkung, solange Checkpoints ausgeschaltet sind.</translation>
+    </message>
+    <message>
+        <source>Inside a long message, at most {} tokens are read again.</source>
+        <translation>Innerhalb einer langen Nachricht werden höchstens {} Token neu gelesen.</translation>
+    </message>
+    <message>
+        <source>Room for {}.</source>
+        <translation>Platz für {}.</translation>
+    </message>
+    <message>
+        <source>Room for a full context of {tokens} tokens ({size}), and also for {more}.</source>
+        <translation>Platz für einen vollen Kontext von {tokens} Token ({size}) und außerdem für {more}.</translation>
+    </message>
+    <message>
+        <source>Room for a full context of {tokens} tokens ({size}) only.</source>
+        <translation>Platz nur für einen vollen Kontext von {tokens} Token ({size}).</translation>
+    </message>
+    <message>
+        <source>Room for {} of context.</source>
+        <translation>Platz für {} Kontext.</translation>
+    </message>
+    <message>
+        <source>Nothing is saved on disk: after a restart, chats are read again.</source>
+        <translation>Nichts wird auf der Festplatte gespeichert: Nach einem Neustart werden Chats neu gelesen.</translation>
+    </message>
+    <message>
+        <source>Room for {}, for all chats together.</source>
+        <translation>Platz für {}, für alle Chats zusammen.</translation>
+    </message>
+    <message>
+        <source>Room for {held}, or {checkpoints} on disk, for all chats together.</source>
+        <translation>Platz für {held} oder {checkpoints} auf der Festplatte, für alle Chats zusammen.</translation>
+    </message>
+    <message>
+        <source>No quantised weights are saved.</source>
+        <translation>Keine quantisierten Gewichte werden gespeichert.</translation>
+    </message>
+    <message>
+        <source>{} saved, for all models.</source>
+        <translation>{} gespeichert, für alle Modelle.</translation>
+    </message>
+    <message>
+        <source>{} or {}</source>
+        <translation>{} oder {}</translation>
+    </message>
+    <message>
+        <source>{} and {}</source>
+        <translation>{} und {}</translation>
+    </message>
+    <message>
+        <source>all {} and {}</source>
+        <translation>alle {} und {}</translation>
+    </message>
+    <message>
+        <source>{} of saved context</source>
+        <translation>{} gespeicherter Kontext</translation>
+    </message>
+    <message>
+        <source>This model has no recurrent state, so it needs no checkpoints.</source>
+        <translation>Dieses Modell hat keinen rekurrenten Zustand und braucht daher keine Checkpoints.</translation>
+    </message>
+    <message>
+        <source>Model folder</source>
+        <translation>Modellordner</translation>
+    </message>
+    <message>
+        <source>Cancel loading</source>
+        <translation>Laden abbrechen</translation>
+    </message>
+    <message>
+        <source>Load the model</source>
+        <translation>Modell laden</translation>
+    </message>
+    <message>
+        <source>Loading was cancelled.</source>
+        <translation>Das Laden wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>Speculative decoding is off: it needs another precision or device.</source>
+        <translation>Spekulatives Decodieren ist aus: Es braucht eine andere Genauigkeit oder ein anderes Gerät.</translation>
+    </message>
+    <message>
+        <source>{family}, {parameters} parameters, {reads}. {device}, {precision}; context {length} of {own} tokens, {each} per token.</source>
+        <translation>{family}, {parameters} Parameter, {reads}. {device}, {precision}; Kontext {length} von {own} Token, {each} je Token.</translation>
+    </message>
+    <message>
+        <source>&apos;{given}&apos; could be read in more than one way. Write numbers like {example}. The setting was not changed.</source>
+        <translation>„{given}“ lässt sich auf mehr als eine Art lesen. Schreiben Sie Zahlen wie {example}. Die Einstellung wurde nicht geändert.</translation>
+    </message>
+    <message>
+        <source>Model default</source>
+        <translation>Vorgabe des Modells</translation>
+    </message>
+    <message>
+        <source>&apos;{given}&apos; is not a number: {title} takes {bounds}. The setting was not changed.</source>
+        <translation>„{given}“ ist keine Zahl: {title} erlaubt {bounds}. Die Einstellung wurde nicht geändert.</translation>
+    </message>
+    <message>
+        <source>Rounded up to {}, a multiple of {}.</source>
+        <translation>Aufgerundet auf {}, ein Vielfaches von {}.</translation>
+    </message>
+    <message>
+        <source>Custom</source>
+        <translation>Eigener Wert</translation>
+    </message>
+    <message>
+        <source>Save nothing on disk</source>
+        <translation>Nichts auf der Festplatte speichern</translation>
+    </message>
+    <message>
+        <source>{} budget</source>
+        <translation>Budget: {}</translation>
+    </message>
+    <message>
+        <source>{} budget in GB or MB</source>
+        <translation>Budget in GB oder MB: {}</translation>
+    </message>
+    <message>
+        <source>Automatic</source>
+        <translation>Automatisch</translation>
+    </message>
+    <message>
+        <source>Automatic: {}</source>
+        <translation>Automatisch: {}</translation>
+    </message>
+    <message>
+        <source>&apos;{given}&apos; is not a size. Write it like {example} GB or 700 MB.</source>
+        <translation>„{given}“ ist keine Größe. Schreiben Sie sie wie {example} GB oder 700 MB.</translation>
+    </message>
+    <message>
+        <source>{} or more</source>
+        <translation>{} oder mehr</translation>
+    </message>
+    <message>
+        <source>{} to {}</source>
+        <translation>{} bis {}</translation>
+    </message>
+    <message>
+        <source>Device</source>
+        <translation>Gerät</translation>
+    </message>
+    <message>
+        <source>The device that runs the model. Automatic uses a graphics card if there is one.</source>
+        <translation>Das Gerät, auf dem das Modell läuft. Automatisch verwendet eine Grafikkarte, wenn es eine gibt.</translation>
+    </message>
+    <message>
+        <source>GPU CUDA VRAM CPU hardware accelerator offload</source>
+        <translation>GPU CUDA VRAM CPU Hardware Beschleuniger Grafikkarte</translation>
+    </message>
+    <message>
+        <source>Processor (CPU)</source>
+        <translation>Prozessor (CPU)</translation>
+    </message>
+    <message>
+        <source>Graphics card (CUDA)</source>
+        <translation>Grafikkarte (CUDA)</translation>
+    </message>
+    <message>
+        <source>On a processor Automatic runs a GGUF file as published. It runs other models in bfloat16 or float32, whichever is faster here, and any in int8 or int4 if memory is short. int8 takes half, int4 a third of the memory of bfloat16, and both reply faster; their replies differ.</source>
+        <translation>Auf einem Prozessor führt Automatisch eine GGUF-Datei wie veröffentlicht aus. Andere Modelle laufen in bfloat16 oder float32, je nachdem, was hier schneller ist, und alle in int8 oder int4, wenn der Speicher knapp ist. int8 braucht die Hälfte, int4 ein Drittel des Speichers von bfloat16; beide antworten schneller, und ihre Antworten weichen ab.</translation>
+    </message>
+    <message>
+        <source>quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M</source>
+        <translation>Quantisierung Bits dtype float16 bfloat16 float32 GGUF Q4_K_M</translation>
+    </message>
+    <message>
+        <source>As published (GGUF files)</source>
+        <translation>Wie veröffentlicht (GGUF-Dateien)</translation>
+    </message>
+    <message>
+        <source>int8, half the memory</source>
+        <translation>int8, die Hälfte des Speichers</translation>
+    </message>
+    <message>
+        <source>int4, a third of the memory</source>
+        <translation>int4, ein Drittel des Speichers</translation>
+    </message>
+    <message>
+        <source>Context length</source>
+        <translation>Kontextlänge</translation>
+    </message>
+    <message>
+        <source>How many tokens a chat can hold. If empty, the model&apos;s own limit, or as many as memory allows.</source>
+        <translation>Wie viele Token ein Chat fasst. Leer: die Grenze des Modells, oder so viele, wie der Speicher erlaubt.</translation>
+    </message>
+    <message>
+        <source>n_ctx num_ctx window size</source>
+        <translation>n_ctx num_ctx Fenster Größe</translation>
+    </message>
+    <message>
+        <source>Image detail</source>
+        <translation>Bilddetails</translation>
+    </message>
+    <message>
+        <source>The most tokens for one picture, within the model&apos;s own limit. Automatic is {} on a CPU and {} on a graphics card.</source>
+        <translation>Die meisten Token für ein Bild, innerhalb der Grenze des Modells. Automatisch sind es {} auf einem Prozessor und {} auf einer Grafikkarte.</translation>
+    </message>
+    <message>
+        <source>resolution vision picture pixels</source>
+        <translation>Auflösung Bild Pixel vision</translation>
+    </message>
+    <message>
+        <source>Only the model&apos;s own limit</source>
+        <translation>Nur die Grenze des Modells</translation>
+    </message>
+    <message>
+        <source>How many saved states are kept in memory for the model to resume from; 0 keeps none.</source>
+        <translation>Wie viele gespeicherte Zustände, von denen aus das Modell weiterlesen kann, im Arbeitsspeicher bleiben; 0 behält keine.</translation>
+    </message>
+    <message>
+        <source>snapshots KV cache prompt cache</source>
+        <translation>Schnappschüsse KV-Cache Prompt-Cache</translation>
+    </message>
+    <message>
+        <source>Interval</source>
+        <translation>Abstand</translation>
+    </message>
+    <message>
+        <source>Tokens between checkpoints inside a long message, rounded up to a multiple of {}. There is always one at the end of a message and at the edges of a picture.</source>
+        <translation>Token zwischen Checkpoints innerhalb einer langen Nachricht, aufgerundet auf ein Vielfaches von {}. Am Ende einer Nachricht und an den Rändern eines Bildes ist immer einer.</translation>
+    </message>
+    <message>
+        <source>The most memory of this computer for contexts, checkpoints and pictures.</source>
+        <translation>Der meiste Arbeitsspeicher dieses Computers für Kontexte, Checkpoints und Bilder.</translation>
+    </message>
+    <message>
+        <source>RAM KV cache budget limit</source>
+        <translation>RAM KV-Cache Budget Grenze</translation>
+    </message>
+    <message>
+        <source>The most memory of the graphics card for the context in use.</source>
+        <translation>Der meiste Speicher der Grafikkarte für den gerade verwendeten Kontext.</translation>
+    </message>
+    <message>
+        <source>GPU VRAM KV cache budget limit</source>
+        <translation>GPU VRAM KV-Cache Budget Grenze</translation>
+    </message>
+    <message>
+        <source>The most disk space for saved contexts, from which chats resume after a restart.</source>
+        <translation>Der meiste Platz auf der Festplatte für gespeicherte Kontexte, aus denen Chats nach einem Neustart fortgesetzt werden.</translation>
+    </message>
+    <message>
+        <source>storage SSD KV cache budget limit</source>
+        <translation>Speicher SSD KV-Cache Budget Grenze</translation>
+    </message>
+    <message>
+        <source>Quantised weights</source>
+        <translation>Quantisierte Gewichte</translation>
+    </message>
+    <message>
+        <source>The most disk space for weights quantised to int8 or int4, so that a model loads faster the next time. Takes effect when you press Load.</source>
+        <translation>Der meiste Platz auf der Festplatte für in int8 oder int4 quantisierte Gewichte, mit denen ein Modell beim nächsten Mal schneller lädt. Gilt, sobald Sie „Laden“ drücken.</translation>
+    </message>
+    <message>
+        <source>quantisation quantization storage cache SSD budget limit</source>
+        <translation>Quantisierung Speicher Cache SSD Budget Grenze</translation>
+    </message>
+    <message>
+        <source>Read replies in idle time</source>
+        <translation>Antworten im Leerlauf lesen</translation>
+    </message>
+    <message>
+        <source>Finished replies and opened chats are read while the computer is idle, so the next turn reads only your message. If off, the reply is read with your next message.</source>
+        <translation>Fertige Antworten und geöffnete Chats werden im Leerlauf gelesen, sodass der nächste Beitrag nur Ihre Nachricht liest. Ausgeschaltet wird die Antwort mit Ihrer nächsten Nachricht gelesen.</translation>
+    </message>
+    <message>
+        <source>prefill background</source>
+        <translation>Prefill Hintergrund</translation>
+    </message>
+    <message>
+        <source>Read pictures ahead</source>
+        <translation>Bilder vorab lesen</translation>
+    </message>
+    <message>
+        <source>Pictures in your draft are read while you type; that work is lost if you remove a picture. If off, the picture is read after you press Send.</source>
+        <translation>Bilder in Ihrem Entwurf werden gelesen, während Sie tippen; diese Arbeit ist verloren, wenn Sie ein Bild entfernen. Ausgeschaltet wird das Bild erst nach dem Senden gelesen.</translation>
+    </message>
+    <message>
+        <source>prefill background images draft</source>
+        <translation>Prefill Hintergrund Bilder Entwurf</translation>
+    </message>
+    <message>
+        <source>Thinking</source>
+        <translation>Nachdenken</translation>
+    </message>
+    <message>
+        <source>Reason before the reply, if the model can reply with and without reasoning.</source>
+        <translation>Vor der Antwort nachdenken, falls das Modell beides kann.</translation>
+    </message>
+    <message>
+        <source>reasoning chain of thought</source>
+        <translation>Reasoning Gedankengang Überlegungen</translation>
+    </message>
+    <message>
+        <source>On</source>
+        <translation>An</translation>
+    </message>
+    <message>
+        <source>Off</source>
+        <translation>Aus</translation>
+    </message>
+    <message>
+        <source>Temperature</source>
+        <translation>Temperatur</translation>
+    </message>
+    <message>
+        <source>Higher values make replies more varied; 0 always chooses the most likely token.</source>
+        <translation>Höhere Werte machen Antworten abwechslungsreicher; 0 wählt immer das wahrscheinlichste Token.</translation>
+    </message>
+    <message>
+        <source>creativity randomness sampling</source>
+        <translation>Kreativität Zufall Sampling</translation>
+    </message>
+    <message>
+        <source>Top k</source>
+        <translation>Top k</translation>
+    </message>
+    <message>
+        <source>Choose only among this many of the most likely tokens; 0 for no limit.</source>
+        <translation>Nur unter so vielen der wahrscheinlichsten Token wählen; 0 für keine Grenze.</translation>
+    </message>
+    <message>
+        <source>sampling</source>
+        <translation>Sampling</translation>
+    </message>
+    <message>
+        <source>Top p</source>
+        <translation>Top p</translation>
+    </message>
+    <message>
+        <source>Choose only among the most likely tokens that together have this probability.</source>
+        <translation>Nur unter den wahrscheinlichsten Token wählen, die zusammen diese Wahrscheinlichkeit haben.</translation>
+    </message>
+    <message>
+        <source>nucleus sampling</source>
+        <translation>Nucleus Sampling</translation>
+    </message>
+    <message>
+        <source>Min p</source>
+        <translation>Min p</translation>
+    </message>
+    <message>
+        <source>Leave out tokens below this share of the most likely token&apos;s probability.</source>
+        <translation>Token weglassen, deren Wahrscheinlichkeit unter diesem Anteil der höchsten liegt.</translation>
+    </message>
+    <message>
+        <source>Repetition penalty</source>
+        <translation>Wiederholungsstrafe</translation>
+    </message>
+    <message>
+        <source>Above 1, tokens already in the prompt or the reply become less likely.</source>
+        <translation>Über 1 werden Token, die schon im Prompt oder in der Antwort stehen, unwahrscheinlicher.</translation>
+    </message>
+    <message>
+        <source>repeat sampling</source>
+        <translation>Wiederholung Sampling</translation>
+    </message>
+    <message>
+        <source>Presence penalty</source>
+        <translation>Präsenzstrafe</translation>
+    </message>
+    <message>
+        <source>Above 0, tokens already in the reply become less likely.</source>
+        <translation>Über 0 werden Token, die schon in der Antwort stehen, unwahrscheinlicher.</translation>
+    </message>
+    <message>
+        <source>Frequency penalty</source>
+        <translation>Häufigkeitsstrafe</translation>
+    </message>
+    <message>
+        <source>Above 0, tokens become less likely the more often they occur in the reply.</source>
+        <translation>Über 0 werden Token umso unwahrscheinlicher, je öfter sie in der Antwort stehen.</translation>
+    </message>
+    <message>
+        <source>Seed</source>
+        <translation>Startwert</translation>
+    </message>
+    <message>
+        <source>The same seed gives the same reply again. If empty, each reply has a new one.</source>
+        <translation>Derselbe Startwert ergibt wieder dieselbe Antwort. Leer: Jede Antwort hat einen neuen.</translation>
+    </message>
+    <message>
+        <source>random reproducible deterministic sampling</source>
+        <translation>Zufall reproduzierbar deterministisch Seed Sampling</translation>
+    </message>
+    <message>
+        <source>Longest reply</source>
+        <translation>Längste Antwort</translation>
+    </message>
+    <message>
+        <source>The reply is cut off after this many tokens. If empty, the limit is the context length, {} tokens for structured output, and {} for reasoning.</source>
+        <translation>Nach so vielen Token wird die Antwort abgeschnitten. Leer: Grenze ist die Kontextlänge, {} Token für strukturierte Antworten und {} für Nachdenken.</translation>
+    </message>
+    <message>
+        <source>max tokens n_predict output limit length</source>
+        <translation>max tokens n_predict Ausgabe Grenze Länge</translation>
+    </message>
+    <message>
+        <source>Speculative decoding</source>
+        <translation>Spekulatives Decodieren</translation>
+    </message>
+    <message>
+        <source>Guesses several tokens and checks them in one step. Same reply, often faster. Guesses come from earlier text of the chat, or from a part of the model made for it (an MTP head). With Automatic, it guesses only where that saves time.</source>
+        <translation>Vermutet mehrere Token und prüft sie in einem Schritt. Dieselbe Antwort, oft schneller. Vermutungen kommen aus früherem Text des Chats oder aus einem dafür gemachten Teil des Modells (einem MTP-Kopf). Mit Automatisch wird nur vermutet, wo es Zeit spart.</translation>
+    </message>
+    <message>
+        <source>several tokens at once speculation drafts MTP</source>
+        <translation>mehrere Token auf einmal Spekulation MTP</translation>
+    </message>
+    <message>
+        <source>From the chat</source>
+        <translation>Aus dem Chat</translation>
+    </message>
+    <message>
+        <source>From the model&apos;s MTP head</source>
+        <translation>Aus dem MTP-Kopf des Modells</translation>
+    </message>
+    <message>
+        <source>Both</source>
+        <translation>Beides</translation>
+    </message>
+    <message>
+        <source>Theme</source>
+        <translation>Erscheinungsbild</translation>
+    </message>
+    <message>
+        <source>Light, dark, or the same as the system.</source>
+        <translation>Hell, dunkel oder wie das System.</translation>
+    </message>
+    <message>
+        <source>dark mode night colours colors appearance</source>
+        <translation>Dunkelmodus Nacht Farben Aussehen</translation>
+    </message>
+    <message>
+        <source>System</source>
+        <translation>System</translation>
+    </message>
+    <message>
+        <source>Light</source>
+        <translation>Hell</translation>
+    </message>
+    <message>
+        <source>Dark</source>
+        <translation>Dunkel</translation>
+    </message>
+    <message>
+        <source>Text size</source>
+        <translation>Textgröße</translation>
+    </message>
+    <message>
+        <source>The size of all text in this window.</source>
+        <translation>Die Größe allen Textes in diesem Fenster.</translation>
+    </message>
+    <message>
+        <source>font size zoom scale letters</source>
+        <translation>Schriftgröße Zoom Buchstaben</translation>
+    </message>
+    <message>
+        <source>100 % (default)</source>
+        <translation>100 % (Vorgabe)</translation>
+    </message>
+    <message>
+        <source>Language</source>
+        <translation>Sprache</translation>
+    </message>
+    <message>
+        <source>The language of this window. Takes effect when Waymark starts again.</source>
+        <translation>Die Sprache dieses Fensters. Gilt, wenn Waymark neu gestartet wird.</translation>
+    </message>
+    <message>
+        <source>Format your messages</source>
+        <translation>Eigene Nachrichten formatieren</translation>
+    </message>
+    <message>
+        <source>Show Markdown in your own messages as in replies. If off, they are shown as typed.</source>
+        <translation>Markdown auch in Ihren eigenen Nachrichten anzeigen. Ausgeschaltet erscheinen sie wie getippt.</translation>
+    </message>
+    <message>
+        <source>For all chats. Takes effect when you press Load.</source>
+        <translation>Für alle Chats. Gilt, sobald Sie „Laden“ drücken.</translation>
+    </message>
+    <message>
+        <source>For all chats together, from the next message on.</source>
+        <translation>Für alle Chats zusammen, ab der nächsten Nachricht.</translation>
+    </message>
+    <message>
+        <source>For all chats, from the next message on.</source>
+        <translation>Für alle Chats, ab der nächsten Nachricht.</translation>
+    </message>
+    <message>
+        <source>Appearance</source>
+        <translation>Darstellung</translation>
+    </message>
+    <message>
+        <source>For this window. Takes effect at once.</source>
+        <translation>Für dieses Fenster. Gilt sofort.</translation>
+    </message>
+    <message>
+        <source>The budget was not changed.</source>
+        <translation>Das Budget wurde nicht geändert.</translation>
+    </message>
+    <message>
+        <source>{} is more than this model can hold: its context has at most {} tokens. The setting was not changed.</source>
+        <translation>{} ist mehr, als dieses Modell fasst: Sein Kontext hat höchstens {} Token. Die Einstellung wurde nicht geändert.</translation>
+    </message>
+    <message>
+        <source>{given} is out of range: {title} takes {bounds}. The setting was not changed.</source>
+        <translation>{given} liegt außerhalb der Grenzen: {title} erlaubt {bounds}. Die Einstellung wurde nicht geändert.</translation>
+    </message>
+    <message>
+        <source>The settings could not be saved: {}.</source>
+        <translation>Die Einstellungen konnten nicht gespeichert werden: {}.</translation>
+    </message>
+    <message>
+        <source>The system prompt. Each chat has its own.</source>
+        <translation>Der Systemprompt. Jeder Chat hat seinen eigenen.</translation>
+    </message>
+    <message>
+        <source>Search settings</source>
+        <translation>Einstellungen durchsuchen</translation>
+    </message>
+    <message>
+        <source>No setting matches.</source>
+        <translation>Keine Einstellung passt.</translation>
+    </message>
+    <message>
+        <source>Restore all defaults</source>
+        <translation>Alle Vorgaben wiederherstellen</translation>
+    </message>
+    <message>
+        <source>system prompt persona role instructions</source>
+        <translation>Systemprompt Persona Rolle Anweisungen</translation>
+    </message>
+    <message>
+        <source>The model folder and your chats stay as they are.</source>
+        <translation>Der Modellordner und Ihre Chats bleiben, wie sie sind.</translation>
+    </message>
+    <message>
+        <source>{}: the defaults are restored.</source>
+        <translation>{}: Die Vorgaben sind wiederhergestellt.</translation>
+    </message>
+    <message>
+        <source>All defaults are restored.</source>
+        <translation>Alle Vorgaben sind wiederhergestellt.</translation>
+    </message>
+    <message>
+        <source>A new one each time</source>
+        <translation>Jedes Mal ein neuer</translation>
+    </message>
+    <message>
+        <source>As long as the context allows</source>
+        <translation>So lang, wie der Kontext erlaubt</translation>
+    </message>
+    <message>
+        <source>Model default: {}</source>
+        <translation>Vorgabe des Modells: {}</translation>
+    </message>
+    <message>
+        <source>Restore defaults</source>
+        <translation>Vorgaben wiederherstellen</translation>
+    </message>
+    <message>
+        <source>Restore the defaults of {}</source>
+        <translation>Vorgaben von „{}“ wiederherstellen</translation>
+    </message>
+    <message>
+        <source>Delete saved weights</source>
+        <translation>Gespeicherte Gewichte löschen</translation>
+    </message>
+    <message>
+        <source>Delete the quantised weights saved on disk</source>
+        <translation>Die auf der Festplatte gespeicherten quantisierten Gewichte löschen</translation>
+    </message>
+    <message>
+        <source>Each model then takes longer to load the next time.</source>
+        <translation>Jedes Modell braucht dann beim nächsten Laden länger.</translation>
+    </message>
+    <message>
+        <source>The chosen data folder is not a valid path on this system.</source>
+        <translation>Der gewählte Datenordner ist auf diesem System kein gültiger Pfad.</translation>
+    </message>
+    <message>
+        <source>{path} can&apos;t be used: {reason}.</source>
+        <translation>{path} kann nicht verwendet werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>{path} can&apos;t be renamed: {reason}.</source>
+        <translation>{path} kann nicht umbenannt werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>An unexpected error occurred ({kind}).</source>
+        <translation>Ein unerwarteter Fehler ist aufgetreten ({kind}).</translation>
+    </message>
+    <message>
+        <source>If you start with empty chats, the old file stays in its folder under another name; nothing in it is deleted.</source>
+        <translation>Wenn Sie ohne Chats beginnen, bleibt die alte Datei unter anderem Namen in ihrem Ordner; nichts darin wird gelöscht.</translation>
+    </message>
+    <message>
+        <source>Start with empty chats</source>
+        <translation>Ohne Chats beginnen</translation>
+    </message>
+    <message>
+        <source>Open folder</source>
+        <translation>Ordner öffnen</translation>
+    </message>
+    <message>
+        <source>Waymark has started, but there was a problem</source>
+        <translation>Waymark ist gestartet, aber es gab ein Problem</translation>
+    </message>
+    <message>
+        <source>{} is not a file. Nothing was changed.</source>
+        <translation>{} ist keine Datei. Nichts wurde geändert.</translation>
+    </message>
+    <message>
+        <source>The chats are in format {}; this version can read formats up to {}. Nothing was changed. Please start the newer version of Waymark.</source>
+        <translation>Die Chats haben das Format {}; diese Version liest Formate bis {}. Nichts wurde geändert. Bitte starten Sie die neuere Version von Waymark.</translation>
+    </message>
+    <message>
+        <source>{} is a database of another program. Nothing was changed.</source>
+        <translation>{} ist die Datenbank eines anderen Programms. Nichts wurde geändert.</translation>
+    </message>
+    <message>
+        <source>The file of chats is damaged, and its readable parts could not be written to a new file: {reason} {path} was not changed.</source>
+        <translation>Die Datei mit den Chats ist beschädigt, und ihre lesbaren Teile konnten nicht in eine neue Datei geschrieben werden: {reason} {path} wurde nicht geändert.</translation>
+    </message>
+    <message>
+        <source>The file of chats was missing. {saved}</source>
+        <translation>Die Datei mit den Chats fehlte. {saved}</translation>
+    </message>
+    <message>
+        <source>The file of chats was damaged. {saved} The damaged file is kept as {name} until a chat is deleted for good, since it may contain that chat.</source>
+        <translation>Die Datei mit den Chats war beschädigt. {saved} Die beschädigte Datei bleibt als {name} erhalten, bis ein Chat endgültig gelöscht wird, denn sie kann ihn enthalten.</translation>
+    </message>
+    <message>
+        <source>The step from format {old} to format {new} failed ({error}). This is a defect of Waymark, not of your chats: they were not changed, and your previous version of Waymark can open them.</source>
+        <translation>Der Schritt von Format {old} zu Format {new} ist fehlgeschlagen ({error}). Das ist ein Fehler von Waymark, nicht Ihrer Chats: Sie wurden nicht geändert, und Ihre vorige Version von Waymark kann sie öffnen.</translation>
+    </message>
+    <message>
+        <source>No chat could be read.</source>
+        <translation>Kein Chat konnte gelesen werden.</translation>
+    </message>
+    <message>
+        <source>Recovered: {}, {}.</source>
+        <translation>Wiederhergestellt: {}, {}.</translation>
+    </message>
+    <message>
+        <source>Unreadable parts were restored from the backup of {}.</source>
+        <translation>Unlesbare Teile wurden aus der Sicherung vom {} wiederhergestellt.</translation>
+    </message>
+    <message>
+        <source>Lost, and marked as such in the chats: {}.</source>
+        <translation>Verloren und in den Chats so markiert: {}.</translation>
+    </message>
+    <message>
+        <source>Nothing is known to be missing.</source>
+        <translation>Es ist nicht bekannt, dass etwas fehlt.</translation>
+    </message>
+    <message>
+        <source>Parts of the file could not be read, so more may be missing.</source>
+        <translation>Teile der Datei konnten nicht gelesen werden, daher kann mehr fehlen.</translation>
+    </message>
+    <message>
+        <source>Recovered: {}</source>
+        <translation>Wiederhergestellt: {}</translation>
+    </message>
+    <message>
+        <source>Recovered</source>
+        <translation>Wiederhergestellt</translation>
+    </message>
+    <message>
+        <source>it is not a file</source>
+        <translation>es ist keine Datei</translation>
+    </message>
+    <message>
+        <source>the file is damaged</source>
+        <translation>die Datei ist beschädigt</translation>
+    </message>
+    <message>
+        <source>These settings could not be read and were reset to their defaults: {}.</source>
+        <translation>Diese Einstellungen konnten nicht gelesen werden und haben wieder ihre Vorgaben: {}.</translation>
+    </message>
+    <message>
+        <source>The settings could not be read ({}); the defaults are used.</source>
+        <translation>Die Einstellungen konnten nicht gelesen werden ({}); es gelten die Vorgaben.</translation>
+    </message>
+    <message>
+        <source>The old file is kept as {}.</source>
+        <translation>Die alte Datei bleibt als {} erhalten.</translation>
+    </message>
+    <message>
+        <source>A part of the file of chats is damaged. Restart Waymark; it will copy everything it can read to a new file.</source>
+        <translation>Ein Teil der Datei mit den Chats ist beschädigt. Starten Sie Waymark neu; es kopiert alles Lesbare in eine neue Datei.</translation>
+    </message>
+    <message>
+        <source>The database reported an error ({}).</source>
+        <translation>Die Datenbank meldet einen Fehler ({}).</translation>
+    </message>
+    <message>
+        <source>Another program is using the file.</source>
+        <translation>Ein anderes Programm verwendet die Datei.</translation>
+    </message>
+    <message>
+        <source>The disk is full.</source>
+        <translation>Die Festplatte ist voll.</translation>
+    </message>
+    <message>
+        <source>The disk can&apos;t be read or written.</source>
+        <translation>Die Festplatte kann nicht gelesen oder beschrieben werden.</translation>
+    </message>
+    <message>
+        <source>The file is read-only.</source>
+        <translation>Die Datei ist schreibgeschützt.</translation>
+    </message>
+    <message>
+        <source>The system denies access to the file.</source>
+        <translation>Das System verweigert den Zugriff auf die Datei.</translation>
+    </message>
+    <message>
+        <source>The file can&apos;t be opened.</source>
+        <translation>Die Datei kann nicht geöffnet werden.</translation>
+    </message>
+    <message>
+        <source>GGUF models ({patterns});;All files (*)</source>
+        <translation>GGUF-Modelle ({patterns});;Alle Dateien (*)</translation>
+    </message>
+    <message>
+        <source>Pictures ({patterns});;All files (*)</source>
+        <translation>Bilder ({patterns});;Alle Dateien (*)</translation>
+    </message>
+    <message>
+        <source>Link</source>
+        <translation>Link</translation>
+    </message>
+    <message>
+        <source>The whole address</source>
+        <translation>Die ganze Adresse</translation>
+    </message>
+    <message>
+        <source>The model wrote this address. It leads to:</source>
+        <translation>Das Modell hat diese Adresse geschrieben. Sie führt zu:</translation>
+    </message>
+    <message>
+        <source>Open in the browser</source>
+        <translation>Im Browser öffnen</translation>
+    </message>
+    <message>
+        <source>The model wrote this address, which can&apos;t be opened.</source>
+        <translation>Das Modell hat diese Adresse geschrieben; sie kann nicht geöffnet werden.</translation>
+    </message>
+    <message>
+        <source>In letters: {host}. Letters of other alphabets can make one name look like another.</source>
+        <translation>In Buchstaben: {host}. Buchstaben anderer Alphabete können einen Namen wie einen anderen aussehen lassen.</translation>
+    </message>
+    <message>
+        <source>Shown in letters, it would contain characters that are invisible or reverse the text: {characters}.</source>
+        <translation>In Buchstaben enthielte sie Zeichen, die unsichtbar sind oder den Text umkehren: {characters}.</translation>
+    </message>
+    <message>
+        <source>Copied</source>
+        <translation>Kopiert</translation>
+    </message>
+    <message>
+        <source>a message can have {most} characters, and this text has {count}.</source>
+        <translation>eine Nachricht kann {most} Zeichen haben, und dieser Text hat {count}.</translation>
+    </message>
+    <message>
+        <source>a message can have {most} lines, and this text has {count}.</source>
+        <translation>eine Nachricht kann {most} Zeilen haben, und dieser Text hat {count}.</translation>
+    </message>
+    <message>
+        <source>Close this message</source>
+        <translation>Diese Meldung schließen</translation>
+    </message>
+    <message>
+        <source>Clear the search</source>
+        <translation>Suche leeren</translation>
+    </message>
+    <message>
+        <source>It is longer than {count} characters.</source>
+        <translation>Sie ist länger als {count} Zeichen.</translation>
+    </message>
+    <message>
+        <source>Waymark opens only web addresses (http and https).</source>
+        <translation>Waymark öffnet nur Webadressen (http und https).</translation>
+    </message>
+    <message>
+        <source>It has a user name or password before the host, which can disguise where an address leads.</source>
+        <translation>Vor dem Host steht ein Benutzername oder Passwort; das kann verbergen, wohin eine Adresse führt.</translation>
+    </message>
+    <message>
+        <source>It is not a complete web address.</source>
+        <translation>Es ist keine vollständige Webadresse.</translation>
+    </message>
+    <message>
+        <source>It can be read in more than one way.</source>
+        <translation>Sie lässt sich auf mehr als eine Art lesen.</translation>
+    </message>
+    <message>
+        <source>Not opened: {address}
+{reason}</source>
+        <translation>Nicht geöffnet: {address}
+{reason}</translation>
+    </message>
+    <message>
+        <source>Delete all data</source>
+        <translation>Alle Daten löschen</translation>
+    </message>
+    <message>
+        <source>Keep everything</source>
+        <translation>Alles behalten</translation>
+    </message>
+    <message>
+        <source>Delete everything</source>
+        <translation>Alles löschen</translation>
+    </message>
+    <message>
+        <source>Choosing a schema</source>
+        <translation>Wählen eines Schemas</translation>
+    </message>
+    <message>
+        <source>{chats} and {deleted}</source>
+        <translation>{chats} und {deleted}</translation>
+    </message>
+    <message>
+        <source>all data</source>
+        <translation>alle Daten</translation>
+    </message>
+    <message>
+        <source>Delete {} for good, with all messages, pictures, drafts, backups, damaged files of chats and saved contexts? This can&apos;t be undone. Your settings and models stay.</source>
+        <translation>Endgültig löschen: {}, mit allen Nachrichten, Bildern, Entwürfen, Sicherungen, beschädigten Chat-Dateien und gespeicherten Kontexten? Das lässt sich nicht rückgängig machen. Ihre Einstellungen und Modelle bleiben.</translation>
+    </message>
+    <message>
+        <source>Show or hide the chats</source>
+        <translation>Chats ein- oder ausblenden</translation>
+    </message>
+    <message>
+        <source>Show or hide settings and context</source>
+        <translation>Einstellungen und Kontext ein- oder ausblenden</translation>
+    </message>
+    <message>
+        <source>Start again</source>
+        <translation>Neu starten</translation>
+    </message>
+    <message>
+        <source>Start the engine again</source>
+        <translation>Engine neu starten</translation>
+    </message>
+    <message>
+        <source>Instructions</source>
+        <translation>Anweisungen</translation>
+    </message>
+    <message>
+        <source>Instructions for this chat: given</source>
+        <translation>Anweisungen für diesen Chat: vorhanden</translation>
+    </message>
+    <message>
+        <source>All data is deleted.</source>
+        <translation>Alle Daten sind gelöscht.</translation>
+    </message>
+    <message>
+        <source>Choosing pictures</source>
+        <translation>Wählen von Bildern</translation>
+    </message>
+    <message>
+        <source>Choosing a model</source>
+        <translation>Wählen eines Modells</translation>
+    </message>
+    <message>
+        <source>Opening a link</source>
+        <translation>Öffnen eines Links</translation>
+    </message>
+    <message>
+        <source>Moved to Deleted chats, kept for {days} days: {title}</source>
+        <translation>Zu „Gelöschte Chats“ verschoben, {days} Tage aufbewahrt: {title}</translation>
+    </message>
+    <message>
+        <source>&amp;Chat</source>
+        <translation>&amp;Chat</translation>
+    </message>
+    <message>
+        <source>Pin or unpin</source>
+        <translation>Anheften oder lösen</translation>
+    </message>
+    <message>
+        <source>Export this chat…</source>
+        <translation>Diesen Chat exportieren…</translation>
+    </message>
+    <message>
+        <source>Export all chats…</source>
+        <translation>Alle Chats exportieren…</translation>
+    </message>
+    <message>
+        <source>Import chats…</source>
+        <translation>Chats importieren…</translation>
+    </message>
+    <message>
+        <source>Quit</source>
+        <translation>Beenden</translation>
+    </message>
+    <message>
+        <source>&amp;Reply</source>
+        <translation>&amp;Antwort</translation>
+    </message>
+    <message>
+        <source>Another reply</source>
+        <translation>Andere Antwort</translation>
+    </message>
+    <message>
+        <source>&amp;Engine</source>
+        <translation>&amp;Engine</translation>
+    </message>
+    <message>
+        <source>Eject the model</source>
+        <translation>Modell entladen</translation>
+    </message>
+    <message>
+        <source>Local server…</source>
+        <translation>Lokaler Server…</translation>
+    </message>
+    <message>
+        <source>Restart the engine</source>
+        <translation>Engine neu starten</translation>
+    </message>
+    <message>
+        <source>&amp;View</source>
+        <translation>An&amp;sicht</translation>
+    </message>
+    <message>
+        <source>Search all chats…</source>
+        <translation>Alle Chats durchsuchen…</translation>
+    </message>
+    <message>
+        <source>Right side</source>
+        <translation>Rechte Seite</translation>
+    </message>
+    <message>
+        <source>Settings</source>
+        <translation>Einstellungen</translation>
+    </message>
+    <message>
+        <source>Write a message</source>
+        <translation>Nachricht schreiben</translation>
+    </message>
+    <message>
+        <source>&amp;Help</source>
+        <translation>&amp;Hilfe</translation>
+    </message>
+    <message>
+        <source>Keyboard shortcuts</source>
+        <translation>Tastenkürzel</translation>
+    </message>
+    <message>
+        <source>About Waymark</source>
+        <translation>Über Waymark</translation>
+    </message>
+    <message>
+        <source>Menus</source>
+        <translation>Menüs</translation>
+    </message>
+    <message>
+        <source>not known</source>
+        <translation>nicht bekannt</translation>
+    </message>
+    <message>
+        <source>Processor level</source>
+        <translation>Prozessorstufe</translation>
+    </message>
+    <message>
+        <source>Kernels</source>
+        <translation>Kernel</translation>
+    </message>
+    <message>
+        <source>Engine</source>
+        <translation>Engine</translation>
+    </message>
+    <message>
+        <source>{family}, {parameters} parameters, {tokens} tokens of context</source>
+        <translation>{family}, {parameters} Parameter, {tokens} Token Kontext</translation>
+    </message>
+    <message>
+        <source>Slowed by</source>
+        <translation>Gebremst durch</translation>
+    </message>
+    <message>
+        <source>Start a new line</source>
+        <translation>Neue Zeile beginnen</translation>
+    </message>
+    <message>
+        <source>Select all text of a message, copy the selection</source>
+        <translation>Ganzen Text einer Nachricht auswählen, Auswahl kopieren</translation>
+    </message>
+    <message>
+        <source>Paste text, picture files or a picture</source>
+        <translation>Text, Bilddateien oder ein Bild einfügen</translation>
+    </message>
+    <message>
+        <source>Rename or delete the selected chat</source>
+        <translation>Gewählten Chat umbenennen oder löschen</translation>
+    </message>
+    <message>
+        <source>Open a picture, remove it from the draft</source>
+        <translation>Bild öffnen, aus dem Entwurf entfernen</translation>
+    </message>
+    <message>
+        <source>In the large picture: fit, actual size</source>
+        <translation>Im großen Bild: einpassen, Originalgröße</translation>
+    </message>
+    <message>
+        <source>In the large picture: previous, next</source>
+        <translation>Im großen Bild: voriges, nächstes</translation>
+    </message>
+    <message>
+        <source>In the large picture: copy, save</source>
+        <translation>Im großen Bild: kopieren, speichern</translation>
+    </message>
+    <message>
+        <source>Chat with a model on this computer. Nothing you write leaves it.</source>
+        <translation>Chatten Sie mit einem Modell auf diesem Computer. Nichts, was Sie schreiben, verlässt ihn.</translation>
+    </message>
+    <message>
+        <source>Licences</source>
+        <translation>Lizenzen</translation>
+    </message>
+    <message>
+        <source>Copy diagnostics</source>
+        <translation>Diagnose kopieren</translation>
+    </message>
+    <message>
+        <source>Model &amp; settings</source>
+        <translation>Modell &amp; Einstellungen</translation>
+    </message>
+    <message>
+        <source>Showing a picture</source>
+        <translation>Anzeigen eines Bildes</translation>
+    </message>
+    <message>
+        <source>Copying a picture</source>
+        <translation>Kopieren eines Bildes</translation>
+    </message>
+    <message>
+        <source>Saving a picture</source>
+        <translation>Speichern eines Bildes</translation>
+    </message>
+    <message>
+        <source>Save the picture</source>
+        <translation>Bild speichern</translation>
+    </message>
+    <message>
+        <source>The system gave no reason.</source>
+        <translation>Das System nannte keinen Grund.</translation>
+    </message>
+    <message>
+        <source>The system&apos;s reason: {reason}.</source>
+        <translation>Der Grund des Systems: {reason}.</translation>
+    </message>
+</context>
+</TS>

@@ -1,0 +1,254 @@
+"""Delete, edit, insert, move, copy and quote messages in the window."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMenu, QPlainTextEdit
+
+from core.api.chat import AssistantMessage, Conversation, UserMessage
+from desktop.app import App
+from desktop.chat.insert_dialog import InsertDialog
+from desktop.chat.markdown.conversion import plain_text
+from desktop.chat.message_row import MessageRow
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.hands import ended, find, press, send, type_in, words
+
+
+async def talk(app: App, engine: FakeEngine, *turns: tuple[str, str]) -> None:
+    for question, answer in turns:
+        (await send(app, engine, question)).finish(answer)
+        await ended(app)
+
+
+def shown(app: App) -> list[str]:
+    return [row.text for row in app.parts.transcript.rows]
+
+
+def said_in(conversation: Conversation) -> list[tuple[str, str]]:
+    found = []
+    for message in conversation.messages:
+        if isinstance(message, UserMessage):
+            found.append(("user", "".join(getattr(part, "text", "") for part in message.content)))
+        elif isinstance(message, AssistantMessage):
+            found.append(("reply", message.text))
+    return found
+
+
+def row_of(app: App, text: str) -> MessageRow:
+    place = shown(app).index(text)
+    row = app.window.page.transcript.messages.at(place)
+    assert row is not None
+    return row
+
+
+def choose(app: App, text: str, entry: str) -> None:
+    """Choose an entry of a message's menu."""
+    menu = QMenu()
+    row_of(app, text).add_entries(menu)
+    found = [each for each in menu.actions() if each.text() == entry]
+    assert found, f"{entry} is not in the menu"
+    found[0].trigger()
+
+
+async def test_a_message_is_deleted_with_its_reply_and_comes_back(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"), ("three", "third"))
+    choose(app, "two", "Delete with its reply")
+    await until(lambda: shown(app) == ["one", "first", "three", "third"])
+    await until(lambda: words(app, "toastText").endswith("days: two"))
+    asked = await send(app, engine, "four")
+    assert said_in(asked.conversation) == [
+        ("user", "one"),
+        ("reply", "first"),
+        ("user", "three"),
+        ("reply", "third"),
+        ("user", "four"),
+    ]
+    asked.finish("fourth")
+    await ended(app)
+    press(app, "toastAction")
+    await until(lambda: shown(app)[2:4] == ["two", "second"])
+    assert len(shown(app)) == 8
+
+
+async def test_the_trash_lists_deleted_messages_and_deletes_them_for_good(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"))
+    key = app.parts.chat.key
+    choose(app, "first", "Delete")
+    await until(lambda: app.parts.chats.trash.items)
+    choose(app, "second", "Delete")
+    await until(lambda: len(app.parts.chats.trash.items) == 2)
+    assert app.parts.chats.trash.chats == []
+    press(app, "openTrash")
+    index = app.parts.chats.trash.index(0)
+    assert index.data() == "second"
+    press(app, "restoreChat")
+    await until(lambda: shown(app) == ["one", "two", "second"])
+    press(app, "deleteForGood")
+    app.window.side_bar.trash.asks.confirmed.emit()
+    await until(lambda: not app.parts.chats.trash.items and engine.forgotten)
+    assert engine.forgotten[0][0] == key
+    await until(lambda: app.parts.chat.key != key)
+    assert shown(app) == ["one", "two", "second"]
+
+
+async def test_roles_alternate_for_the_engine_whatever_is_deleted(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"), ("three", "third"))
+    choose(app, "one", "Delete")
+    await until(lambda: shown(app)[0] == "first")
+    choose(app, "second", "Delete")
+    await until(lambda: "second" not in shown(app))
+    asked = await send(app, engine, "four")
+    assert said_in(asked.conversation) == [
+        ("user", ""),
+        ("reply", "first"),
+        ("user", "two"),
+        ("reply", ""),
+        ("user", "three"),
+        ("reply", "third"),
+        ("user", "four"),
+    ]
+    asked.finish("fourth")
+
+
+async def test_a_deleted_last_reply_can_be_written_again(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"))
+    choose(app, "first", "Delete")
+    await until(lambda: shown(app) == ["one"])
+    choose(app, "one", "Write a reply")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("again")
+    await until(lambda: shown(app) == ["one", "again"])
+
+
+async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "It is red."), ("two", "second"))
+    place = app.window.page.transcript.messages.at(1)
+    assert place is not None
+    choose(app, "It is red.", "Edit the reply")
+    field = find(app, QPlainTextEdit, "editReplyText")
+    field.setPlainText("It is blue.")
+    press(app, "editReplySave")
+    await until(lambda: shown(app) == ["one", "It is blue."])
+    assert words(app, "replyEnding") == "Edited by you."
+    # The idle engine reads it with the ids up to the edit as they were sampled, and a pause there.
+    await until(lambda: engine.settled[-1].conversation.messages[-1].text == "It is blue.")
+    told = engine.settled[-1].conversation.messages[-1]
+    assert isinstance(told, AssistantMessage)
+    assert told.ids is not None
+    assert told.ids.pauses == (6,)
+    press(app, "continueReply")
+    await until(lambda: len(engine.asked) == 3)
+    assert said_in(engine.asked[2].conversation) == [("user", "one"), ("reply", "It is blue.")]
+    engine.asked[2].say(" And green.")
+    engine.asked[2].finish("It is blue. And green.")
+    await until(lambda: shown(app)[-1] == "It is blue. And green." and not app.parts.chat.running)
+    assert words(app, "replyEnding") == "Edited by you."
+    press(app, "turnBack")
+    await until(lambda: shown(app) == ["one", "It is red.", "two", "second"])
+
+
+async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"))
+    press(app, "editReply")
+    find(app, QPlainTextEdit, "editReplyText").setPlainText("typed")
+    app.parts.chat.open(None)
+    await until(lambda: shown(app) == [])
+    app.parts.chat.open(1)
+    await until(lambda: shown(app) == ["one", "first"])
+    assert find(app, QPlainTextEdit, "editReplyText").toPlainText() == "typed"
+    press(app, "editReplyCancel")
+    assert shown(app) == ["one", "first"]
+    assert app.parts.drafts.edited(2) is None
+
+
+async def test_messages_are_inserted_and_read_in_their_place(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"))
+    choose(app, "first", "Insert below…")
+    await until(lambda: app.window.findChildren(InsertDialog))
+    dialog = find(app, InsertDialog, "insertDialog")
+    dialog.question.setPlainText("between")
+    dialog.answer.setPlainText("mine")
+    press(app, "insertUse")
+    await until(lambda: shown(app) == ["one", "first", "between", "mine", "two", "second"])
+    asked = await send(app, engine, "three")
+    assert said_in(asked.conversation)[2:4] == [("user", "between"), ("reply", "mine")]
+    asked.finish("third")
+
+
+async def test_followers_move_to_the_version_shown_and_back(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"))
+    app.parts.chat.edit(app.parts.transcript.rows[1].id, "better")
+    await until(lambda: shown(app) == ["one", "better"])
+    choose(app, "better", "Move what follows another version here")
+    await until(lambda: shown(app) == ["one", "better", "two", "second"])
+    await until(lambda: words(app, "toastAction") == "Undo")
+    press(app, "toastAction")
+    await until(lambda: shown(app) == ["one", "first", "two", "second"])
+    app.parts.chat.regenerate(app.parts.transcript.rows[-1].id)
+    await until(lambda: len(engine.asked) == 3)
+    engine.asked[2].finish("other")
+    await ended(app)
+    choose(app, "other", "Move what follows another version here")
+    await until(lambda: words(app, "toastText").startswith("No other version"))
+
+
+async def test_a_message_is_copied_in_three_ways_and_quoted(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "Some **bold** text\n\n- a\n- b"))
+    text, clipboard = shown(app)[1], QGuiApplication.clipboard()
+    choose(app, text, "Copy the reply")
+    assert clipboard.text() == text
+    choose(app, text, "Copy as plain text")
+    await until(lambda: clipboard.text() == "Some bold text\n\n- a\n- b")
+    choose(app, text, "Copy as formatted text")
+    await until(lambda: "<strong>bold</strong>" in clipboard.mimeData().html())
+    clipboard.clear()
+    type_in(app, "Look:")
+    choose(app, text, "Quote in your message")
+    quoted = "Look:\n\n> Some **bold** text\n>\n> - a\n> - b\n\n"
+    assert app.window.page.composer.text.toPlainText() == quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("", ""),
+        ("# Head\n\nText\\*", "Head\n\nText*"),
+        ("1. a\n   - b\n2. c", "1. a\n  - b\n2. c"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", "a\tb\n1\t2"),
+        ("Costs $5 and $x^2$", "Costs $5 and $x^2$"),
+        ("```python\na  b\n```", "a  b"),
+        ("![alt](http://evil) [words](http://b)", "alt words"),
+        ("<script>x</script>", "<script>x</script>"),
+    ],
+)
+def test_plain_text_has_no_marks(text: str, plain: str) -> None:
+    assert plain_text(text) == plain

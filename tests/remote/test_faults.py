@@ -1,0 +1,235 @@
+"""A5: a server that fails in any way costs an error with a name, and nothing goes elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.api.events import Finished
+from core.api.limits import LONGEST_REPLY_BYTES
+from core.remote.connection import is_readable, normalised
+from core.remote.messages import Look
+from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
+from tests.remote.talking import QUICK, Talk, asked, reply_of, stop_at_text, talk
+
+HURRIED = replace(QUICK, first_s=0.3, stall_s=0.3)
+COMMENTS = Answer([event(delta("Begun")), b": still here\n\n"], kind=EVENTS, end="endless")
+BAD: dict[str, tuple[Answer, str, str]] = {
+    "stalls": (streamed(delta("Begun"), done=False, end="hang"), "RemoteStalledError", "Begun"),
+    "only comments": (COMMENTS, "RemoteStalledError", "Begun"),
+    "breaks off": (streamed(delta("Begun"), done=False), "RemoteStalledError", "Begun"),
+    "breaks off its body": (
+        replace(streamed(delta("Begun"), done=False), short=True),
+        "RemoteStalledError",
+        "Begun",
+    ),
+    "nonsense": (
+        Answer([event(delta("Begun")), event("{nonsense")], kind=EVENTS),
+        "RemoteAnswerError",
+        "Begun",
+    ),
+    "no object": (Answer([event("[1, 2]")], kind=EVENTS), "RemoteAnswerError", ""),
+    "deep": (Answer([event("[" * 100_000)], kind=EVENTS), "RemoteAnswerError", ""),
+    "other model": (
+        streamed(delta("Wrong", model="another/model"), delta("Wrong")),
+        "RemoteModelError",
+        "",
+    ),
+    "other model amid": (
+        Answer([event(delta("Begun")), event(delta("Wrong", model="another"))], kind=EVENTS),
+        "RemoteModelError",
+        "Begun",
+    ),
+    "error amid": (
+        streamed(delta("Begun"), {"error": {"message": "out of memory"}}),
+        "RemoteRefusedError",
+        "Begun",
+    ),
+    "line without end": (Answer([b"data: " + b"x" * 2**20], kind=EVENTS, end="endless"),
+                         "RemoteAnswerError", ""),
+    "huge JSON": (Answer([b"[" + b" " * 2**20], end="endless"), "RemoteAnswerError", ""),
+    "compressed": (
+        Answer([b"\x1f\x8b"], headers={"Content-Encoding": "gzip"}),
+        "RemoteAnswerError",
+        "",
+    ),
+    "redirect": (
+        Answer(status=307, headers={"Location": "http://127.0.0.1:1/v1/chat/completions"}),
+        "RemoteAnswerError",
+        "",
+    ),
+    "wrong key": (as_json({"error": {"message": "no"}}, 401), "RemoteKeyError", ""),
+    "unknown model": (
+        as_json({"error": {"message": "The model `m` does not exist."}}, 404),
+        "RemoteRefusedError",
+        "",
+    ),
+    "text for JSON": (Answer([b"<html>Welcome"]), "RemoteAnswerError", ""),
+    "nothing": (Answer(kind=EVENTS), "RemoteStalledError", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_A5_a_fault_has_a_name_and_keeps_what_arrived(fault: str) -> None:
+    answer, name, kept = BAD[fault]
+    slow = HURRIED if fault in ("stalls", "only comments") else QUICK
+    with FakeServer() as server:
+        server.chat(answer)
+        heard = talk(reply_of(server.address), slow)
+        asked_for = {each.path for each in server.asked}
+    assert heard.error == name
+    assert heard.text == kept
+    assert asked_for == {"/v1/chat/completions"}
+    # Once a word has come, and for errors that stay, nothing is asked twice.
+    assert len(server.asked) == 1
+
+
+def test_A5_what_passes_is_tried_again_before_the_first_token() -> None:
+    with FakeServer() as server:
+        busy = as_json({"error": {"message": "Loading model"}}, 503, Retry_After="0")
+        dropped = Answer(kind=EVENTS, short=True)
+        server.chat(busy, dropped, streamed(delta("Yes.", reason="stop")))
+        heard = talk(reply_of(server.address))
+    assert heard.finished.reply.text == "Yes." and len(server.asked) == 3
+
+
+def test_A5_attempts_are_bounded_and_the_reason_is_told() -> None:
+    with FakeServer() as server:
+        server.chat(as_json({"error": {"message": "Loading model"}}, 503))
+        heard = talk(reply_of(server.address))
+    assert heard.error == "RemoteUnreachableError" and len(server.asked) == QUICK.attempts
+    assert heard.words == "The server answers 503: Loading model."
+
+
+def test_A5_a_server_that_is_not_there_has_a_name() -> None:
+    with FakeServer() as server:
+        address = server.address
+    assert talk(reply_of(address)).error == "RemoteUnreachableError"
+    assert talk(Look(request=1, address=address)).error == "RemoteUnreachableError"
+
+
+def test_A5_a_certificate_that_can_t_be_verified_is_refused() -> None:
+    with FakeServer() as server:
+        heard = talk(reply_of(f"https://127.0.0.1:{server.port}/v1"))
+    # It speaks no TLS at all; nothing was sent in the clear.
+    assert heard.error == "RemoteUnreachableError" and server.asked == []
+
+
+def test_A5_an_endless_reply_ends_at_the_limit() -> None:
+    piece = event(delta("x" * 2**18))
+    with FakeServer() as server:
+        server.chat(Answer([piece], kind=EVENTS, end="endless"))
+        heard = talk(reply_of(server.address))
+    assert heard.finished.reason == "size"
+    assert len(heard.text) <= LONGEST_REPLY_BYTES + 2**20
+
+
+def test_A5_a_stream_that_goes_on_after_its_end_is_left() -> None:
+    more = Answer([event(delta("Yes.", reason="stop")), b": more\n\n"], kind=EVENTS, end="endless")
+    with FakeServer() as server:
+        server.chat(more)
+        heard = talk(reply_of(server.address))
+    assert heard.finished.reply.text == "Yes."
+
+
+@pytest.mark.parametrize("end", ["hang", "endless"])
+def test_A5_stop_ends_a_reply_and_its_request(end: str) -> None:
+    with FakeServer() as server:
+        server.chat(Answer([event(delta("Begun "))], kind=EVENTS, end=end))
+        heard = talk(reply_of(server.address), meanwhile=stop_at_text)
+    assert heard.finished.reason == "cancelled"
+    assert heard.finished.reply.text == heard.text and heard.text.startswith("Begun")
+
+
+def test_A5_a_key_that_an_error_quotes_is_not_shown() -> None:
+    said = as_json({"error": {"message": "Incorrect key: sk-12345."}}, 401)
+    with FakeServer() as server:
+        server.chat(said)
+        heard = talk(reply_of(server.address, key="sk-12345"))
+    assert heard.words == "The server answers 401: Incorrect key: [key]. Enter another key."
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        b"[]", b"{", b'{"data": 5}', b'{"data": [{"id": 5}, 7, {"id": "' + b"x" * 600 + b'"}]}',
+        b'{"data": [{"id": "a", "max_model_len": -1, "meta": 5, "owned_by": ["vllm"]}]}',
+    ],
+)  # fmt: skip
+def test_A5_a_list_of_nonsense_is_refused_or_left_out(listed: bytes) -> None:
+    with FakeServer() as server:
+        server.on("/v1/models", Answer([listed]))
+        heard = talk(Look(request=1, address=server.address))
+    last: Any = heard.events[-1]
+    if listed.startswith(b'{"data": ['):
+        assert [each.name for each in last.server.models] in ([], ["a"])
+        assert all(each.context_length is None for each in last.server.models)
+    else:
+        assert heard.error == "RemoteAnswerError"
+
+
+def test_A5_a_bad_proxy_has_a_name() -> None:
+    for proxy in ("nonsense", "socks5://127.0.0.1:1"):
+        assert talk(reply_of("https://example.invalid/v1"), proxy=proxy).error == (
+            "RemoteUnreachableError"
+        )
+
+
+def test_A5_loopback_never_goes_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with FakeServer() as server:
+        server.chat(streamed(delta("Yes.", reason="stop")))
+        heard = talk(reply_of(server.address), proxy="http://127.0.0.1:1")
+    assert heard.finished.reply.text == "Yes."
+
+
+@pytest.mark.parametrize(
+    ("typed", "address"),
+    [
+        ("localhost:8000", "http://localhost:8000"),
+        ("gpu-box:8000/v1/", "http://gpu-box:8000/v1"),
+        ("192.168.1.5:1234", "http://192.168.1.5:1234"),
+        ("[::1]:8000", "http://[::1]:8000"),
+        ("api.example.com/v1/chat/completions", "https://api.example.com/v1"),
+        (" HTTPS://Api.Example.com/v1/models ", "https://api.example.com/v1"),
+        ("http://api.example.com", "http://api.example.com"),
+    ],
+)
+def test_an_address_is_completed(typed: str, address: str) -> None:
+    assert normalised(typed) == address
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["", "https://", "ftp://host", "https://user:password@host", "https://host/?key=1",
+     "host:99999", "file:///etc/passwd", "http://[::1", "host name", "http://host:port"],
+)  # fmt: skip
+def test_a_bad_address_is_refused(typed: str) -> None:
+    assert talk(Look(request=1, address=typed)).error == "RemoteUnreachableError"
+
+
+def test_what_others_can_read_is_known() -> None:
+    assert is_readable("http://gpu-box/v1") and is_readable("http://192.168.1.5/v1")
+    assert not is_readable("http://127.0.0.1:1/v1") and not is_readable("https://host/v1")
+
+
+def ended(heard: Talk) -> set[int]:
+    return {each.request for each in heard.events if isinstance(each, Finished)}
+
+
+def test_A5_many_replies_at_once_keep_their_answers() -> None:
+    async def more(service: Any, heard: Talk) -> None:
+        for number in range(2, 12):
+            generate = asked(str(number)).model_copy(update={"request": number})
+            await service.take(reply_of(address, generate))
+        while len(ended(heard)) < 11:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    with FakeServer() as server:
+        address = server.address
+        server.chat(streamed(delta("Yes.", reason="stop")))
+        heard = talk(reply_of(address), meanwhile=more)
+    assert ended(heard) == set(range(1, 12))
