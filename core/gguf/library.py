@@ -185,6 +185,7 @@ def ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
+    """The existing caches of the Hugging Face libraries, the one in use first."""
     folders = [home / ".cache" / "huggingface" / "hub"]
     for name, inside in (("XDG_CACHE_HOME", "huggingface/hub"), ("HF_HOME", "hub"),
                          ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HUB_CACHE", "")):  # fmt: skip

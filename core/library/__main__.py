@@ -28,6 +28,7 @@ from core.gguf.library import PART_NAME, find_towers
 from core.library.messages import COMMAND, Described, Device, ModelFacts, Reading
 from core.library.speed import Rate
 from core.model_files import INDEX_BYTES, read_small
+from core.storage.index import stored_note
 from core.system.private_files import write_whole
 
 # Events are sent and facts stored this often.
@@ -37,32 +38,36 @@ MOST_AT_ONCE = 100
 MOST_REMEMBERED = 4_000
 MOST_FILES = 1_000
 # Raised when facts, or how they are found, change.
-VERSION = 2
+VERSION = 3
 NICE = 10
 # Errors that another try may not meet.
 PASSING = ("SlowFolderError", "MissingFileError")
 
 
 class Remembered(Frozen):
-    """The contents of the file `cache`: facts by the state of the files, rates by format."""
+    """The contents of the file `cache`: facts by the state of the files, rates by format, and
+    `notes` of what decides an automatic choice."""
 
     conditions: str = ""
     device: Device | None = None
     models: dict[str, ModelFacts] = Field(default_factory=dict)
     rates: dict[str, Rate] = Field(default_factory=dict)
+    notes: dict[str, str] = Field(default_factory=dict)
 
 
 class Survey:
-    def __init__(self, events: BinaryIO, cache: Path) -> None:
+    def __init__(self, events: BinaryIO, cache: Path, contexts: Path) -> None:
         self._events, self._cache = events, cache
         self._old = recalled(cache)
         # Facts of models that aren't asked for stay: another process may have told them.
         self._models = dict(self._old.models)
         self._rates, self._device = dict(self._old.rates), self._old.device
+        self._contexts, self._notes = contexts, dict(self._old.notes)
         self._waiting: list[ModelFacts] = []
         self._sent = self._stored = time.monotonic()
 
     def run(self, paths: tuple[str, ...], again: bool = False) -> None:
+        again = self._other_choice() or again
         states = {path: state_of(Path(path)) for path in paths}
         missing = []
         for path, state in states.items():
@@ -79,18 +84,28 @@ class Survey:
             self._emit(self._device)
         self._store()
 
+    def _other_choice(self) -> bool:
+        """True if the engine has measured otherwise than we did."""
+        before = self._notes
+        self._notes = {
+            each: stored_note(self._contexts, *each.split(" ", 1)) or ours
+            for each, ours in before.items()
+        }
+        return self._notes != before
+
     def _read(self, paths: list[str], states: dict[str, str], again: bool) -> None:
         # Imported late: torch takes over a second, and mostly nothing has changed.
         import torch
 
         from core.engine.loaded import fix_threads, resolve_device
         from core.library.facts import read_facts
-        from core.library.machine import Machine
+        from core.library.machine import EngineNotes, Machine
 
         fix_threads()
         device = resolve_device(ModelSettings(path=""))
         memory = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
-        machine = Machine(device, self._rates, again=again)
+        notes = EngineNotes(self._contexts, self._notes)
+        machine = Machine(device, self._rates, notes, again=again)
         self._device = Device(
             name=device.type, free=memory[0], total=memory[1], speeds=machine.speeds()
         )
@@ -125,7 +140,11 @@ class Survey:
     def _store(self) -> None:
         self._stored = time.monotonic()
         now = Remembered(
-            conditions=conditions(), device=self._device, models=self._models, rates=self._rates
+            conditions=conditions(),
+            device=self._device,
+            models=self._models,
+            rates=self._rates,
+            notes=self._notes,
         )
         if now != self._old:
             with contextlib.suppress(OSError):  # the next survey reads again
@@ -195,7 +214,7 @@ def main() -> None:
     asked = decode(COMMAND, body)
     _end_with(commands)
     with contextlib.suppress(BrokenPipeError):
-        Survey(events, Path(asked.cache)).run(asked.paths, asked.again)
+        Survey(events, Path(asked.cache), Path(asked.contexts)).run(asked.paths, asked.again)
     sys.stderr.flush()
     # The thread waits for the window.
     os._exit(0)

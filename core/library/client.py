@@ -40,9 +40,10 @@ class LibraryClient:
         self,
         heard: Callable[[Described | Device], None],
         cache: Path,
+        contexts: Path,
         command: Sequence[str] | None = None,
     ) -> None:
-        self._heard, self._cache = heard, cache
+        self._heard, self._cache, self._contexts = heard, cache, contexts
         self._command = command or program("core.library")
 
     async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
@@ -69,7 +70,12 @@ class LibraryClient:
         process = await self._start()
         reading = ""
         try:
-            asked = Describe(paths=tuple(left), cache=str(self._cache), again=again)
+            asked = Describe(
+                paths=tuple(left),
+                cache=str(self._cache),
+                contexts=str(self._contexts),
+                again=again,
+            )
             await process.send(asked)
             while (event := await process.receive()) is not None:
                 if isinstance(event, Reading):

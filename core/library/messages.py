@@ -54,13 +54,15 @@ class ModelFacts(Frozen):
 
 
 class Describe(Frozen):
-    """Read the headers of the models at `paths`; facts read before come from the file `cache`.
+    """Read the headers of the models at `paths`; facts read before come from the file `cache`, and
+    what the engine measured from its folder `contexts`.
 
     With `again` nothing comes from there, and this machine's speed is measured once more.
     """
 
     paths: tuple[str, ...]
     cache: str
+    contexts: str
     again: bool = False
 
 

@@ -191,7 +191,16 @@ class ChatController(ShownChat):
         text, shown, left = draft.text.strip(), draft.attachments(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
-                messages.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
+                messages.append_turn,
+                chat,
+                text,
+                shown,
+                draft.key,
+                draft.system,
+                left,
+                draft.format,
+                None,
+                self._remote.new_chats if chat is None else None,
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")
@@ -214,7 +223,7 @@ class ChatController(ShownChat):
             return False
         rows = self.transcript.rows
         pictures = draft.pictures or any(row.message.pictures for row in rows)
-        if model is None or model.vision or not pictures:
+        if model is None or model.vision or not pictures or self.place is not None:
             return True
         text = (
             tr("{title}: {model}. Remove the picture, or load a model that can.")
@@ -232,7 +241,9 @@ class ChatController(ShownChat):
         await self._drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, message.chat)
         begun = message.id in self._replies.live
-        if begun or chat_path is None or chat_path.path[-1].id != message.id:
+        if begun or (chat_path is not None and chat_path.place is not None):
+            return
+        if chat_path is None or chat_path.path[-1].id != message.id:
             return
         self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, chat_path)
 
@@ -323,7 +334,7 @@ class ChatController(ShownChat):
 
     def _generate(self, live: LiveReply, chat_path: ChatPath, prompt: ChatPath) -> None:
         conversation = conversation_of(prompt, self._blobs.path)
-        self._replies.begin(live, conversation, chat_path.key)
+        self._replies.begin(live, conversation, chat_path.key, chat_path.place)
         self._show_path(live.chat, chat_path)
 
 

@@ -34,7 +34,6 @@ class InstructionsPanel(QFrame):
     """The shown chat's instructions (its system prompt), in force as they are typed."""
 
     changed = Signal()
-    done = Signal()
 
     def __init__(self, chat: ChatController) -> None:
         super().__init__()
@@ -48,11 +47,10 @@ class InstructionsPanel(QFrame):
         self.text.setFixedHeight(INSTRUCTIONS_HEIGHT)
         self._note = Label(name="instructionsNote", style="muted small", wraps=True)
         spoken = tr("Close the instructions; they are used with the next message")
-        self._done = Button(tr("Done"), name="instructionsSave", spoken=spoken)
+        self.done = Button(tr("Done"), name="instructionsSave", spoken=spoken)
         self._build()
         self.text.textChanged.connect(self._on_typed)
         self.text.refused.connect(self._note.setText)
-        self._done.clicked.connect(self.done)
         chat.instructed.connect(self._show)
         chat.transcript.rows_replaced.connect(self._note_cost)
         self.hide()
@@ -60,7 +58,7 @@ class InstructionsPanel(QFrame):
 
     def _build(self) -> None:
         heading = Label(tr("Instructions for this chat"), style="heading")
-        below = row(self._note, self._done)
+        below = row(self._note, self.done)
         below.setStretchFactor(self._note, 1)
         column(heading, self.text, below, of=self, margins=(0, 6, 0, 10), spacing=6)
 

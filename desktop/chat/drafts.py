@@ -45,8 +45,8 @@ class Drafts:
         self._timer.timeout.connect(self._store_typed)
         pictures.changed.connect(self.save)
         documents.changed.connect(self.save)
-        pictures.outdated.connect(lambda: pictures.look_again(self._all()))
-        pictures.outdated.connect(lambda: documents.count_again(self._all()))
+        for look in (pictures.look_again, documents.count_again):
+            services.engine.model_loaded.connect(lambda _, look=look: look(self._all()))
 
     # Drafts.
 

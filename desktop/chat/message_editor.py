@@ -175,7 +175,6 @@ class DraftEditor(QFrame):
     `open_document_asked(document, choose)`: call `choose` with the places of the parts to read.
     """
 
-    open_picture_asked = Signal(str)
     open_document_asked = Signal(object, object)
 
     def __init__(self, draft: Draft, documents: DocumentController, name: str, add: str) -> None:
@@ -189,12 +188,11 @@ class DraftEditor(QFrame):
         self.documents = DocumentStrip(f"{name}Documents")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("plus", tr("Add pictures or documents"), name=add)
+        self.add = IconButton("plus", tr("Add pictures or documents"), name=add)
         self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
-        self.strip.open_asked.connect(self.open_picture_asked)
         self.strip.remove_asked.connect(self._remove)
         self.documents.open_asked.connect(self._open_document)
         self.documents.remove_asked.connect(self._remove_document)
@@ -292,7 +290,7 @@ class MessageEditor(DraftEditor):
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
         self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self.send)
+        buttons = row(self.add, None, self._cancel, self.send)
         column(self.documents, self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
@@ -301,7 +299,7 @@ class MessageEditor(DraftEditor):
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(documents.add_files, draft)
-        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
         self._on_documents(draft)

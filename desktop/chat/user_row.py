@@ -117,7 +117,7 @@ class UserRow(MessageRow):
         editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.documents)
         editor.send_asked.connect(self._send_again)
         editor.left.connect(self._cancel)
-        editor.open_picture_asked.connect(self._asked.open_picture_asked)
+        editor.strip.open_asked.connect(self._asked.open_picture_asked)
         editor.open_document_asked.connect(self._asked.open_document_asked)
         editor.choose_pictures_asked.connect(self._asked.choose_pictures_asked)
         editor.filled.connect(self._fit)

@@ -112,7 +112,7 @@ class IdlePrefill(QObject):
             self._draft = None
         draft = self._chat.draft
         wanted = self._settings.settings.ahead.read_ahead and is_worth_prefilling(draft)
-        if wanted and self._chat.running is None:
+        if wanted and self._chat.place is None and self._chat.running is None:
             self._tasks.spawn(self._read(draft), tr("Prefilling the draft"))
 
     async def _settle(self, live: LiveReply) -> None:
@@ -129,9 +129,11 @@ class IdlePrefill(QObject):
         await self._follow(self._opening, end)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
-        """None unless this is still its last message and a model is loaded."""
+        """None unless this is still its last message and the loaded model answers this chat."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is None or not chat_path.path or self._engine.model is None:
+            return None
+        if chat_path.place is not None:
             return None
         return chat_path if chat_path.path[-1].id == message else None
 
@@ -175,6 +177,8 @@ class IdlePrefill(QObject):
         model = self._engine.model
         # The draft may have been sent, or another chat opened, meanwhile.
         if chat_path is None or model is None or draft is not self._chat.draft:
+            return
+        if self._chat.place is not None:
             return
         if not is_worth_prefilling(draft):
             return

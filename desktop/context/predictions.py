@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import shiboken6
 from PySide6.QtCore import QObject, QPoint, QTimer
-from PySide6.QtWidgets import QAbstractButton, QToolTip
+from PySide6.QtWidgets import QAbstractButton
 
 from core.api.chat import Conversation, UserMessage
 from core.api.commands import Predict
@@ -25,7 +25,7 @@ from desktop.numbers import context_used, count_of, format_seconds
 from desktop.services import Services
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Message
-from desktop.widgets.plain import set_tip, show_tip
+from desktop.widgets.plain import set_tip, show_tip, tip_is_shown
 
 REST_MS = 150
 # Stands for what the user will change: read from its first letter on.
@@ -70,7 +70,8 @@ class Predictions(QObject):
         return {name: another_model_words(tokens, tokens * each) for name, each in speeds.items()}
 
     def _on_rest(self) -> None:
-        if self._pointed is not None and self._engine.model is not None:
+        here = self._engine.model is not None and self._chat.place is None
+        if self._pointed is not None and here:
             self._tasks.spawn(self._predict(*self._pointed), tr("Predicting a wait"))
 
     async def _predict(self, button: QAbstractButton, deed: Deed) -> None:
@@ -105,7 +106,7 @@ class Predictions(QObject):
             other: ChatPath | None = None
             if sibling is not None:
                 other = await self._database.run(messages.read_chat, row.message.chat, sibling)
-            return other and conversation_of(other, self._blobs.path)
+            return conversation_of(other, self._blobs.path) if other is not None else None
         whole = deed.kind in ("fork", "continue")
         path = replace(shown, path=shown.path[: place + 1 if whole else place])
         conversation = conversation_of(path, self._blobs.path)
@@ -156,5 +157,5 @@ def _say(button: QAbstractButton, words: str) -> None:
     set_tip(button, told)
     button.setAccessibleDescription(words)
     # A tip that is on screen has the old words; for the keyboard, none is.
-    if words and (QToolTip.isVisible() or not button.underMouse()):
+    if words and (tip_is_shown() or not button.underMouse()):
         show_tip(button.mapToGlobal(QPoint(0, button.height())), told, button)

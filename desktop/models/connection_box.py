@@ -29,7 +29,9 @@ class ConnectionBox(QFrame):
         self.setProperty("class", "card")
         self._downloads = downloads
         network = downloads.network
-        may = tr("Waymark may connect for searches and downloads of models")
+        may = tr(
+            "Waymark may connect: for searches, downloads of models, and servers that you added"
+        )
         self.allowed = Switch()
         self.allowed.setObjectName("networkAllowed")
         self.allowed.setAccessibleName(may)

@@ -63,6 +63,7 @@ class ShownDownload:
     speed: float = 0.0
     waiting: str = ""
     checking: bool = False
+    elsewhere: bool = False
     error: ErrorInfo | None = None
 
     @property
@@ -77,6 +78,8 @@ class ShownDownload:
         amount = tr("{done} of {total}").format(
             done=format_bytes(self.done), total=format_bytes(self.total)
         )
+        if self.elsewhere:
+            return tr("{amount}, downloading in another Waymark").format(amount=amount)
         match self.stage:
             case Stage.COMPLETE:
                 return tr(
@@ -197,8 +200,9 @@ class DownloadsController(QObject):
 
     async def _find_unfinished(self) -> None:
         found = await answered(partial(_found, self.folder))
-        for job, done in found:
-            self.shown.setdefault(str(job.work), ShownDownload(job, Stage.PAUSED, done))
+        for job, done, elsewhere in found:
+            unknown = ShownDownload(job, Stage.PAUSED, done, elsewhere=elsewhere)
+            self.shown.setdefault(str(job.work), unknown)
         self.changed.emit()
 
     async def _begin(self, plan: Plan) -> None:
@@ -230,6 +234,7 @@ class DownloadsController(QObject):
             try:
                 await answered(partial(jobs.discard, found.job))
             except WaymarkError as error:
+                self._show(found)
                 self.refused.emit(error.info())
 
     def _show(self, download: ShownDownload) -> None:
@@ -240,7 +245,7 @@ class DownloadsController(QObject):
         found = self.shown.get(news.work)
         if found is None:
             return
-        still = replace(found, speed=0.0, waiting="", checking=False, error=None)
+        still = replace(found, speed=0.0, waiting="", checking=False, elsewhere=False, error=None)
         match news:
             case Progress():
                 found = replace(
@@ -250,6 +255,7 @@ class DownloadsController(QObject):
                     speed=news.speed,
                     waiting=news.waiting,
                     checking=news.checking,
+                    elsewhere=news.elsewhere,
                 )
             case Paused():
                 found = replace(still, stage=Stage.PAUSED)
@@ -260,8 +266,8 @@ class DownloadsController(QObject):
         self._show(found)
 
 
-def _found(folder: Path) -> list[tuple[Job, int]]:
-    return [(job, job.received()) for job in jobs.unfinished(folder)]
+def _found(folder: Path) -> list[tuple[Job, int, bool]]:
+    return [(job, job.received(), jobs.is_claimed(job)) for job in jobs.unfinished(folder)]
 
 
 @cache

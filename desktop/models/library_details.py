@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 from core.library.messages import ModelFacts, Way
 from desktop import theme
 from desktop.i18n import tr
-from desktop.models.fits import HEADROOM, Fit, Memory, Verdict, memory_of
+from desktop.models.fits import Fit, Memory, Verdict, memory_of
 from desktop.models.library import LibraryModel
 from desktop.models.library_list import family_name
 from desktop.numbers import (
@@ -148,7 +148,7 @@ class MemoryTable(QWidget):
 
     def _put_memory(self, line: int, place: int, way: Way, context: int, free: Memory) -> None:
         needed = memory_of(way, context)
-        fits = needed + HEADROOM <= free.free
+        fits = needed + free.kept <= free.free
         cell = self._put(line, place, format_bytes(needed), "small" if fits else "error small")
         spoken = tr("{precision} with {tokens}: {needed}, {fit}").format(
             precision=precision_name(way.precision),

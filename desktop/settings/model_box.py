@@ -44,7 +44,6 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    browse_asked = Signal()
     load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -59,12 +58,11 @@ class ModelBox(QWidget):
         self._folders.setSizeAdjustPolicy(policy)
         self._folders.setMinimumContentsLength(8)
         self._folders.activated.connect(self._on_folder)
-        browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
-        browse.clicked.connect(self.browse_asked)
+        self.browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
         self._load = Button(tr("Load"), name="loadModel")
         self._load.clicked.connect(self._act)
         self._words = Label(name="modelWords", wraps=True)
-        column(row((self._folders, 1), browse, self._load), self._words, of=self)
+        column(row((self._folders, 1), self.browse, self._load), self._words, of=self)
         settings.changed.connect(self._refresh)
         settings.engine.changed.connect(self._show_status)
         self._refresh()

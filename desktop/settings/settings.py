@@ -29,6 +29,7 @@ from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
     NetworkSettings,
+    RemoteSettings,
     ServerSettings,
     SettingsFile,
     kept_path,
@@ -118,6 +119,9 @@ class SettingsController(QObject):
 
     def set_server(self, server: ServerSettings) -> None:
         self._put(self.settings.model_copy(update={"server": server}))
+
+    def set_remote(self, remote: RemoteSettings) -> None:
+        self._put(self.settings.model_copy(update={"remote": remote}))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
         """Returns a function that undoes it."""

@@ -24,6 +24,7 @@ from core.api.params import (
     Settings,
 )
 from core.client.blobs import read_regular
+from core.remote.messages import Place, RemoteServer
 from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
 from desktop.store import backups
@@ -37,6 +38,15 @@ SHORTEST_INTERVAL = 512
 
 Tree: TypeAlias = dict[str, Any]
 Read = TypeVar("Read", bound=Settings)
+
+
+def valid_ones(kind: type[Read], values: object) -> tuple[Read, ...]:
+    """The values that can be read: one that another version wrote doesn't cost the others."""
+    found = []
+    for each in values if isinstance(values, tuple) else ():
+        with contextlib.suppress(ValidationError):
+            found.append(kind.model_validate(each))
+    return tuple(found)
 
 
 class AheadSettings(Settings):
@@ -55,8 +65,8 @@ class WindowSettings(Settings):
 
 
 class NetworkSettings(Settings):
-    """For downloads of models, the only connections that the app makes. An empty `hub` is Hugging
-    Face, an empty `proxy` the system's, an empty folder the one next to the chats; 0 is no limit.
+    """For all connections that the app makes. An empty `hub` is Hugging Face, an empty `proxy` the
+    system's, an empty folder the one next to the chats; 0 is no limit.
     """
 
     allowed: bool = True
@@ -87,12 +97,7 @@ class LibrarySettings(Settings):
     @field_validator("models", mode="before")
     @classmethod
     def _valid_ones(cls, models: object) -> object:
-        # One that another version wrote doesn't cost the names of the others.
-        found = []
-        for each in models if isinstance(models, tuple) else ():
-            with contextlib.suppress(ValidationError):
-                found.append(ModelChoices.model_validate(each))
-        return tuple(found)
+        return valid_ones(ModelChoices, models)
 
 
 class ServerSettings(Settings):
@@ -102,6 +107,21 @@ class ServerSettings(Settings):
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
+class RemoteSettings(Settings):
+    """The servers that the user added, and the place of new chats: None is this computer."""
+
+    servers: tuple[RemoteServer, ...] = ()
+    new_chats: Place | None = None
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _valid_ones(cls, servers: object) -> object:
+        return valid_ones(RemoteServer, servers)
+
+    def server(self, address: str) -> RemoteServer | None:
+        return next((each for each in self.servers if each.address == address), None)
 
 
 TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
@@ -121,6 +141,7 @@ class AppSettings(Settings):
     network: NetworkSettings = NetworkSettings()
     library: LibrarySettings = LibrarySettings()
     server: ServerSettings = ServerSettings()
+    remote: RemoteSettings = RemoteSettings()
 
     @field_validator("cache")
     @classmethod

@@ -146,8 +146,12 @@ class ToolButton(QToolButton):
         self.setText(unshortcut(words))
 
 
-def set_tip(widget: QWidget, words: str) -> None:
+def set_tip(widget: QWidget | QAction, words: str) -> None:
     widget.setToolTip(tip(words))
+
+
+def tip_is_shown() -> bool:
+    return QToolTip.isVisible()
 
 
 def show_tip(place: QPoint, words: str, widget: QWidget) -> None:

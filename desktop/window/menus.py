@@ -58,6 +58,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionEject", tr("Eject the model")),
             Entry("actionGetModel", tr("Get a model…"), separated=True),
             Entry("actionServer", tr("Local server…")),
+            Entry("actionServers", tr("Servers…")),
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
+from core.system.secrets import Secrets
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -30,6 +31,7 @@ from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.pictures.pictures import PictureController
+from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
 from desktop.server.server import ServerController
 from desktop.services import Services
@@ -72,7 +74,11 @@ class WindowParts(QObject):
         )
         use_language(self.settings.settings.window.language)
         blobs = BlobStore(folders.pictures)
-        services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
+        self.secrets = Secrets()
+        self.remote = RemoteController(self.tasks, self.settings, self.secrets, folders)
+        services = Services(
+            self.engine, self.database, blobs, self.settings, self.tasks, self.remote
+        )
         self.replies = Replies(services)
         self.pictures = PictureController(services)
         self.chat_list = ChatList()
@@ -135,6 +141,7 @@ class WindowParts(QObject):
             ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the local server", self.server.close, STEP_LIMIT_S),
+            ("ending connections to servers", self.remote.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the search index", self.search.close, STEP_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),

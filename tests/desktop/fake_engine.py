@@ -310,7 +310,7 @@ class FakeEngine(EngineClient):
         return request
 
     def _idle(
-        self, command: IdleWork, asked: list[Request[Prepared]], cancelled: list[int]
+        self, command: IdleWork[Prepared], asked: list[Request[Prepared]], cancelled: list[int]
     ) -> Request[Prepared]:
         numbered = command.model_copy(update={"request": len(asked)})
         asked.append(Request(numbered, cancelled.append))

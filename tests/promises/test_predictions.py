@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf, tmp_path: Path)
     return Machine(loaded_of(request.param), tmp_path / "cache")
 
 
-def foreseen(machine: Machine, chat: list[Message], **options: object) -> Answer:
+def foreseen(machine: Machine, chat: list[Message], **options: Any) -> Answer:
     """An answer that read exactly what had been predicted."""
     predicted = machine.predict(chat)
     answer = machine.ask(chat, **options)

@@ -111,13 +111,6 @@ def test_A5_a_server_that_is_not_there_has_a_name() -> None:
     assert talk(Look(request=1, address=address)).error == "RemoteUnreachableError"
 
 
-def test_A5_a_certificate_that_can_t_be_verified_is_refused() -> None:
-    with FakeServer() as server:
-        heard = talk(reply_of(f"https://127.0.0.1:{server.port}/v1"))
-    # It speaks no TLS at all; nothing was sent in the clear.
-    assert heard.error == "RemoteUnreachableError" and server.asked == []
-
-
 def test_A5_an_endless_reply_ends_at_the_limit() -> None:
     piece = event(delta("x" * 2**18))
     with FakeServer() as server:

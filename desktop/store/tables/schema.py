@@ -139,10 +139,17 @@ ALTER TABLE chats ADD COLUMN settings TEXT;
 ALTER TABLE drafts ADD COLUMN settings TEXT;
 """
 
+# The server and model that write a chat's replies, as JSON of `Place`, NULL for this computer; and
+# the servers that the user agreed to send the chat to, as a JSON list of addresses.
+NINTH = """
+ALTER TABLE chats ADD COLUMN place TEXT;
+ALTER TABLE chats ADD COLUMN agreed TEXT;
+"""
+
 # Documents by the SHA-256 of their text, with a form feed after each part but the last; parts are
 # pages if `paged`, else sections. `source` is the SHA-256 of the file's name's ending and bytes, ''
 # if unknown. `chosen` are the places of the parts that the model reads as JSON, NULL for all.
-NINTH = """
+TENTH = """
 CREATE TABLE documents (
     digest TEXT PRIMARY KEY,
     paged INTEGER NOT NULL,
@@ -172,7 +179,18 @@ CREATE TABLE draft_documents (
 CREATE INDEX draft_documents_by_digest ON draft_documents (digest);
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH)
+MIGRATIONS: tuple[str, ...] = (
+    FIRST,
+    SECOND,
+    THIRD,
+    FOURTH,
+    FIFTH,
+    SIXTH,
+    SEVENTH,
+    EIGHTH,
+    NINTH,
+    TENTH,
+)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -76,8 +76,8 @@ class Build:
             part.replace(self.program(name))
 
     def run(self, command: list[str], more: Mapping[str, str] | None = None) -> None:
-        """Run a command until LONGEST_S are over, with `more` in its environment; what it says is
-        kept. Raises BuildError."""
+        """Run a command for LONGEST_S at most, with `more` in its environment, and keep its output.
+        Raises BuildError."""
         log = self.home / "log"
         with log.open("ab") as said:
             try:

@@ -87,6 +87,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: len(engine.asked) == 4)
     engine.asked[3].finish('[{"a": 2}]')
     await ended(app)
+    press(app, "editReply")
     app.parts.chat.ask_for(None)
     await until(lambda: app.parts.chat.format is None)
     (await send(app, engine, "In short")).finish("Again.\n\n" * 5)
@@ -110,6 +111,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: draft.pictures and draft.documents and draft.complete)
     press(app, "documentMore")
     press(app, "documentOpen")
+    press(app, "messageMore")
     await settle()
 
 
