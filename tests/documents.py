@@ -58,14 +58,14 @@ def paragraph(text: str, style: str = "", item: bool = False) -> str:
     return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{escape(text)}</w:t></w:r></w:p>"
 
 
-def docx(body: str, **others: str | bytes) -> bytes:
+def docx(body: str, others: dict[str, str] | None = None) -> bytes:
     """A Word document with this body, whose style `berschrift1` is a heading."""
     styles = f'<w:styles xmlns:w="{W}"><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/>'
     return archive(
         {
             "word/document.xml": f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>',
             "word/styles.xml": f"{styles}</w:style></w:styles>",
-            **others,
+            **(others or {}),
         }
     )
 

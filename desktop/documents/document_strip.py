@@ -169,9 +169,8 @@ class DocumentStrip(QScrollArea):
         chips = self.chips()
         self.setVisible(bool(chips))
         if chips:
-            shown = min(len(chips), MOST_SEEN)
-            height = max(chip.sizeHint().height() for chip in chips)
-            self.setFixedHeight(shown * (height + SPACING))
+            heights = [chip.sizeHint().height() + SPACING for chip in chips]
+            self.setFixedHeight(sum(heights[:MOST_SEEN]))
 
 
 def caption_of(document: Document, seconds: float | None = None) -> str:

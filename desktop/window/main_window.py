@@ -171,6 +171,9 @@ class MainWindow(QMainWindow):
         page.composer.add.clicked.connect(self._choose_pictures)
         page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
+        page.document_found.connect(
+            lambda found, words: self._viewing.open_document(found, None, words)
+        )
         page.composer.open_document_asked.connect(self._viewing.open_document)
         page.transcript.messages.open_document_asked.connect(self._viewing.open_document)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)

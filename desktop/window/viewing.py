@@ -63,12 +63,17 @@ class Viewing(QObject):
         )
         viewer.show()
 
-    def open_document(self, document: Document, choose: Choose | None) -> None:
-        """Show a document's text; with `choose`, the parts to read are chosen for the draft."""
+    def open_document(
+        self, document: Document, choose: Choose | None = None, words: str = ""
+    ) -> None:
+        """Show a document's text, where it has these words; with `choose`, the parts to read are
+        chosen for the draft."""
         size, room = self._parts.draft_size.size, None
         if choose is not None and size is not None:
             room = size.left + estimated_tokens(document)
-        DocumentDialog(document, self._window, choose, room).show()
+        dialog = DocumentDialog(document, self._window, choose, room)
+        dialog.field.setText(words)
+        dialog.show()
 
     async def _render(self, viewer: PictureViewer, width: int, height: int) -> None:
         picture, why = viewer.picture, ""

@@ -146,8 +146,8 @@ def test_links_macros_and_embedded_files_are_left_alone(reader: DocumentReader) 
         '<Relationship Id="r1" Type="x/attachedTemplate" Target="http://127.0.0.1:9/x.dotm"'
         ' TargetMode="External"/></Relationships>'
     )
-    others = {"word/_rels/settings.xml.rels": relations, "word/vbaProject.bin": bytes(100)}
-    found = read(reader, "a.docm", docx(paragraph("words"), **others))
+    others = {"word/_rels/settings.xml.rels": relations, "word/vbaProject.bin": "x" * 100}
+    found = read(reader, "a.docm", docx(paragraph("words"), others))
     assert isinstance(found, Document) and found.parts == ("words\n",)
     page = b"<!DOCTYPE html><img src='file:///etc/passwd'><iframe src='http://127.0.0.1:9'>x"
     page += b"</iframe><link rel=stylesheet href='http://127.0.0.1:9'><p>words"

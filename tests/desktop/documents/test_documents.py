@@ -323,7 +323,8 @@ async def test_U1_words_of_a_document_are_found(
     await until(lambda: search.hits and not search.is_searching)
     assert search.hits[0].in_document and search.hits[0].extract.match == "zebra"
     app.window.page.show_hit(search.hits[0])
-    await until(lambda: app.parts.transcript.rows)
+    await until(lambda: app.window.findChildren(DocumentDialog))
+    await until(lambda: opened(app).text.textCursor().selectedText() == "zebra")
 
 
 def press_search(app: App, words: str) -> None:
