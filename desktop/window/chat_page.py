@@ -148,7 +148,7 @@ class ChatPage(QWidget):
         host = place_words(place)
         words = tr(
             "Send this chat to {host}? From your next message on, all of it is sent there: every "
-            "message, picture and instruction. What has been sent can't be taken back."
+            "message, document, picture and instruction. What has been sent can't be taken back."
         )
         if is_readable(place.address):
             words += " " + tr("The connection isn't encrypted: others in the network can read it.")
