@@ -101,6 +101,7 @@ class MainWindow(QMainWindow):
         return {
             "actionNewChat": lambda: self._open(None),
             "actionAddPictures": self._choose_pictures,
+            "actionAddFolder": self._choose_folder,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
             "actionDelete": side_bar.delete_current,
@@ -170,6 +171,11 @@ class MainWindow(QMainWindow):
         page.composer.add.clicked.connect(self._choose_pictures)
         page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
+        page.document_found.connect(
+            lambda found, words: self._viewing.open_document(found, None, words)
+        )
+        page.composer.open_document_asked.connect(self._viewing.open_document)
+        page.transcript.messages.open_document_asked.connect(self._viewing.open_document)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
@@ -225,8 +231,16 @@ class MainWindow(QMainWindow):
         add = add or self.page.composer.add_files
         self._parts.tasks.spawn(self._add_chosen(add), tr("Choosing pictures"))
 
+    def _choose_folder(self) -> None:
+        self._parts.tasks.spawn(self._add_folder(), tr("Choosing a folder"))
+
+    async def _add_folder(self) -> None:
+        chosen = await dialogs.choose_folder(self, tr("Add a folder of documents"), "")
+        if chosen:
+            self.page.composer.add_files([Path(chosen)])
+
     async def _add_chosen(self, add: AddFiles) -> None:
-        chosen = await dialogs.choose_pictures(self)
+        chosen = await dialogs.choose_files(self)
         if chosen:
             add([Path(name) for name in chosen])
 

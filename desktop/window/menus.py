@@ -38,7 +38,8 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
     return {
         tr("&Chat"): (
             Entry("actionNewChat", tr("New chat"), "Ctrl+N"),
-            Entry("actionAddPictures", tr("Add pictures"), "Ctrl+O"),
+            Entry("actionAddPictures", tr("Add pictures or documents…"), "Ctrl+O"),
+            Entry("actionAddFolder", tr("Add a folder of documents…")),
             Entry("actionRename", tr("Rename"), "F2", separated=True),
             Entry("actionPin", tr("Pin or unpin"), "Ctrl+P"),
             Entry("actionDelete", tr("Delete")),
