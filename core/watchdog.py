@@ -112,6 +112,7 @@ class Watchdog:
         self._last = beat
 
     def tick(self) -> Health:
+        """Call every TICK_S."""
         self._silent_ticks += 1
         if self._last is None:
             return Health.LOST if self._silent_ticks >= SILENT_AT_START_TICKS else Health.ALIVE

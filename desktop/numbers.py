@@ -263,9 +263,16 @@ def picture_caption(
 
 
 def numbers_text(stats: RequestStats) -> str:
-    prompt = format_count(stats.prompt_tokens)
+    prompt, report = format_count(stats.prompt_tokens), stats.remote
     words = [tr("{} of {} tokens reused").format(format_count(stats.reused_tokens), prompt)]
     words.append(tr("{} read").format(format_count(stats.evaluated_tokens)))
+    if report is not None:
+        words = [tr("on {}").format(report.host)]
+        if report.cached:
+            cached = format_count(stats.reused_tokens)
+            words.append(tr("{} of {} tokens cached there").format(cached, prompt))
+        elif report.prompt:
+            words.append(tr("{} tokens sent").format(prompt))
     if images_reused(stats):
         words.append(tr("{} reused").format(count_of(images_reused(stats), "image")))
     if stats.images_encoded:

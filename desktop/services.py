@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from core.client.blobs import BlobStore
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
+from desktop.remote.remote import RemoteController
 from desktop.settings.settings import SettingsController
 from desktop.store.database import Database
 
@@ -18,3 +19,4 @@ class Services:
     blobs: BlobStore
     settings: SettingsController
     tasks: Tasks
+    remote: RemoteController

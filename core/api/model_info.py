@@ -11,6 +11,12 @@ from core.api.tools import ToolSyntax
 # The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
 HUB_PREFIX = "models--"
 SNAPSHOTS = "snapshots"
+# What a load leaves free: activations of one chunk, with some room for the cache,
+HEADROOM_BYTES = 256 * 2**20
+# and on a processor a vocabulary of 248,320 tokens in the helper, which may not be read yet.
+TEXT_BYTES = 256 * 2**20
+# An automatic choice leaves this share of a model's size free for contexts.
+_ROOM = 1.1
 _GGUF_ENDING = re.compile(r"(?<=.)(-\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
 
 
@@ -30,6 +36,11 @@ class LoadFacts(Frozen):
     slowed_by: str = ""
     kernels: str = ""
     processor: str = ""
+
+
+def with_room(num_bytes: int) -> int:
+    """The free memory that an automatic choice asks for a model of so many bytes."""
+    return int(num_bytes * _ROOM) + HEADROOM_BYTES
 
 
 class TooLarge(Frozen):

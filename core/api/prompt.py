@@ -102,6 +102,9 @@ class Run:
         """True if the run ends only because a prompt ended there."""
         return self.kind is None or self.kind == CutKind.PAUSE
 
+    def ends(self, kind: CutKind) -> bool:
+        return self.kind is not None and bool(self.kind & kind)
+
     def position_ids(self) -> tuple[list[int], list[int], list[int]]:
         first = self.start.position.value
         if isinstance(self.content, TextRun) or self.content.in_line:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -94,8 +95,9 @@ class ContextCache:
             self.disk.holds_embedding,
         )
         self.embeddings.admit = self._evictor.admit_picture
+        room_for_rows = partial(self._evictor.make_room, Held.ROWS)
         self._live = LivePath(
-            specs, self.kv_buffer, self.tree, self.ledger, self._room_for_rows, self.disk.rows
+            specs, self.kv_buffer, self.tree, self.ledger, room_for_rows, self.disk.rows
         )
         self.restorer = Restorer(
             self._specs, device, self.tree, self._live, self.disk, self._evictor
@@ -189,7 +191,7 @@ class ContextCache:
         """Add a run prefilled after `parent`, the live path's end."""
         node = self.tree.add(parent, run)
         self._mark(node)
-        self._live.append(node)
+        self._live.nodes.append(node)
         self._evictor.path.append(node)
         return node
 
@@ -312,9 +314,6 @@ class ContextCache:
         if not self._evictor.make_room(Held.KV_BUFFER, num_bytes):
             raise MemoryError("the budget has no room for a longer context")
         self.ledger.reserve(Held.KV_BUFFER, num_bytes)
-
-    def _room_for_rows(self, num_bytes: int, needed: Callable[[], bool]) -> bool:
-        return self._evictor.make_room(Held.ROWS, num_bytes, needed)
 
     def _leave_dropped(self) -> None:
         self._live.leave_dropped()

@@ -112,11 +112,9 @@ class KVBuffer:
         )
 
     def copy_out(self, start: int, end: int) -> KVRows:
+        view = self.view(start, end).layers.items()
         return KVRows(
-            {
-                layer: (_host_copy(keys[start:end]), _host_copy(values[start:end]))
-                for layer, (keys, values) in self._layers.items()
-            }
+            {layer: (_host_copy(keys), _host_copy(values)) for layer, (keys, values) in view}
         )
 
     def copy_in(self, start: int, rows: KVRows) -> None:

@@ -62,8 +62,7 @@ class Node:
         return self.run.num_tokens if self.run is not None else 0
 
     def ends(self, kind: CutKind) -> bool:
-        own = self.run.kind if self.run is not None else None
-        return own is not None and bool(own & kind)
+        return self.run is not None and self.run.ends(kind)
 
     @property
     def ends_message(self) -> bool:

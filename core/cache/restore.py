@@ -186,9 +186,6 @@ class LivePath:
         self._copy_out(shared)
         return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
 
-    def append(self, node: Node) -> None:
-        self.nodes.append(node)
-
     def leave_dropped(self) -> None:
         kept = 0
         while kept < len(self.nodes) and self.nodes[kept] in self.tree:

@@ -1,4 +1,4 @@
-"""One app per data folder: a lock file that the system releases when the process ends."""
+"""Lock files, which the system releases when the process ends: one app per data folder."""
 
 from __future__ import annotations
 
@@ -19,21 +19,31 @@ class DataFolderLock:
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, given=True)
-        self._handle = open_or_create(folder / "lock", os.O_RDWR)
-        try:
-            _lock(self._handle)
-        except OSError as error:
-            self.release()
-            if error.errno not in BUSY:
-                raise
+        handle = lock_file(folder / "lock")
+        if handle is None:
             raise DataFolderBusyError(
                 f"Another Waymark uses {folder}. Close it first, or choose another data folder."
-            ) from None
+            )
+        self._handle = handle
 
     def release(self) -> None:
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
+
+
+def lock_file(path: Path) -> int | None:
+    """The handle of a locked file, unlocked by closing it; None if it is locked already. Raises
+    OSError, also where the file system has no locks."""
+    handle = open_or_create(path, os.O_RDWR)
+    try:
+        _lock(handle)
+    except OSError as error:
+        os.close(handle)
+        if error.errno not in BUSY:
+            raise
+        return None
+    return handle
 
 
 def _lock(handle: int) -> None:

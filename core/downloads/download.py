@@ -8,13 +8,14 @@ from pathlib import Path
 
 from core.api.errors import DiskFullError, DownloadFolderError, NotRegularFileError
 from core.downloads.hub import Hub
-from core.downloads.jobs import Job, free_bytes, in_the_way, publish
+from core.downloads.jobs import Job, claimed, free_bytes, in_the_way, publish
 from core.downloads.messages import Progress
 from core.downloads.parts import RESERVE_BYTES, PartFile
 from core.downloads.transfer import PATIENT, Meter, Patience, Transfer
 
 FILES_AT_ONCE = 4
 TELL_EVERY_S = 0.5
+LOOK_AGAIN_S = 1.0
 
 
 class Download:
@@ -31,6 +32,7 @@ class Download:
         self._placed: set[str] = set()
         self._transfers: list[Transfer] = []
         self._meter = Meter()
+        self._elsewhere = False
 
     async def run(self) -> Path:
         """Fetch, check and publish everything; returns the model. Raises WaymarkError."""
@@ -38,16 +40,28 @@ class Download:
         await asyncio.to_thread(self._read_journals)
         telling = asyncio.ensure_future(self._keep_telling())
         try:
-            await asyncio.to_thread(self._look_around)
-            self._check_space()
-            missing = [part for part in self._parts if part.file.path not in self._placed]
-            await self._fetch(missing)
-            await self._publish(missing)
-            return self._job.model
+            while True:
+                with claimed(self._job) as ours:
+                    if ours:
+                        return await self._run()
+                # Another Waymark is at it: when it is complete this one is too, and when that
+                # process dies this one goes on.
+                self._elsewhere = True
+                await asyncio.sleep(LOOK_AGAIN_S)
+                await asyncio.to_thread(self._read_journals)
         finally:
             telling.cancel()
             for part in self._parts:
                 part.stop()
+
+    async def _run(self) -> Path:
+        self._elsewhere = False
+        await asyncio.to_thread(self._look_around)
+        self._check_space()
+        missing = [part for part in self._parts if part.file.path not in self._placed]
+        await self._fetch(missing)
+        await self._publish(missing)
+        return self._job.model
 
     def _read_journals(self) -> None:
         for part in self._parts:
@@ -70,8 +84,10 @@ class Download:
 
     def _check_space(self) -> None:
         left = self._job.plan.size - self._done()
+        if not left:
+            return
         needed, free = left + RESERVE_BYTES, free_bytes(self._job)
-        if left and needed > free:
+        if needed > free:
             raise DiskFullError(
                 f"The download needs {needed / 1e9:,.1f} GB more on the disk of "
                 f"{self._job.work.parent.parent}, where {free / 1e9:,.1f} GB are free."
@@ -115,6 +131,7 @@ class Download:
             done=self._done(),
             total=self._job.plan.size,
             speed=self._meter.speed(),
+            elsewhere=self._elsewhere,
             waiting=waits[0] if waits and all(waits) else "",
             checking=any(each.checking for each in self._transfers) or not self._transfers,
         )

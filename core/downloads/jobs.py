@@ -1,7 +1,8 @@
 """Downloads on disk: what is planned and what has arrived, in a hidden folder next to the models.
 
     Models/Org/Name/...             complete files only
-    Models/.downloads/<digest>/     plan.json, and a part and its journal for each file
+    Models/.downloads/<digest>/     plan.json, and a part and its journal for each file; the file
+                                    `lock` is locked by the process that downloads
 
 The window reads and creates them without a process or a network; a file moves to its place when
 all files of its model have their published digests.
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,14 +29,17 @@ from core.api.errors import (
     NotRegularFileError,
     WaymarkError,
 )
+from core.client.lock import lock_file
 from core.downloads.messages import Plan
 from core.downloads.names import checked_path, checked_repository
 from core.downloads.parts import PartFile
 from core.model_files import INDEX_BYTES, read_small
 from core.system.private_files import rename, sweep, write_whole
 
+log = logging.getLogger(__name__)
+
 HIDDEN = ".downloads"
-PLAN = "plan.json"
+PLAN, LOCK = "plan.json", "lock"
 MOST_JOBS = 1_000
 
 
@@ -110,8 +116,46 @@ def unfinished(models: Path) -> list[Job]:
     return found
 
 
+@contextlib.contextmanager
+def claimed(job: Job) -> Iterator[bool]:
+    """Keep other processes from downloading or deleting the same; False if one does so now.
+
+    Raises DownloadFolderError. A file system without locks keeps nobody away.
+    """
+    handle: int | None = -1
+    try:
+        handle = lock_file(job.work / LOCK)
+    except FileNotFoundError as error:
+        # Another process has just completed or deleted it.
+        if not all(os.path.lexists(job.place(file.path)) for file in job.plan.files):
+            raise DownloadFolderError("Another Waymark has deleted this download.") from error
+    except OSError as error:
+        log.info("No lock in %s: %s", job.work, error.strerror)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None and handle >= 0:
+            os.close(handle)
+        if handle is not None and not (job.work / PLAN).exists():
+            _remove_folders(job)
+
+
+def is_claimed(job: Job) -> bool:
+    """True if another process downloads it now."""
+    with contextlib.suppress(WaymarkError), claimed(job) as ours:
+        return not ours
+    return False
+
+
 def discard(job: Job) -> None:
-    """Delete what has arrived of a download that isn't complete. Raises DownloadFolderError."""
+    """Delete what has arrived of a download that nobody continues. Raises DownloadFolderError."""
+    with claimed(job) as ours:
+        if not ours:
+            raise DownloadFolderError("Another Waymark is downloading this. Stop it there first.")
+        _empty(job)
+
+
+def _empty(job: Job) -> None:
     try:
         for part in job.parts():
             part.path.unlink(missing_ok=True)
@@ -119,15 +163,19 @@ def discard(job: Job) -> None:
         sweep(job.work)
         # Last, so that a kill leaves a download that can be discarded again.
         (job.work / PLAN).unlink(missing_ok=True)
-        for folder in (job.work, job.work.parent):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
     except OSError as error:
         raise DownloadFolderError(f"{error.filename}: {error.strerror}.") from error
 
 
+def _remove_folders(job: Job) -> None:
+    with contextlib.suppress(OSError):
+        (job.work / LOCK).unlink(missing_ok=True)
+        job.work.rmdir()
+        job.work.parent.rmdir()
+
+
 def publish(job: Job, missing: list[PartFile]) -> None:
-    """Move checked parts to their places, what makes a folder a model last, and end the download.
+    """Move checked parts of a claimed download to their places, what makes a folder a model last.
 
     Raises DownloadFolderError if anything is in the way.
     """
@@ -137,7 +185,7 @@ def publish(job: Job, missing: list[PartFile]) -> None:
         place = job.place(part.file.path)
         _make_folder(job, place.parent)
         _move(part, place)
-    discard(job)
+    _empty(job)
 
 
 def in_the_way(path: Path) -> DownloadFolderError:

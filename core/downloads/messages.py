@@ -21,7 +21,7 @@ class Connection(Frozen):
 
     hub: str = HUB
     proxy: str = ""
-    token: str = ""
+    token: Annotated[str, Field(repr=False)] = ""
     bytes_per_second: Count = 0
 
 
@@ -113,7 +113,8 @@ class Refused(Frozen):
 
 class Progress(Frozen):
     """`speed` is that of the last seconds, and falls to 0 when nothing arrives. `waiting` says why
-    nothing is asked for until the next attempt; `checking`: the digests are being compared."""
+    nothing is asked for until the next attempt; `checking`: the digests are being compared;
+    `elsewhere`: another process downloads it, and this one goes on where that ends."""
 
     type: Literal["progress"] = "progress"
     work: str
@@ -122,6 +123,7 @@ class Progress(Frozen):
     speed: float = 0.0
     waiting: str = ""
     checking: bool = False
+    elsewhere: bool = False
 
 
 class Paused(Frozen):

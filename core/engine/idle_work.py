@@ -123,7 +123,7 @@ class IdlePrefill:
 
     def _along(self, runs: Sequence[Run]) -> Prompt:
         ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
-        pauses = {run.end.token.value for run in runs if _has(run, CutKind.PAUSE)}
+        pauses = {run.end.token.value for run in runs if run.ends(CutKind.PAUSE)}
         calls = self._loaded.text.call_ids
         return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses), calls)
 
@@ -152,21 +152,21 @@ def reply_runs(render: Render, conversation: Conversation, images: list[Image]) 
     """The runs up to the last reply's end of turn, as any next message will show them."""
     one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
     common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
+    return _until_last([run for run, _ in common], lambda run: run.ends(CutKind.MESSAGE_END))
 
 
 def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
     """The runs up to the last picture's end, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
-    ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]
+    ends = [run for run in runs if run.ends(CutKind.MESSAGE_END)]
     caret = ends[-1].end.token.value if ends else runs[-1].end.token.value
     return _until_last(
         runs,
         lambda run: (
             run.end.token.value < caret
             and (
-                _has(run, CutKind.IMAGE_END | CutKind.MESSAGE_END)
-                or (_has(run, CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
+                run.ends(CutKind.IMAGE_END | CutKind.MESSAGE_END)
+                or (run.ends(CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
             )
         ),
     )
@@ -190,10 +190,6 @@ def _with_next(conversation: Conversation, text: str) -> Conversation:
             ToolMessage(text=text, call=call.id, name=call.name) for call in last.calls
         )
     return conversation.model_copy(update={"messages": (*conversation.messages, *following)})
-
-
-def _has(run: Run, kind: CutKind) -> bool:
-    return run.kind is not None and bool(run.kind & kind)
 
 
 def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:

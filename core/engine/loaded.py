@@ -19,7 +19,7 @@ import torch
 
 from core.api.chat import Tool
 from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
-from core.api.model_info import LoadFacts, ModelInfo, published_name
+from core.api.model_info import TEXT_BYTES, LoadFacts, ModelInfo, published_name
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
@@ -53,8 +53,6 @@ from kernels.self_test.validation import validated
 
 # Default image detail: a 12-megapixel photo at full detail takes a CPU minutes.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
-# A vocabulary of 248,320 tokens in the helper, which may not be read yet when memory is looked at.
-TEXT_BYTES = 256 * 2**20
 # Default share for the KV buffer of the memory that is free after loading.
 KV_BUFFER_SHARE = 0.5
 # Default share for contexts and checkpoints of the memory that is still free then,
@@ -256,7 +254,7 @@ def open_processor(
 
     def known_id(spelling: str) -> int | None:
         """Text between tiles is embedded, so its ids must be in the vocabulary."""
-        found = text.added_id(spelling)
+        found = text.token_id(spelling)
         if found is not None and not 0 <= found < model.vocab_size:
             raise BrokenTokenizerError(
                 f"The model's tokenizer gives token {found} for {spelling}; the model has "

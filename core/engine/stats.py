@@ -145,7 +145,7 @@ class MessageMap:
         return index if index >= 0 else None
 
     def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
-        ends = (run for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END)
+        ends = (run for run in prompt.runs if run.ends(CutKind.MESSAGE_END))
         roles = {run.end.token: self._role_before(run.end.token) for run in ends}
         for pause in prompt.pauses:
             roles.setdefault(TokenIndex(pause), "pause")

@@ -1,4 +1,4 @@
-"""`python -m core.library`: one command on standard input, facts on standard output, then the end.
+"""`python -m core.library`: one command on standard input, events on standard output, then the end.
 
 Facts are remembered by the sizes and times of the files. The processor's time goes to replies
 first. A file that ends this process costs itself alone: the window asks again for the others.
@@ -13,8 +13,11 @@ import platform
 import sys
 import threading
 import time
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache
 from importlib import metadata
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,9 +28,20 @@ from core.api.params import Frozen, ModelSettings
 from core.client.codec import decode, encode, read_frame
 from core.client.programs import become_child
 from core.gguf.library import PART_NAME, find_towers
-from core.library.messages import COMMAND, Described, Device, ModelFacts, Reading
+from core.library.messages import (
+    COMMAND,
+    Described,
+    Device,
+    ModelFacts,
+    Move,
+    Moved,
+    Moving,
+    Reading,
+)
+from core.library.moving import Mover
 from core.library.speed import Rate
 from core.model_files import INDEX_BYTES, read_small
+from core.storage.index import stored_note
 from core.system.private_files import write_whole
 
 # Events are sent and facts stored this often.
@@ -37,33 +51,38 @@ MOST_AT_ONCE = 100
 MOST_REMEMBERED = 4_000
 MOST_FILES = 1_000
 # Raised when facts, or how they are found, change.
-VERSION = 2
+VERSION = 3
 NICE = 10
 # Errors that another try may not meet.
 PASSING = ("SlowFolderError", "MissingFileError")
 
 
 class Remembered(Frozen):
-    """The contents of the file `cache`: facts by the state of the files, rates by format."""
+    """The contents of the file `cache`: facts by the state of the files, rates by format, and
+    `notes` of what decides an automatic choice."""
 
     conditions: str = ""
     device: Device | None = None
     models: dict[str, ModelFacts] = Field(default_factory=dict)
     rates: dict[str, Rate] = Field(default_factory=dict)
+    notes: dict[str, str] = Field(default_factory=dict)
 
 
 class Survey:
-    def __init__(self, events: BinaryIO, cache: Path) -> None:
+    def __init__(self, events: BinaryIO, cache: Path, contexts: Path) -> None:
         self._events, self._cache = events, cache
         self._old = recalled(cache)
         # Facts of models that aren't asked for stay: another process may have told them.
         self._models = dict(self._old.models)
         self._rates, self._device = dict(self._old.rates), self._old.device
+        self._contexts, self._notes = contexts, dict(self._old.notes)
         self._waiting: list[ModelFacts] = []
         self._sent = self._stored = time.monotonic()
 
     def run(self, paths: tuple[str, ...], again: bool = False) -> None:
-        states = {path: state_of(Path(path)) for path in paths}
+        again = self._other_choice() or again
+        names_in = cache(_names_in)
+        states = {path: state_of(Path(path), names_in) for path in paths}
         missing = []
         for path, state in states.items():
             facts = self._old.models.get(state)
@@ -79,18 +98,28 @@ class Survey:
             self._emit(self._device)
         self._store()
 
+    def _other_choice(self) -> bool:
+        """True if the engine has measured otherwise than we did."""
+        before = self._notes
+        self._notes = {
+            each: stored_note(self._contexts, *each.split(" ", 1)) or ours
+            for each, ours in before.items()
+        }
+        return self._notes != before
+
     def _read(self, paths: list[str], states: dict[str, str], again: bool) -> None:
         # Imported late: torch takes over a second, and mostly nothing has changed.
         import torch
 
         from core.engine.loaded import fix_threads, resolve_device
         from core.library.facts import read_facts
-        from core.library.machine import Machine
+        from core.library.machine import EngineNotes, Machine
 
         fix_threads()
         device = resolve_device(ModelSettings(path=""))
         memory = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
-        machine = Machine(device, self._rates, again=again)
+        notes = EngineNotes(self._contexts, self._notes)
+        machine = Machine(device, self._rates, notes, again=again)
         self._device = Device(
             name=device.type, free=memory[0], total=memory[1], speeds=machine.speeds()
         )
@@ -125,7 +154,11 @@ class Survey:
     def _store(self) -> None:
         self._stored = time.monotonic()
         now = Remembered(
-            conditions=conditions(), device=self._device, models=self._models, rates=self._rates
+            conditions=conditions(),
+            device=self._device,
+            models=self._models,
+            rates=self._rates,
+            notes=self._notes,
         )
         if now != self._old:
             with contextlib.suppress(OSError):  # the next survey reads again
@@ -153,26 +186,31 @@ def recalled(cache: Path) -> Remembered:
     return Remembered()
 
 
-def state_of(path: Path) -> str:
-    """Changes when a file that facts come from does."""
+def state_of(path: Path, names_in: Callable[[Path], list[str]]) -> str:
+    """Changes when a file that facts come from does; `names_in` gives a folder's sorted names."""
     found = hashlib.sha256(str(path).encode(errors="surrogateescape"))
-    for each in _files_of(path):
+    for each in _files_of(path, names_in):
         with contextlib.suppress(OSError):
             now = each.stat()
             found.update(f"{each.name} {now.st_size} {now.st_mtime_ns}\n".encode(errors="replace"))
     return found.hexdigest()
 
 
-def _files_of(path: Path) -> list[Path]:
-    try:
-        if path.is_dir():
-            return sorted(islice(path.iterdir(), MOST_FILES))
-        part = PART_NAME.fullmatch(path.name)
-        stem = part[1] if part else path.name
-        near = (each for each in path.parent.iterdir() if each.name.startswith(stem))
-        return [*sorted(islice(near, MOST_FILES)), *find_towers(path)[:1]]
-    except OSError:
-        return []
+def _names_in(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return sorted(each.name for each in os.scandir(folder))
+    return []
+
+
+def _files_of(path: Path, names_in: Callable[[Path], list[str]]) -> list[Path]:
+    if path.is_dir():
+        return [path / name for name in names_in(path)[:MOST_FILES]]
+    part = PART_NAME.fullmatch(path.name)
+    stem = part[1] if part else path.name
+    names = names_in(path.parent)
+    near = islice(names, bisect_left(names, stem), None)
+    own = islice(takewhile(lambda name: name.startswith(stem), near), MOST_FILES)
+    return [*(path.parent / name for name in own), *find_towers(path)[:1]]
 
 
 def _end_with(commands: BinaryIO) -> None:
@@ -185,6 +223,34 @@ def _end_with(commands: BinaryIO) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def move(asked: Move, commands: BinaryIO, events: BinaryIO) -> None:
+    """Move a model; the window cancels it by closing the pipe."""
+    ended, told = threading.Event(), [0.0]
+
+    def wait() -> None:
+        commands.read(1)
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+    def emit(event: Moving | Moved) -> None:
+        with contextlib.suppress(BrokenPipeError):  # what was begun is carried through
+            events.write(encode(event))
+            events.flush()
+
+    def tell(done: int, total: int) -> None:
+        if time.monotonic() - told[0] > EVERY_S:
+            told[0] = time.monotonic()
+            emit(Moving(done=done, total=total))
+
+    try:
+        Mover(asked, tell, ended.is_set).run()
+    except WaymarkError as error:
+        emit(Moved(error=error.info()))
+    else:
+        emit(Moved())
+
+
 def main() -> None:
     commands, events = become_child()
     if hasattr(os, "nice"):
@@ -193,9 +259,12 @@ def main() -> None:
     if body is None:
         return
     asked = decode(COMMAND, body)
-    _end_with(commands)
     with contextlib.suppress(BrokenPipeError):
-        Survey(events, Path(asked.cache)).run(asked.paths, asked.again)
+        if isinstance(asked, Move):
+            move(asked, commands, events)
+            os._exit(0)
+        _end_with(commands)
+        Survey(events, Path(asked.cache), Path(asked.contexts)).run(asked.paths, asked.again)
     sys.stderr.flush()
     # The thread waits for the window.
     os._exit(0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -13,11 +14,12 @@ from core.api.params import ModelSettings, Precision
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.library.messages import Speed, Way
 from core.library.speed import INPUTS, OUTPUTS, Rate, measure
-from core.loading.backend import choose_backend
+from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import HeldPlan, ModelPlan
-from core.loading.precision import BFLOAT16, FLOAT32, INT4, INT8, PUBLISHED
+from core.loading.precision import BFLOAT16, FLOAT32, PUBLISHED, SMALLER, automatic
 from core.loading.precision import Precision as Loaded
 from core.models.decoder import MTP_SCOPE
+from core.storage.index import stored_note
 from core.weights.spec import TensorSpec, Use
 from kernels.dispatch import Backend
 from kernels.linear.blocks import BlockFormat
@@ -35,33 +37,60 @@ _USED_EXPERTS = ("num_experts_per_tok", "top_k_experts")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
+class EngineNotes:
+    """The measurements by which the engine chooses, in `folder`; ones that it hasn't made yet are
+    made here and kept in `known`, since the folder is the engine's."""
+
+    def __init__(self, folder: Path, known: dict[str, str]) -> None:
+        self._folder, self.known = folder, known
+
+    def note(self, kind: str, key: str) -> str | None:
+        found = stored_note(self._folder, kind, key)
+        return self.known.get(f"{kind} {key}") if found is None else found
+
+    def write_note(self, kind: str, key: str, value: str) -> None:
+        self.known[f"{kind} {key}"] = value
+
+
 class Machine:
     """`rates` are measurements by format, to which new ones are added. With `again` those there
-    are measured once more, and the faster counts: another program may have slowed the first."""
+    are measured once more, and the faster counts: another program may have slowed the first.
+    `notes` has what decides an automatic choice."""
 
     def __init__(
-        self, device: torch.device, rates: dict[str, Rate], *, again: bool = False
+        self,
+        device: torch.device,
+        rates: dict[str, Rate],
+        notes: EngineNotes,
+        *,
+        again: bool = False,
     ) -> None:
-        self.device, self.rates = device, rates
+        self.device, self.rates, self._notes = device, rates, notes
         self._doubted = set(rates) if again else set[str]()
         self._backends: dict[str, Backend] = {}
 
     def ways(self, plan: ModelPlan) -> tuple[tuple[Way, ...], int]:
         """The ways to run a model, and how many of them an automatic choice tries."""
-        published = self._kernels(PUBLISHED) if plan.block_types() else None
-        exact, first = [FLOAT32], BFLOAT16
-        if published is not None:
-            # Elsewhere blocks are dequantised at every call.
-            fast = published.shares_out
-            first, other = (PUBLISHED, BFLOAT16) if fast else (BFLOAT16, PUBLISHED)
-            exact.insert(0, other)
-        automatic = [first, INT8, INT4]
-        return tuple(self._way(plan, each) for each in (*automatic, *exact)), len(automatic)
+        every = [BFLOAT16, FLOAT32]
+        if plan.block_types():
+            every.insert(0, PUBLISHED)
+        if PUBLISHED in every and self._kernels(PUBLISHED).shares_out:
+            tried: tuple[Loaded, ...] = (PUBLISHED, *SMALLER)
+        else:
+            tried = automatic(self._faster)
+        others = (each for each in every if each not in tried)
+        return tuple(self._way(plan, each) for each in (*tried, *others)), len(tried)
+
+    @cached_property
+    def _faster(self) -> torch.dtype | None:
+        if self.device.type != "cpu":
+            return None
+        return faster_type(ModelSettings(path="", measure_kernels=True), notes=self._notes)
 
     def speeds(self) -> tuple[Speed, ...]:
-        """The speed of plain weights in each precision that an automatic choice tries."""
+        """The speed of plain weights in each precision, as an automatic choice tries them."""
         found = []
-        for precision in (BFLOAT16, INT8, INT4):
+        for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual
             rate = self._measured(usual, precision.dtype)
             each = usual.num_bytes((OUTPUTS, INPUTS), precision.dtype) / (OUTPUTS * INPUTS)

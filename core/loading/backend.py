@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar, get_args
+from typing import Protocol, TypeVar, get_args
 
 import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.loading.fingerprint import NUMERICS_VERSION
-from core.storage.store import DiskStore
 from kernels.common.capability import interpreted, processor_facts
 from kernels.dispatch import (
     DEFAULT_ROWS,
@@ -39,6 +38,15 @@ _MEASURED, _FOUND = "measured", "found"
 T = TypeVar("T", int, str)
 
 
+class Notes(Protocol):
+    """Answers by kind and key that outlast the process."""
+
+    def note(self, kind: str, key: str) -> str | None: ...
+
+    def write_note(self, kind: str, key: str, value: str) -> None:
+        """May raise OSError."""
+
+
 def choose_backend(
     settings: ModelSettings,
     device: torch.device,
@@ -46,7 +54,7 @@ def choose_backend(
     integers: Integers | None = None,
     measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
     library: Callable[[], Library | None] = compiled,
-    notes: DiskStore | None = None,
+    notes: Notes | None = None,
     multiply: Callable[[Library], Product] = best_product,
     *,
     published: bool = False,
@@ -77,7 +85,7 @@ def _product(
     settings: ModelSettings,
     library: Library,
     multiply: Callable[[Library], Product],
-    notes: DiskStore | None,
+    notes: Notes | None,
 ) -> Product:
     """How many bfloat16 rows are multiplied: measured, or else by the processor's instructions."""
     if not settings.measure_kernels:
@@ -102,7 +110,7 @@ def what_slows(
 def faster_type(
     settings: ModelSettings,
     measure: Callable[[Mapping[torch.dtype, WeightFormat]], torch.dtype] = faster_float,
-    notes: DiskStore | None = None,
+    notes: Notes | None = None,
     library: Callable[[], Library | None] = compiled,
 ) -> torch.dtype | None:
     """The faster of bfloat16 and float32 on this processor; None if it isn't measured.
@@ -143,7 +151,7 @@ def _gpu_or_plain(device: torch.device) -> BackendName:
 
 
 def remembered(
-    notes: DiskStore | None, key: str, choices: Collection[T], measure: Callable[[], T]
+    notes: Notes | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
     """The answer measured before under the same conditions, or measured and remembered now."""
     names = {str(choice): choice for choice in choices}
@@ -151,14 +159,14 @@ def remembered(
     return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
 
 
-def recalled(notes: DiskStore | None, key: str, find: Callable[[], str]) -> str:
+def recalled(notes: Notes | None, key: str, find: Callable[[], str]) -> str:
     """Like `remembered`, for the results of self-tests (`kernels.self_test.validation.Recall`)."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 
 
 def _noted(
-    notes: DiskStore | None,
+    notes: Notes | None,
     kind: str,
     key: str,
     find: Callable[[], str],

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
+from core.api.model_info import HEADROOM_BYTES
 from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedDamagedError, QuantisedLayout
 from core.loading.quantised_store import QuantisedStore, remember_digest
@@ -19,7 +20,7 @@ from core.loading.reading import TensorReader
 from core.loading.tile_file import TileFile
 from core.models.decoder import Decoder
 from core.storage.rows import TILES
-from core.weights.memory import HEADROOM_BYTES, available_bytes, release_to_system
+from core.weights.memory import available_bytes, release_to_system
 from core.weights.plan import Weights
 
 

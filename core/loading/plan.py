@@ -7,6 +7,7 @@ Precision and backend are chosen on it, kernels validated, weights read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
@@ -19,12 +20,13 @@ from core.api.errors import (
     WrongShapeError,
     shown,
 )
+from core.api.model_info import HEADROOM_BYTES
 from core.layers.memory import LayerSpec
 from core.loading.registry import family_of
 from core.model_files import LookingTime
 from core.models.decoder import MTP_SCOPE, Decoder
 from core.weights.container import Container, TensorHeader
-from core.weights.memory import HEADROOM_BYTES
+from core.weights.memory import TRIM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedPlan, packed_layer, plain_names
 from core.weights.published.scheme import read_scheme
@@ -34,7 +36,9 @@ from core.weights.spec import (
     TensorSpec,
     Use,
     WeightPlan,
-    floats_on_the_way,
+    bytes_to_pack,
+    bytes_to_read,
+    held_in_memory,
     planned_bytes,
 )
 from kernels.common.memory import FileArena
@@ -66,6 +70,7 @@ class _Skeleton:
     specs: WeightPlan
     packed: PackedPlan
     shapes: frozenset[OpShape]
+    joined: tuple[tuple[str, ...], ...]
     vocab_size: int
     outline: Outline
     mtp_layers: int
@@ -78,7 +83,10 @@ class _Skeleton:
         specs = {name: spec for name, spec in self.specs.items() if not _of_mtp(name)}
         packed = {name: layer for name, layer in self.packed.items() if not _of_mtp(name)}
         outline = replace(self.outline, layers=self.outline.layers[: -self.mtp_layers])
-        return replace(self, specs=specs, packed=packed, outline=outline, mtp_layers=0)
+        joined = tuple(each for each in self.joined if not _of_mtp(each[0]))
+        return replace(
+            self, specs=specs, packed=packed, joined=joined, outline=outline, mtp_layers=0
+        )
 
 
 def _of_mtp(name: str) -> bool:
@@ -215,11 +223,13 @@ class ModelPlan:
 
     def _without_data(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         shapes: set[OpShape] = set()
+        joined: list[tuple[str, ...]] = []
         built: list[Decoder] = []
 
         def build(weights: Weights) -> None:
             built.append(self.build(weights, torch.device("cpu"), with_mtp))
             shapes.update(weights.shapes)
+            joined.extend(tuple(map(self.published, each)) for each in weights.joined)
 
         packed = {}
 
@@ -239,7 +249,9 @@ class ModelPlan:
             model.num_parameters, model.max_positions, model.has_vision, model.layer_specs
         )
         head = 0 if model.mtp is None else len(model.mtp.specs)
-        return _Skeleton(specs, packed, frozenset(shapes), model.vocab_size, outline, head)
+        return _Skeleton(
+            specs, packed, frozenset(shapes), tuple(joined), model.vocab_size, outline, head
+        )
 
 
 class HeldPlan:
@@ -272,14 +284,37 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the parameters, and the most that is needed besides while a layer is read or
-        computes."""
-        working = (layer.working_bytes for layer in self.packed.values())
-        on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
+        """Bytes of the parameters in their formats, and the most that is needed in addition while a
+        packed layer is read or a wide one computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
-        planned = planned_bytes(self.tensors, self.formats)
-        return planned + max(on_the_way, activations) + max(0, self._padding - HEADROOM_BYTES)
+        most = max(self._while_read(), self._planned + max(self._packing, activations))
+        return most + max(0, self._padding - HEADROOM_BYTES)
+
+    @cached_property
+    def _planned(self) -> int:
+        return planned_bytes(self.tensors, self.formats)
+
+    def _while_read(self) -> int:
+        """The most bytes while tensors are read, in the order of their files."""
+        places = {name: place for place, name in enumerate(self.model.container.tensors)}
+        most = held = 0
+        for name in sorted(self.tensors, key=lambda name: places.get(self._stored_as(name), 0)):
+            spec, packed = self.tensors[name], self.packed.get(name)
+            held += held_in_memory(spec, self.formats)
+            working = packed.working_bytes if packed is not None else 0
+            most = max(most, held + working + bytes_to_read(spec, self.formats))
+        return most
+
+    def _stored_as(self, name: str) -> str:
+        return self.packed[name].values if name in self.packed else name
+
+    @property
+    def _packing(self) -> int:
+        """The most bytes besides the parameters while matrices are packed."""
+        groups = ([self.tensors[each] for each in names] for names in self._skeleton.joined)
+        # Small matrices that were packed are not freed at once.
+        return max(TRIM_BYTES, *(bytes_to_pack(specs, self.formats) for specs in groups))
 
     @property
     def mapped_bytes(self) -> int:

@@ -12,18 +12,14 @@ from functools import partial
 
 import torch
 
-from core.api.model_info import PrecisionChoice, TooLarge
+from core.api.model_info import HEADROOM_BYTES, PrecisionChoice, TooLarge, with_room
 from core.api.params import ModelSettings
 from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import ModelPlan
 from core.storage.store import DiskStore
-from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import Backend
 from kernels.linear.reference import Integers
 from kernels.native.library import compiled
-
-# An automatic choice leaves this share of a model's size free for contexts.
-_ROOM = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,8 @@ INT4 = Precision("int4", torch.bfloat16, "int4")
 PUBLISHED = Precision("published", torch.bfloat16, published=True)
 # Those of every model; PUBLISHED needs blocks.
 PRECISIONS = {each.name: each for each in (FLOAT32, BFLOAT16, INT8, INT4)}
+# Tried after the blocks of a file, where kernels multiply by these.
+SMALLER = (INT8, INT4)
 _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
 
@@ -82,7 +80,7 @@ def choose_precision(
     fast, too_large = None, list[TooLarge]()
     # Elsewhere blocks are dequantised at every call, or a GPU multiplies them, yet unmeasured.
     if as_published is not None and as_published.kernels.shares_out:
-        chosen, others = as_published, [INT8, INT4]
+        chosen, others = as_published, [*SMALLER]
     else:
         if device.type == "cpu":
             measure = partial(faster_type, notes=notes, library=partial(compiled, check))
@@ -128,10 +126,6 @@ def _sized(
     return Chosen(precision, kernels, held.num_bytes, held.mapped_bytes)
 
 
-def with_room(num_bytes: int) -> int:
-    """The free memory that an automatic choice asks for a model of so many bytes."""
-    return int(num_bytes * _ROOM) + HEADROOM_BYTES
-
-
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
-    return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, INT8, INT4)
+    """What is tried for a model whose numbers are floats here; `fast` is the faster exact type."""
+    return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, *SMALLER)

@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ _SCHEMA = (
         UNIQUE (kind, key)
     ) STRICT""",
 )
+INDEX = "index.db"
+FIND_NOTE = "SELECT value FROM notes WHERE kind = ? AND key = ?"
 # Another process locks the file only briefly (`core.client.lock`).
 _PATIENCE_S = 1.0
 # Other codes that SQLite raises for a damaged header or definition.
@@ -62,6 +64,15 @@ _ERRORS = {
 
 class DamagedIndexError(OSError):
     """The file is no index of this version."""
+
+
+def stored_note(folder: Path, kind: str, key: str) -> str | None:
+    """A note of the store in `folder`, which another process may use; nothing is changed."""
+    address = f"{(folder / INDEX).absolute().as_uri()}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True, timeout=1)) as index:
+        found = index.execute(FIND_NOTE, (kind, key)).fetchone()
+        return str(found[0]) if found else None
+    return None
 
 
 class Index:

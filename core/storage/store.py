@@ -18,7 +18,7 @@ from typing import Any
 
 from core.storage import rows
 from core.storage.files import Bytes, Files
-from core.storage.index import DamagedIndexError, Index
+from core.storage.index import FIND_NOTE, INDEX, DamagedIndexError, Index
 from core.storage.rows import NAMED, NOWHERE, TILES, WEIGHTS, Blob, Place
 from core.system.private_files import UNFINISHED
 
@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 DEFAULT_FLOOR = 2**30
 FLOOR_SHARE = 20
 MOST_NOTES = 64  # of a kind
-_INDEX = "index.db"
 _PART = f"{UNFINISHED}blob"
 _POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}|{TILES}")
 _OURS = re.compile(rf"([a-z]+-)?[0-9a-f]{{64}}\.(safetensors|tiles)|{re.escape(UNFINISHED)}.*")
@@ -69,7 +68,7 @@ class DiskStore:
         self.close()
         try:
             self.files.open_folder(self.folder)
-            self._index = Index(self.folder / _INDEX, self.files)
+            self._index = Index(self.folder / INDEX, self.files)
         except OSError as error:
             self.failure = error
             return
@@ -197,7 +196,7 @@ class DiskStore:
     # -- notes
 
     def note(self, kind: str, key: str) -> str | None:
-        found = self._ask("SELECT value FROM notes WHERE kind = ? AND key = ?", kind, key)
+        found = self._ask(FIND_NOTE, kind, key)
         return str(found[0][0]) if found else None
 
     def write_note(self, kind: str, key: str, value: str) -> None:

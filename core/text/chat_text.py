@@ -29,7 +29,7 @@ from core.api.errors import (
     TemplateError,
 )
 from core.api.positions import TokenIndex
-from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
+from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
 from core.api.tools import MARKS
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
@@ -105,8 +105,11 @@ class ChatText:
     def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
         return cls(read_text_files(folder), check)
 
-    def added_id(self, spelling: str) -> int | None:
-        return self._kit.added.id_of(spelling)
+    def token_id(self, spelling: str) -> int | None:
+        """The id of an added token, or of one of the vocabulary that is this text."""
+        found = self._kit.added.id_of(spelling)
+        ids = self._kit.tokenizer.ids(spelling) if found is None else []
+        return ids[0] if len(ids) == 1 else found
 
     def count(self, text: str) -> int:
         """Count the tokens of a text inside a message, uncached; from any thread."""
@@ -250,7 +253,7 @@ class ChatText:
         pauses = (*(pause for pause in known if 0 < pause < len(stored)), len(stored))
         segments = (*asked.prompt.segments, TextRun(tuple(stored)))
         paused = pauses_of(pauses, asked.prompt.num_tokens, len(stored))
-        ends = [run.end.token for run in asked.prompt.runs if _ends_message(run)]
+        ends = [run.end.token for run in asked.prompt.runs if run.ends(CutKind.MESSAGE_END)]
         return RenderedPrompt(
             Prompt(
                 segments, self.end_of_turn_ids, grid, asked.prompt.pauses | paused, self.call_ids
@@ -305,10 +308,6 @@ class ChatText:
         thinking = self._kit.thinking
         ours = self.end_of_turn_ids | {thinking.open, thinking.close}
         return next((token_id for token_id in controls if token_id in ours), None)
-
-
-def _ends_message(run: Run) -> bool:
-    return run.kind is not None and bool(run.kind & CutKind.MESSAGE_END)
 
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:

@@ -22,7 +22,7 @@ from core.api.chat import (
 )
 from core.api.errors import TemplateError
 from core.api.tools import ToolSyntax
-from core.text.added_tokens import AddedToken, AddedTokens
+from core.text.added_tokens import AddedToken
 from core.text.kit import TextKit
 from core.text.masking import (
     ContentStyle,
@@ -86,7 +86,7 @@ def spliced_pieces(
     if items is None:
         return None
     _splice_replies(items, traits.reply_space, kit)
-    return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
+    return _to_pieces(items, kit, conversation.messages)
 
 
 def masked_items(
@@ -184,12 +184,7 @@ def _shows_whole_reply(
     return answer == thought + 2 and after.strip() == control.closing
 
 
-def _to_pieces(
-    items: Sequence[Item],
-    added: AddedTokens,
-    image_token_id: int | None,
-    messages: Sequence[Message],
-) -> list[Piece]:
+def _to_pieces(items: Sequence[Item], kit: TextKit, messages: Sequence[Message]) -> list[Piece]:
     """Split the glue at added tokens; image placeholders in it become the pictures, in order."""
     owners = [index for index, message in enumerate(messages) for _ in range(num_images(message))]
     pieces: list[Piece] = []
@@ -200,8 +195,8 @@ def _to_pieces(
         elif isinstance(item, Slot):
             pieces.append(Piece(item.text, item.message))
         else:
-            for content in added.split(item):
-                if isinstance(content, AddedToken) and content.id == image_token_id:
+            for content in kit.added.split(item):
+                if isinstance(content, AddedToken) and content.id == kit.image_token_id:
                     owner = owners[pictures] if pictures < len(owners) else None
                     pieces.append(Piece(Picture(pictures), owner))
                     pictures += 1
@@ -241,7 +236,7 @@ def plain_pieces(
             "tokens, so its output can't be read."
         )
     items = [Piece(spellings[item]) if isinstance(item, int) else item for item in split]
-    return _to_pieces(items, kit.added, kit.image_token_id, conversation.messages)
+    return _to_pieces(items, kit, conversation.messages)
 
 
 def plain_messages(

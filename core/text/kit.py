@@ -24,11 +24,12 @@ from core.text.tokenizer import Tokenizer
 TEXT_MEMORY_BYTES = 3 * 2**30
 TIME_LIMIT_S = 2.0
 
-# Ids that transformers' Gemma3Config assumes where config.json leaves them out.
-_BEGIN_ID, _END_ID, _PLACEHOLDER_ID = 255_999, 256_000, 262_144
-# The same of Gemma 4,
+# Ids that transformers assumes where config.json leaves them out: begin, placeholder and end,
+_GEMMA3_IDS = {"boi_token_index": 255_999, "image_token_index": 262_144, "eoi_token_index": 256_000}
 _GEMMA4_IDS = {"boi_token_id": 255_999, "image_token_id": 258_880, "eoi_token_id": 258_882}
+_GEMMA_IDS = {"gemma3": _GEMMA3_IDS, "gemma4": _GEMMA4_IDS, "gemma4_unified": _GEMMA4_IDS}
 # and of LFM2-VL, whose other two tokens are known by their spellings.
+_NUMBER = "{number}"
 _LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
 
 
@@ -93,7 +94,8 @@ class PictureFrame:
     """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
     Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
-    image; Gemma 4's and LFM2-VL's the placeholder without the tokens around it.
+    image; Gemma 4's, LFM2-VL's and MiniCPM-V's the placeholder without the tokens around it.
+    _NUMBER is the picture's number in the prompt.
     """
 
     begin: str
@@ -101,28 +103,20 @@ class PictureFrame:
 
     @classmethod
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
-        if config.get("model_type") == "lfm2_vl":
+        family = config.get("model_type")
+        if family == "lfm2_vl":
             return cls._of_lfm2(config, added)
-        if config.get("model_type") in {"gemma4", "gemma4_unified"}:
-            return cls._of_gemma4(config, added)
-        if config.get("model_type") != "gemma3":
-            return None
-        names = (
-            ("boi_token_index", _BEGIN_ID),
-            ("image_token_index", _PLACEHOLDER_ID),
-            ("eoi_token_index", _END_ID),
-        )
-        tokens = [_token(config.get(name, usual), added) for name, usual in names]
+        if family == "minicpmv4_6":
+            found = _token(config.get("image_token_id"), added)
+            begin = found.spelling if found is not None else ""
+            return cls(begin, f"<image_id>{_NUMBER}</image_id>{begin}") if begin else None
+        ids = _GEMMA_IDS.get(str(family), {})
+        tokens = [_token(config.get(name, usual), added) for name, usual in ids.items()]
         spelled = [token.spelling for token in tokens if token is not None]
-        if len(spelled) < len(names):
+        if not ids or len(spelled) < len(ids):
             return None
-        return cls(spelled[0], f"\n\n{''.join(spelled)}\n\n")
-
-    @classmethod
-    def _of_gemma4(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
-        tokens = [_token(config.get(name, usual), added) for name, usual in _GEMMA4_IDS.items()]
-        spelled = [token.spelling for token in tokens if token is not None]
-        return cls(spelled[1], "".join(spelled)) if len(spelled) == len(tokens) else None
+        whole = "".join(spelled)
+        return cls(spelled[0], f"\n\n{whole}\n\n") if family == "gemma3" else cls(spelled[1], whole)
 
     @classmethod
     def _of_lfm2(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
@@ -136,7 +130,11 @@ class PictureFrame:
         """Frame the pictures of a rendered conversation. Raises TemplateTooLargeError."""
         if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
             raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
-        return rendered.replace(self.begin, self.whole)
+        first, *others = rendered.split(self.begin)
+        framed = (
+            self.whole.replace(_NUMBER, str(number)) + text for number, text in enumerate(others)
+        )
+        return "".join((first, *framed))
 
 
 def _token(token_id: object, added: AddedTokens) -> AddedToken | None:

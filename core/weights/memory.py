@@ -14,11 +14,9 @@ from core.api.errors import NotEnoughMemoryError
 from kernels.common.memory import room
 
 CPU = torch.device("cpu")
-# For activations of one chunk and some room for the cache after loading.
-HEADROOM_BYTES = 256 * 2**20
 # Trimming visits every free block: after each of ten thousand small matrices it would take longer
 # than reading them.
-_TRIM_BYTES = 16 * 2**20
+TRIM_BYTES = 16 * 2**20
 
 
 def available_bytes(device: torch.device) -> int:
@@ -54,7 +52,7 @@ class FreedBlocks:
 
     def add(self, num_bytes: int) -> None:
         self._bytes += num_bytes
-        if self._bytes >= _TRIM_BYTES:
+        if self._bytes >= TRIM_BYTES:
             self._bytes = 0
             release_to_system()
 

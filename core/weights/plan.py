@@ -6,9 +6,9 @@ it takes, then with real ones. So names, shapes and types are written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ from kernels.linear.reference import (
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
+
+T = TypeVar("T")
 
 
 class StoredBlocks(NamedTuple):
@@ -53,7 +55,8 @@ class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
     `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
-    `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations.
+    `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations,
+    `joined` the names of the tensors that are packed as one.
     `stored` gives the folder's shape of a full name: empty in a published format, None if absent.
     """
 
@@ -68,6 +71,7 @@ class Weights:
         self.dtype = dtype
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
+        self.joined: list[list[str]] = []
         self.stored: Callable[[str], Shape | None] = lambda name: None
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
@@ -77,10 +81,15 @@ class Weights:
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """Tensors whose names start with `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
-        inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
+        inner.asked, inner.joined = self.asked, self.joined
+        inner.shapes, inner.stored = self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
         inner._exact, inner._invariant = self._exact or exact, self._invariant
         return inner
+
+    def layers(self, kinds: Iterable[T]) -> Iterator[tuple[Weights, T]]:
+        """The scope of each layer, with its kind."""
+        return ((self.scope(f"layers.{index}"), kind) for index, kind in enumerate(kinds))
 
     def exact(self) -> Weights:
         """The same tensors, never quantised, for tokens, which must not affect each other as a
@@ -137,6 +146,7 @@ class Weights:
         without bias.
         """
         groups: list[_Group] = []
+        self.joined.append([f"{self._prefix}{name}.weight" for name, _ in parts])
         for index, (name, num_outputs) in enumerate(parts):
             scope = self.scope(name)
             found = scope._matrix_slices((num_outputs, num_inputs), input_norm)
@@ -189,6 +199,7 @@ class Weights:
             count,
             transposed=transposed,
         )
+        self.joined.append([self._prefix + stack])
         found = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if isinstance(found, StoredBlocks):
             parts_of = found.rows.split(num_outputs)

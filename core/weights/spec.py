@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from core.weights.smoothing import InputNorm
+from kernels.common.memory import LARGEST_COPY
+from kernels.linear.blocks import BlockFormat
 from kernels.linear.reference import PLAIN, StoredFormat, WeightFormats
 
 Shape = tuple[int, ...]
@@ -81,10 +83,10 @@ WeightPlan = Mapping[str, TensorSpec]
 
 
 def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
-    return sum(_bytes(spec, formats) for spec in plan.values())
+    return sum(held_in_memory(spec, formats) for spec in plan.values())
 
 
-def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
+def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
         return 0 if spec.stays_in_file(formats) else spec.num_bytes
     weight_format = spec.format(formats)
@@ -92,16 +94,32 @@ def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     return spec.held_bytes(formats) + (spec.num_bytes if looked_up else 0)
 
 
-def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
-    """The most bytes that one slice takes while it is transposed, quantised or packed."""
-    sizes = (
-        max(slice_rows(spec, formats))
-        * _row_bytes(spec)
-        * (spec.transposed + (not spec.format(formats).is_plain))
-        for spec in plan.values()
-        if Use.MATRIX in spec.use
-    )
-    return max(sizes, default=0)
+def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:
+    """The bytes that one slice takes besides while it is transposed or quantised."""
+    if Use.MATRIX not in spec.use:
+        return 0
+    copies = spec.transposed + (not spec.format(formats).is_plain)
+    return max(slice_rows(spec, formats)) * _row_bytes(spec) * copies
+
+
+def bytes_to_pack(specs: Sequence[TensorSpec], formats: WeightFormats) -> int:
+    """The bytes that a matrix of these takes besides while it is packed: all of it, or a slice."""
+    floats = [spec for spec in specs if not isinstance(spec.format(formats), BlockFormat)]
+    sliced = [
+        spec.held_bytes(formats) * max(rows) // sum(rows)
+        for spec in floats
+        if len(rows := slice_rows(spec, formats)) > 1
+    ]
+    whole = sum(spec.held_bytes(formats) for spec in floats)
+    stays = len(floats) == 1 and _numbers_bytes(floats[0], whole, formats) > LARGEST_COPY
+    return max(sliced) if sliced else 0 if stays else whole
+
+
+def _numbers_bytes(spec: TensorSpec, whole: int, formats: WeightFormats) -> int:
+    """Without scales, which are placed for themselves."""
+    if spec.format(formats).is_plain:
+        return whole
+    return spec.num_elements // (1 if whole > spec.num_elements else 2)
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:

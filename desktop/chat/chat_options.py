@@ -16,15 +16,13 @@ from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 INSTRUCTIONS_HEIGHT = 110
 
 
 def _text_field(name: str, spoken: str) -> LongText:
-    field = LongText()
-    field.setObjectName(name)
-    field.setAccessibleName(spoken)
+    field = named(LongText(), name, spoken)
     field.setProperty("class", "field")
     field.setTabChangesFocus(True)
     return field
@@ -34,7 +32,6 @@ class InstructionsPanel(QFrame):
     """The shown chat's instructions (its system prompt), in force as they are typed."""
 
     changed = Signal()
-    done = Signal()
 
     def __init__(self, chat: ChatController) -> None:
         super().__init__()
@@ -48,11 +45,10 @@ class InstructionsPanel(QFrame):
         self.text.setFixedHeight(INSTRUCTIONS_HEIGHT)
         self._note = Label(name="instructionsNote", style="muted small", wraps=True)
         spoken = tr("Close the instructions; they are used with the next message")
-        self._done = Button(tr("Done"), name="instructionsSave", spoken=spoken)
+        self.done = Button(tr("Done"), name="instructionsSave", spoken=spoken)
         self._build()
         self.text.textChanged.connect(self._on_typed)
         self.text.refused.connect(self._note.setText)
-        self._done.clicked.connect(self.done)
         chat.instructed.connect(self._show)
         chat.transcript.rows_replaced.connect(self._note_cost)
         self.hide()
@@ -60,7 +56,7 @@ class InstructionsPanel(QFrame):
 
     def _build(self) -> None:
         heading = Label(tr("Instructions for this chat"), style="heading")
-        below = row(self._note, self._done)
+        below = row(self._note, self.done)
         below.setStretchFactor(self._note, 1)
         column(heading, self.text, below, of=self, margins=(0, 6, 0, 10), spacing=6)
 
@@ -102,16 +98,14 @@ class ComposerFormat(QWidget):
         self._chat = chat
         self.button = IconButton("braces", tr("Format of the replies"), name="replyFormat")
         self.button.clicked.connect(lambda: self._open(self.button))
-        self._menu = QMenu(self)
-        self._menu.setObjectName("replyFormatMenu")
+        self._menu = named(QMenu(self), "replyFormatMenu")
         schema = tr("JSON with a schema…")
         self._entries = {
             None: self._entry("actionFormatFree", tr("Free text"), lambda: chat.ask_for(None)),
             "json": self._entry("actionFormatJson", tr("JSON"), lambda: chat.ask_for(JSON)),
             "json_schema": self._entry("actionFormatSchema", schema, self.schema_asked.emit),
         }
-        self._chip = ToolButton()
-        self._chip.setObjectName("formatChip")
+        self._chip = named(ToolButton(), "formatChip")
         self._chip.setProperty("class", "chip")
         self._chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         set_tip(self._chip, tr("Change the format of the replies"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QMouseEvent
 
 from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
-from desktop.chat.message_editor import DraftEditor
+from desktop.chat.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -21,17 +21,11 @@ from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
-# A shorter pause is for thinking.
-PAUSE_MS = 1_000
 # From the first key that isn't counted, so that the count is updated while typing.
 COUNTED_AFTER_MS = 250
 
 
 class Composer(DraftEditor):
-    instructions_asked = Signal()
-    schema_asked = Signal()
-    choose_pictures_asked = Signal()
-
     def __init__(
         self, chat: ChatController, pictures: PictureController, draft_size: DraftSize
     ) -> None:
@@ -40,12 +34,10 @@ class Composer(DraftEditor):
         self._draft_size = draft_size
         self._chat = chat
         self._suggested = ""
-        self._format = ComposerFormat(chat)
-        self._format.schema_asked.connect(self.schema_asked)
+        self.format = ComposerFormat(chat)
         in_use = tr("Instructions are in use: show or hide them")
-        self._instructions = IconButton("chat", in_use, name="composerInstructions")
-        self._instructions.clicked.connect(self.instructions_asked)
-        self._instructions.hide()
+        self.instructions = IconButton("chat", in_use, name="composerInstructions")
+        self.instructions.hide()
         tip = tr("Send this when the reply is complete (Enter)")
         self._queue = Button(tr("Queue"), name="queueButton", spoken=tip, tip=tip)
         self._send = Button(name="sendButton")
@@ -97,7 +89,7 @@ class Composer(DraftEditor):
             self._chat.keep_draft(self._draft)
 
     def mark_instructions(self, given: bool) -> None:
-        self._instructions.setVisible(given)
+        self.instructions.setVisible(given)
 
     def set_active(self, active: bool) -> None:
         self.setProperty("active", "true" if active else "false")
@@ -109,12 +101,12 @@ class Composer(DraftEditor):
         super().mousePressEvent(event)
 
     def _build(self) -> None:
-        buttons = (self._add, self._format.button, self._instructions), (self._queue, self._send)
+        buttons = (self.add, self.format.button, self.instructions), (self._queue, self._send)
         writing = row(*buttons[0], self.text, *buttons[1], spacing=6)
         for button in (*buttons[0], *buttons[1]):
             writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)
         writing.setStretchFactor(self.text, 1)
-        parts = (self._waiting, self.strip, self._format, writing, self.notice, self._tokens)
+        parts = (self._waiting, self.strip, self.format, writing, self.notice, self._tokens)
         column(*parts, of=self, margins=(10, 8, 8, 8), spacing=6)
         self.setFocusProxy(self.text)
 
@@ -125,7 +117,6 @@ class Composer(DraftEditor):
         self._chat.queue.changed.connect(self._show_queue)
         self._chat.queue.typed_wanted.connect(self.keep)
         self._chat.queue.given_back.connect(self._on_given_back)
-        self._add.clicked.connect(self.choose_pictures_asked)
         self.text.textChanged.connect(self._on_typed)
         self._chat.refused.connect(self.say)
         self._chat.draft_changed.connect(self._take_draft)
@@ -184,6 +175,9 @@ class Composer(DraftEditor):
 
     def _show_tokens(self) -> None:
         size = self._draft_size.size
+        if self._chat.place is not None:
+            # Another tokenizer and another context.
+            self._tokens.setText("")
         if size is None:
             return
         self._tokens.setText(size_text(size))

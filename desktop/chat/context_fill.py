@@ -229,12 +229,13 @@ class DraftSize(QObject):
         self._counting = False
         for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
             signal.connect(self.changed)
+        chat.placed.connect(self._begin)
         services.engine.changed.connect(self._begin)
 
     @property
     def size(self) -> DraftTokens | None:
         model, tokens = self._engine.model, self._known()
-        if model is None or tokens is None:
+        if model is None or tokens is None or self._chat.place is not None:
             return None
         pictures = self._chat.draft.ready_pictures()
         tokens += sum(each.tokens or PICTURE_TOKENS for each in pictures)
@@ -248,7 +249,7 @@ class DraftSize(QObject):
     def _known(self) -> int | None:
         model = self._engine.model
         text, tokenizer, tokens = self._counted
-        if not self._wanted or model is None:
+        if not self._wanted or model is None or self._chat.place is not None:
             return 0
         return tokens if (text, tokenizer) == (self._wanted, model.tokenizer) else None
 

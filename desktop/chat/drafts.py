@@ -27,6 +27,7 @@ class Drafts:
         self.pictures = pictures
         self._database = services.database
         self._tasks = services.tasks
+        self._settings = services.settings
         self._drafts = {
             row.chat: self._read(row) for row in services.database.run_now(drafts.stored)
         }
@@ -40,12 +41,24 @@ class Drafts:
         self._timer = QTimer(singleShot=True, interval=STORED_AFTER_MS)
         self._timer.timeout.connect(self._store_typed)
         pictures.changed.connect(self.save)
-        pictures.outdated.connect(lambda: pictures.look_again(self._all()))
+        services.engine.model_loaded.connect(lambda _: pictures.look_again(self._all()))
 
     # Drafts.
 
     def of(self, chat: int | None) -> Draft:
-        return self._drafts.setdefault(chat, Draft())
+        if chat not in self._drafts:
+            self._drafts[chat] = self.fresh(chat)
+        return self._drafts[chat]
+
+    def fresh(self, chat: int | None) -> Draft:
+        """An empty draft; that of a new chat has what the default preset says."""
+        if chat is not None:
+            return Draft()
+        presets = self._settings.settings.presets
+        preset = presets.named(presets.default)
+        if preset is None:
+            return Draft()
+        return Draft(system=preset.system, format=preset.format, settings=dict(preset.values))
 
     def put(self, chat: int | None, draft: Draft) -> None:
         """Replace a draft whose stored copy went with the message that was sent."""
@@ -89,7 +102,14 @@ class Drafts:
             await self._database.run(drafts.remove, chat)
         else:
             await self._database.run(
-                drafts.save, chat, text, draft.system, draft.key, pictures, draft.format
+                drafts.save,
+                chat,
+                text,
+                draft.system,
+                draft.key,
+                pictures,
+                draft.format,
+                draft.settings,
             )
 
     def _all(self) -> list[Draft]:
@@ -97,7 +117,8 @@ class Drafts:
         return [*unsent, *(draft for _, draft in self._edits.values())]
 
     def _read(self, row: StoredDraft) -> Draft:
-        return Draft(row.text, self._pictures_of(row.pictures), row.key, row.system, row.format)
+        pictures, own = self._pictures_of(row.pictures), dict(row.settings)
+        return Draft(row.text, pictures, row.key, row.system, row.format, own)
 
     def _pictures_of(self, shown: Sequence[Picture]) -> list[DraftPicture]:
         return [self.pictures.draft_picture(picture) for picture in shown]

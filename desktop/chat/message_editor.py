@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
@@ -19,10 +19,12 @@ from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
 MOST_LINES_OF_REPLY = 20
+# A shorter pause is for thinking.
+PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
@@ -39,8 +41,7 @@ class ComposerText(LongText):
         super().__init__()
         self.can_be_left = False  # with Esc
         self.most_lines = MOST_LINES_SEEN
-        self.setObjectName("composerText")
-        self.setAccessibleName(tr("Message"))
+        named(self, "composerText", tr("Message"))
         self._placeholder = tr("Ask a question or drop a picture")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
@@ -132,6 +133,8 @@ class ReplyEditor(QFrame):
 
     save_asked = Signal(str)
     left = Signal()
+    # The user paused typing: the text so far.
+    typed = Signal(str)
 
     def __init__(self, draft: Draft) -> None:
         super().__init__()
@@ -150,6 +153,8 @@ class ReplyEditor(QFrame):
         )
         column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
         self.text.setPlainText(draft.text)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
         self.text.textChanged.connect(self._on_typed)
         self.text.send_asked.connect(self._on_save)
         self._save.clicked.connect(self._on_save)
@@ -160,6 +165,7 @@ class ReplyEditor(QFrame):
         # A long text arrives in steps; reading all of it at each would take long.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
+            self._pause.start()
         self._save.setEnabled(not self.text.document().isEmpty())
 
     def _on_save(self) -> None:
@@ -170,24 +176,20 @@ class ReplyEditor(QFrame):
 class DraftEditor(QFrame):
     """The text, pictures and notice of one draft; subclasses place them and a button to add."""
 
-    open_picture_asked = Signal(str)
-
     def __init__(self, draft: Draft, pictures: PictureController, name: str, add: str) -> None:
         super().__init__()
         self._draft = draft
         self._pictures = pictures
         self._refusals: list[Refusal] = []
         self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName(f"{name}Pictures")
+        self.strip = named(PictureStrip(), f"{name}Pictures")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name=add)
+        self.add = IconButton("picture", tr("Add pictures"), name=add)
         self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
-        self.strip.open_asked.connect(self.open_picture_asked)
         self.strip.remove_asked.connect(self._remove)
         pictures.changed.connect(self._on_pictures)
         pictures.refused.connect(self._on_refused)
@@ -247,14 +249,13 @@ class MessageEditor(DraftEditor):
     def __init__(self, draft: Draft, pictures: PictureController) -> None:
         super().__init__(draft, pictures, "edit", "editAddPictures")
         self.text.can_be_left = True
-        self.text.setObjectName("editText")
-        self.text.setAccessibleName(tr("Edit your message"))
+        named(self.text, "editText", tr("Edit your message"))
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
         self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        buttons = row(self._add, None, self._cancel, self.send)
+        buttons = row(self.add, None, self._cancel, self.send)
         column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
@@ -263,7 +264,7 @@ class MessageEditor(DraftEditor):
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
         add = partial(pictures.add_files, draft)
-        self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
+        self.add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
 

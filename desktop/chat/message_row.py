@@ -24,7 +24,7 @@ from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Button, Label, action, set_tip
+from desktop.widgets.plain import Button, Label, action, named, set_tip
 
 MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
@@ -51,7 +51,8 @@ class RowActions(QObject):
 
     `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
     `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
-    `take_over_asked`: move what follows another version here. `copy_asked(text, rich)`.
+    `reply_typed`: the user paused while editing a reply. `take_over_asked`: move what follows
+    another version here. `copy_asked(text, rich)`.
     """
 
     edit_asked = Signal(int, str)
@@ -62,6 +63,7 @@ class RowActions(QObject):
     delete_asked = Signal(int, bool)
     insert_asked = Signal(int, bool)
     take_over_asked = Signal(int)
+    reply_typed = Signal(int, str)
     copy_asked = Signal(str, bool)
     quote_asked = Signal(str)
     tell_all_asked = Signal()
@@ -241,8 +243,7 @@ class MessageBar(QWidget):
         self.after = IconButton("chevron_right", tr("Show the next version"), name="turnOn")
         self.copy = CopyButton(tr("Copy the reply") if is_reply else tr("Copy the message"))
         self.copy.setObjectName("copyMessage")
-        self.copy_json = CopyButton(tr("Copy as JSON, indented"), icon="braces")
-        self.copy_json.setObjectName("copyJson")
+        self.copy_json = named(CopyButton(tr("Copy as JSON, indented"), icon="braces"), "copyJson")
         self.copy_json.hide()
         self.again = (
             IconButton("regenerate", tr("Write another reply"), name="regenerate")

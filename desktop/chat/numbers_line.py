@@ -76,6 +76,16 @@ class NumbersLine(QWidget):
         stats = self._stats or RequestStats()
         ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
         written_by, written_at = self._origin()
+        report = stats.remote
+        known = {
+            "numbersPromptTokens": report is None or report.prompt,
+            "numbersReused": report is None or report.cached,
+            "numbersEvaluated": report is None or report.cached,
+            "numbersImagesReused": report is None,
+            "numbersImagesEncoded": report is None,
+            "numbersRestoredFrom": report is None,
+            "numbersMiss": report is None,
+        }
         for name, text in {
             "numbersModel": written_by,
             "numbersTime": written_at,
@@ -91,7 +101,7 @@ class NumbersLine(QWidget):
             "numbersReplyTokens": format_count(stats.reply_tokens),
             "numbersMiss": numbers.describe_reading(stats),
         }.items():
-            details.show_value(name, text)
+            details.show_value(name, text if known.get(name, True) else "")
 
     def _origin(self) -> tuple[str, str]:
         return self._model, numbers.format_moment(self._moment)

@@ -21,14 +21,17 @@ from core.api.events import (
     Queued,
 )
 from core.client.requests import Request
+from core.remote.messages import Place
 from desktop.chat.transcript import Length, LiveReply
 from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.engine.tasks import attempted
 from desktop.i18n import tr
 from desktop.numbers import format_count
+from desktop.remote.remote import place_words
 from desktop.services import Services
+from desktop.store.settings import with_own
 from desktop.store.tables import messages
-from desktop.store.tables.records import Reply, ReplyState
+from desktop.store.tables.records import ChatPath, Reply, ReplyState
 
 SAVE_EVERY_S = 1.0
 # A step of a large model may take seconds; the user doesn't wait for a longer one.
@@ -58,10 +61,11 @@ class Replies(QObject):
         self._services = services
         self._runs: dict[int, ReplyRun] = {}
 
-    def begin(self, live: LiveReply, conversation: Conversation, key: str) -> None:
+    def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
+        """Have a reply written here or at the chat's place, with the chat's own settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
-        run = ReplyRun(live, conversation, key, self._services, self)
+        run = ReplyRun(live, conversation, of, self._services, self)
         self.live[message], self._runs[message] = live, run
         run.task = self._services.tasks.spawn(
             run.run(), tr("Reply {message}").format(message=message)
@@ -101,15 +105,17 @@ class ReplyRun:
         self,
         live: LiveReply,
         conversation: Conversation,
-        key: str,
+        of: ChatPath,
         services: Services,
         replies: Replies,
     ) -> None:
         self.task: asyncio.Task[object] | None = None
         self._live = live
         self._conversation = conversation
-        self._key = key
-        self._settings = services.settings.settings
+        self._key = of.key
+        self._place = of.place
+        self._remote = services.remote
+        self._settings = with_own(services.settings.settings, of.settings)
         self._engine = services.engine
         self._database = services.database
         self._replies = replies
@@ -122,7 +128,10 @@ class ReplyRun:
     async def run(self) -> None:
         saver = asyncio.ensure_future(self._save_repeatedly())
         try:
-            last = await self._last_event()
+            if self._place is None:
+                last = await self._last_event()
+            else:
+                last = await self._remote_end(self._place)
         finally:
             saver.cancel()
         self._end = text, reply = self._ending(last)
@@ -206,20 +215,51 @@ class ReplyRun:
         return NoVisionError(text.format(model=model.name)).info()
 
     async def _request_reply(self) -> Finished | ErrorInfo:
-        model, settings = self._engine.model, self._settings
+        model = self._engine.model
         self._live.model = model_name(model) if model is not None else ""
         self._say(tr("Waiting for the engine"))
-        command = Generate(
+        thinking = self._settings.thinking if model and model.thinking_switch else None
+        self._request = self._engine.client.ask(self._command(thinking))
+        return await self._follow(self._request)
+
+    async def _remote_end(self, place: Place) -> Finished | ErrorInfo | None:
+        """How a server's reply ended; None if it was stopped before it was sent."""
+        self._live.model = f"{place.model} ({place_words(place)})"
+        self._live.stats = None
+        self._say(tr("Waiting for {host}").format(host=place_words(place)))
+        # The keyring may ask for its password.
+        asking = asyncio.ensure_future(
+            self._remote.ask(self._command(self._settings.thinking), place)
+        )
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                return None
+            self._request = asking.result()
+        except WaymarkError as error:
+            return error.info()
+        finally:
+            asking.cancel()
+            stopped.cancel()
+        if self._stopped.is_set():
+            self.stop()
+        return await self._follow(self._request)
+
+    def _command(self, thinking: bool | None) -> Generate:
+        settings = self._settings
+        return Generate(
             conversation=self._conversation,
             chat=self._key,
             sampling=settings.sampling,
             draft=settings.draft,
             format=self._live.format,
-            thinking=settings.thinking if model and model.thinking_switch else None,
+            thinking=thinking,
             cache=settings.cache,
         )
-        self._request = self._engine.client.ask(command)
-        async for event in self._request:
+
+    async def _follow(self, request: Request[Finished]) -> Finished | ErrorInfo:
+        async for event in request:
             if isinstance(event, Finished):
                 return event
             if isinstance(event, Failed):
@@ -252,7 +292,9 @@ class ReplyRun:
 
     def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
         live = self._live
-        if isinstance(last, Finished) and last.reply.ids is not None:
+        # Servers give no ids, or those of their own tokenizer.
+        begun = isinstance(last, Finished) and (last.reply.ids or self._place is not None)
+        if isinstance(last, Finished) and begun:
             return last.reply.text, Reply(
                 state=STATES.get(last.reason, ReplyState.COMPLETE),
                 reasoning=last.reply.reasoning,
@@ -294,7 +336,9 @@ def queued_text(ahead: int) -> str:
 
 def prefill_text(event: Prefilling) -> str:
     """An image takes longer than the text around it."""
-    parts = event.stats.parts
+    report, parts = event.stats.remote, event.stats.parts
+    if report is not None and not report.prompt:
+        return tr("Waiting for {host}").format(host=report.host)
     is_image = any(part.kind == "image" and part.start <= event.done < part.end for part in parts)
     text = (
         tr("Reading an image: {done} of {count} tokens")

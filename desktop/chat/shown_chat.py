@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import ReplyFormat
+from core.remote.messages import Place
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
+from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
@@ -22,16 +26,21 @@ from desktop.store.tables.records import ChatPath, Reply
 class ShownChat(QObject):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing.
-    `busy_changed()`: the reply at the end of the path has begun or ended.
+    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
+    `reply_typed(message, text)`: while editing a reply.
+    `busy_changed()`: the reply at the end of the path has begun or ended. `placed()`: the place of
+    the next reply may have changed.
     """
 
     shown = Signal(object)
     draft_changed = Signal()
     draft_typed = Signal()
+    reply_typed = Signal(int, str)
     busy_changed = Signal()
     instructed = Signal()
     format_changed = Signal()
+    own_changed = Signal()
+    placed = Signal()
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
         super().__init__()
@@ -41,6 +50,8 @@ class ShownChat(QObject):
         self._drafts = drafts
         self._database = services.database
         self._tasks = services.tasks
+        self._remote = services.remote
+        self._settings = services.settings
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The schema last in force, by chat.
@@ -75,6 +86,54 @@ class ShownChat(QObject):
         """None for free text."""
         chat = self.transcript.chat
         return self._drafts.of(None).format if chat is None else self.shown_path.format
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """The chat's own values of settings, by their keys."""
+        chat = self.transcript.chat
+        return self._drafts.of(None).settings if chat is None else self.shown_path.settings
+
+    @property
+    def settings(self) -> AppSettings:
+        """The settings of the next replies."""
+        return with_own(self._settings.settings, self.own)
+
+    def set_own(self, own: Mapping[str, Any]) -> None:
+        chat = self.transcript.chat
+        if chat is None:
+            draft = self._drafts.of(None)
+            draft.settings = dict(own)
+            self._drafts.save(draft)
+        else:
+            # Shown at once: two switches may be turned before the first one is stored.
+            self.shown_path = replace(self.shown_path, settings=dict(own))
+            work = self._database.run(chat_table.set_own, chat, dict(own))
+            self._tasks.spawn(work, tr("Storing the settings of a chat"))
+        self.own_changed.emit()
+
+    @property
+    def place(self) -> Place | None:
+        """The server and model of the next reply; None is this computer."""
+        return self._remote.new_chats if self.transcript.chat is None else self.shown_path.place
+
+    def may_run_at(self, place: Place | None) -> bool:
+        """False if the user has to agree first that the shown chat is sent there."""
+        begun = self.transcript.chat is not None
+        return place is None or not begun or place.address in self.shown_path.agreed
+
+    def run_at(self, place: Place | None) -> None:
+        """Have the next replies written there, which the user agreed to."""
+        chat = self.transcript.chat
+        if chat is None:
+            self._remote.place_new_chats(place)
+            self.placed.emit()
+            self.draft_changed.emit()
+        else:
+            self._tasks.spawn(self._run_at(chat, place), tr("Choosing where replies are written"))
+
+    async def _run_at(self, chat: int, place: Place | None) -> None:
+        await self._database.run(chat_table.run_at, chat, place)
+        await self.show_again(chat)
 
     @property
     def last_schema(self) -> str:
@@ -162,17 +221,21 @@ class ShownChat(QObject):
             return
         self.shown_path = chat_path
         first, end = chat_path.first_in_prompt, len(chat_path.path) - 1
+        # A server can't continue a reply.
+        full = chat_path.place is not None
         rows = [
-            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end)
+            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end, full)
             for place, message in enumerate(chat_path.path)
         ]
         self.transcript.show(chat, rows)
         self._announce()
 
     def _announce(self) -> None:
+        self.own_changed.emit()
         self.shown.emit(self._wanted)
         self.instructed.emit()
         self.format_changed.emit()
+        self.placed.emit()
         self.draft_changed.emit()
         self.busy_changed.emit()
 

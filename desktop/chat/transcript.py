@@ -115,7 +115,7 @@ def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestSta
 @dataclass(frozen=True, slots=True)
 class Row:
     """`first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`:
-    the context has no room to continue it."""
+    the context has no room to continue it, or a server would have to."""
 
     message: Message
     live: LiveReply | None = None

@@ -20,6 +20,7 @@ from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
+from desktop.remote.remote import place_words
 from desktop.store.tables.records import Reply
 
 SHOWN_EVERY_MS = 250
@@ -28,7 +29,8 @@ SHOWN_EVERY_MS = 250
 @dataclass(frozen=True, slots=True)
 class ContextView:
     """None is unknown. `foreign`: another model wrote the last reply, so its numbers aren't shown.
-    `disk_trouble`: why contexts can't be saved on disk."""
+    `host` is the server that writes the next reply, '' for this computer. `disk_trouble`: why
+    contexts can't be saved on disk."""
 
     stats: RequestStats | None = None
     done: int | None = None
@@ -36,6 +38,7 @@ class ContextView:
     bytes: CacheBytes | None = None
     model: ModelInfo | None = None
     foreign: bool = False
+    host: str = ""
     reasoned: bool = False
     begun: bool = False
     disk_trouble: str = ""
@@ -77,7 +80,13 @@ class ContextController(QObject):
         idle_prefill.prepared.connect(self._note)
         engine.changed.connect(self._on_engine)
         transcript = chat.transcript
-        for signal in (transcript.chat_changed, transcript.rows_replaced, chat.busy_changed):
+        placed = chat.placed
+        for signal in (
+            transcript.chat_changed,
+            transcript.rows_replaced,
+            chat.busy_changed,
+            placed,
+        ):
             signal.connect(self.changed)
 
     @property
@@ -85,7 +94,13 @@ class ContextController(QObject):
         return replace(self._view(), disk_trouble=self._disk_trouble)
 
     def _view(self) -> ContextView:
-        model, live = self._engine.model, self._chat.running
+        model, live, place = self._engine.model, self._chat.running, self._chat.place
+        if place is not None:
+            last = self._chat.transcript.last_answered()
+            report = last[1].remote if last is not None else None
+            # A running reply has numbers when the server has reported some.
+            told = report is not None and (report.prompt or live is None)
+            return ContextView(last[1] if last and told else None, host=place_words(place))
         if live is not None and live.stats is not None and live.done is not None:
             strip = Strip.of_request(live.stats, live.done)
             return ContextView(live.stats, live.done, strip, live.stats.bytes, model)
@@ -101,6 +116,8 @@ class ContextController(QObject):
 
     def _of_other(self, row: Row, stats: RequestStats) -> bool:
         model = self._engine.model
+        if stats.remote is not None:
+            return True
         if model is None or row.live is not None:
             return False
         if self._answered_by.get(row.id, model.fingerprint) != model.fingerprint:
@@ -131,13 +148,14 @@ class ContextController(QObject):
             self._later.start()
 
     def _on_progress(self, live: LiveReply) -> None:
-        if live.stats is not None and live.done is not None:
+        if live.stats is not None and live.stats.remote is None and live.done is not None:
             self._note(live.message, live.stats)
         else:
             self.changed.emit()
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
-        if reply.stats is not None and reply.error is None:
+        here = reply.stats is not None and reply.stats.remote is None
+        if here and reply.stats is not None and reply.error is None:
             if self._engine.model is not None:
                 self._answered_by[live.message] = self._engine.model.fingerprint
             self._note(live.message, reply.stats)

@@ -17,7 +17,7 @@ from desktop.context.strip import Strip
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Label, named, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 
 
@@ -26,23 +26,21 @@ class ContextPanel(QWidget):
         super().__init__(parent)
         self._hero = self._label("contextHero", "hero")
         self._summary = self._label("contextSummary", "muted")
-        self._progress = QProgressBar(self)
-        self._progress.setObjectName("contextProgress")
+        self._progress = named(QProgressBar(self), "contextProgress")
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName(tr("Reading the prompt"))
         self._tokens = ValueGrid((_tokens_row(),), self)
-        self._strip = ContextStrip(self)
-        self._strip.setObjectName("contextStrip")
+        self._strip = named(ContextStrip(self), "contextStrip")
         self._difference = self._label("contextDifference", "muted small")
         self._grids = [
             (_separator(self), ValueGrid(rows, self))
             for rows in (_prompt_rows(), _speed_rows(), _kept_rows())
         ]
-        self._bytes = ByteBars(self)
-        self._bytes.setObjectName("byteBars")
+        self._bytes = named(ByteBars(self), "byteBars")
         self._miss = self._label("contextMiss", "muted")
         set_tip(self._miss, tr("Why tokens were read a second time."))
         self._note = self._label("contextNote", "warning")
+        self._elsewhere = self._label("contextElsewhere", "muted")
         self._disk_trouble = self._label("contextDiskTrouble", "warning")
         self._lay_out()
         self.show_view(ContextView())
@@ -56,10 +54,14 @@ class ContextPanel(QWidget):
         trouble = view.disk_trouble
         self._show_words(self._disk_trouble, disk_trouble_words(trouble) if trouble else "")
         self._show_heading(view)
-        self._tokens.show_values({"contextTokens": _tokens(view)})
+        self._show_words(self._elsewhere, _elsewhere_words(view.host) if view.host else "")
+        self._strip.setVisible(not view.host)
+        self._tokens.show_values({"contextTokens": "" if view.host else _tokens(view)})
         values = _values(view, stats) if stats is not None else {}
+        if view.host:
+            values = _remote_values(stats)
         for separator, grid in self._grids:
-            grid.show_values(values)
+            grid.show_values(values, _UNKNOWN_THERE if view.host else ())
             separator.setVisible(not grid.isHidden())
         miss = stats.miss if stats is not None else None
         self._show_words(self._miss, numbers.describe_miss(miss) if miss else "")
@@ -68,7 +70,9 @@ class ContextPanel(QWidget):
     def _show_heading(self, view: ContextView) -> None:
         stats, done = view.stats, view.done
         self._progress.setVisible(stats is not None and done is not None)
-        if stats is None:
+        if view.host:
+            hero, summary = _of_server(view.host, stats)
+        elif stats is None:
             hero, summary = _without_request(view)
         elif done is not None:
             self._progress.setRange(0, max(1, stats.prompt_tokens))
@@ -93,7 +97,7 @@ class ContextPanel(QWidget):
 
     def _lay_out(self) -> None:
         heading = (self._hero, self._summary, self._progress)
-        warnings = (self._miss, self._note, self._disk_trouble)
+        warnings = (self._miss, self._note, self._disk_trouble, self._elsewhere)
         context = (self._tokens, self._strip, self._difference)
         grids = [part for pair in self._grids for part in pair]
         cache = column(self._bytes, margins=(0, 8, 0, 0))
@@ -168,6 +172,56 @@ def _without_request(view: ContextView) -> tuple[str, str]:
     if view.model:
         words += " " + tr("{limit} tokens fit.").format(limit=limit)
     return tr("Nothing read yet"), words
+
+
+# The rows of what a server keeps to itself.
+_UNKNOWN_THERE = ("contextCheckpoints", "contextRestoredFrom", "contextDrafts")
+
+
+def _elsewhere_words(host: str) -> str:
+    return tr(
+        "Checkpoints, budgets and drafts are those of {host}. They can't be seen or set from here, "
+        "and nothing promises the same bits for the same chat there."
+    ).format(host=host)
+
+
+def _of_server(host: str, stats: RequestStats | None) -> tuple[str, str]:
+    """Heading and summary of a chat that a server answers."""
+    report = stats.remote if stats is not None else None
+    if stats is None or report is None:
+        words = tr("Numbers that {host} reports appear with its first reply.")
+        return tr("Runs on {host}").format(host=host), words.format(host=host)
+    if report.cached:
+        hero = tr("{percent} % cached there").format(percent=numbers.reused_percent(stats))
+        words = tr("{host} reports {reused} of {prompt} prompt tokens from its cache.")
+    elif report.prompt:
+        hero = tr("{tokens} sent").format(tokens=count_of(stats.prompt_tokens, "token"))
+        words = tr("{host} doesn't report how many of them were in its cache.")
+    else:
+        hero = tr("Runs on {host}").format(host=host)
+        words = tr("{host} has reported no numbers of the prompt.")
+    return hero, words.format(
+        host=report.host,
+        reused=format_count(stats.reused_tokens),
+        prompt=format_count(stats.prompt_tokens),
+    )
+
+
+def _remote_values(stats: RequestStats | None) -> dict[str, str]:
+    unknown = tr("not known here")
+    report = stats.remote if stats is not None else None
+    values = {"contextCheckpoints": unknown, "contextRestoredFrom": unknown}
+    if stats is None or report is None:
+        return values
+    ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
+    return {
+        **values,
+        "contextReused": format_count(stats.reused_tokens) if report.cached else unknown,
+        "contextEvaluated": format_count(stats.evaluated_tokens) if report.cached else unknown,
+        "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
+        "contextSpeed": "" if speed is None else numbers.format_speed(speed),
+        "contextDrafts": unknown,
+    }
 
 
 def _of_request(stats: RequestStats) -> tuple[str, str]:

@@ -41,7 +41,7 @@ from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Button, Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 
 SUMMARY_TOKENS = 300
 ASK = (
@@ -78,7 +78,8 @@ class LimitController(QObject):
         """None if unknown or while a reply is running."""
         model = self._engine.model
         shown = self._chat.shown_path
-        if model is None or not shown.path or self._chat.running is not None:
+        elsewhere = shown.place is not None
+        if model is None or elsewhere or not shown.path or self._chat.running is not None:
             return None
         return fill_of(shown, model.context_length)
 
@@ -89,7 +90,7 @@ class LimitController(QObject):
     def _mark_last(self) -> None:
         transcript, fill = self._chat.transcript, self.fill
         row = transcript.rows[-1] if transcript.rows else None
-        full = fill is not None and fill.full
+        full = self._chat.place is not None or (fill is not None and fill.full)
         if row is not None and row.full != full:
             transcript.update(replace(row, full=full))
 
@@ -260,8 +261,7 @@ class LimitBar(QFrame):
     def __init__(self, limit: LimitController) -> None:
         super().__init__()
         self._limit = limit
-        self.setObjectName("limitBar")
-        self.setAccessibleName(tr("The context is filling up"))
+        named(self, "limitBar", tr("The context is filling up"))
         self.setProperty("class", "notice")
         self._words = Label(name="limitWords", wraps=True)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)

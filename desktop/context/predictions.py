@@ -73,7 +73,8 @@ class Predictions(QObject):
         return {name: another_model_words(tokens, tokens * each) for name, each in speeds.items()}
 
     def _on_rest(self) -> None:
-        if self._pointed is not None and self._engine.model is not None:
+        here = self._engine.model is not None and self._chat.place is None
+        if self._pointed is not None and here:
             self._tasks.spawn(self._predict(*self._pointed), tr("Predicting a wait"))
 
     async def _predict(self, button: Target, deed: Deed) -> None:
@@ -85,7 +86,7 @@ class Predictions(QObject):
             Predict(
                 conversation=conversation,
                 chat=self._chat.key,
-                thinking=self._settings.settings.thinking if model.thinking_switch else None,
+                thinking=self._chat.settings.thinking if model.thinking_switch else None,
                 cache=self._settings.settings.cache,
             )
         )

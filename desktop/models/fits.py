@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.api.model_info import HEADROOM_BYTES, TEXT_BYTES, with_room
 from core.api.params import Precision
 from core.downloads.messages import Repository
 from core.library.messages import ModelFacts, Speed, Way
@@ -43,8 +44,11 @@ _ACTIVE = re.compile(r"-A(\d+(?:\.\d+)?)B(?:-|$)")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
+    """`kept` is what the engine leaves free when it loads a model."""
+
     free: int
     total: int
+    kept: int = HEADROOM_BYTES + TEXT_BYTES
 
 
 class Fit(enum.Enum):
@@ -122,8 +126,6 @@ def fit_name(fit: Fit) -> str:
 # A chat with a few pictures; a model that holds fewer tokens needs fewer.
 USUAL_CONTEXT = 8_192
 SHORTEST_CONTEXT = 2_048
-# For activations, which the engine keeps free when it loads.
-HEADROOM = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +147,13 @@ def judge(
 ) -> Verdict:
     """The verdict for a precision and a context that the user chose, or for the automatic ones."""
     wanted = min(context or USUAL_CONTEXT, facts.context or USUAL_CONTEXT)
+    automatic = facts.ways[: facts.automatic]
     chosen = [each for each in facts.ways if each.precision == precision]
-    lower = [each for each in facts.ways[: facts.automatic] if each not in chosen]
     if chosen:
-        lower = [each for each in lower if each.num_bytes < chosen[0].num_bytes]
-    ways = [*chosen, *lower]
+        lower = (each for each in automatic if each not in chosen)
+        ways = [*chosen, *(each for each in lower if each.num_bytes < chosen[0].num_bytes)]
+    else:
+        ways = _tried(automatic, available)
     if not ways:
         return Verdict(Fit.UNKNOWN, None, 0, tr("How much memory it needs is not known."))
     for way in ways:
@@ -168,9 +172,21 @@ def judge(
     return _too_large(smallest, min(SHORTEST_CONTEXT, wanted), available)
 
 
+def _tried(automatic: Sequence[Way], available: Memory) -> list[Way]:
+    """The way that an engine would choose, as `core/loading/precision.py` does."""
+    found: list[Way] = []
+    free = available.free - available.kept + HEADROOM_BYTES
+    for way in automatic:
+        if not found or (
+            with_room(found[0].num_bytes) > free and way.num_bytes < found[0].num_bytes
+        ):
+            found = [way]
+    return found
+
+
 def _held(way: Way, available: Memory, on_disk: int = 0) -> int:
-    """-1 if not even the weights fit."""
-    left = available.free - HEADROOM - way.num_bytes + on_disk
+    """The tokens of context for which memory is free; -1 if not even the weights fit."""
+    left = available.free - available.kept - way.num_bytes + on_disk
     return -1 if left < 0 else left // max(1, way.kv_bytes)
 
 
@@ -218,7 +234,7 @@ def _mapped(way: Way, context: int) -> Verdict:
 
 
 def _too_large(way: Way, context: int, available: Memory) -> Verdict:
-    needed = memory_of(way, context) + HEADROOM
+    needed = memory_of(way, context) + available.kept
     fit = Fit.TIGHT if needed <= MOST_OF_ALL * available.total else Fit.TOO_LARGE
     words = {
         Fit.TIGHT: tr(
@@ -267,9 +283,11 @@ def estimate(found: Repository, available: Memory, speeds: Sequence[Speed]) -> E
     fit = fit_of(needs(found.parameters), available)
     if fit is not Fit.FITS:
         return Estimate(fit)
+    # Where float32 is faster than bfloat16, it is tried first.
+    exact = {"float32": 4.0} if speeds and speeds[0].precision == "float32" else {}
     sizes = {
         precision: int(found.parameters * each) + ROOM_BYTES
-        for precision, each in BYTES_PER_PARAMETER.items()
+        for precision, each in {**exact, **BYTES_PER_PARAMETER}.items()
     }
     precision = next(each for each, size in sizes.items() if size <= available.free)
     billions = active_parameters(found) / 10**9

@@ -12,6 +12,7 @@ from pathlib import Path
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
 from core.api.errors import SlowFileError, WaymarkError
+from core.api.model_info import HEADROOM_BYTES
 from core.gguf.library import SUFFIX, FoundModel
 from core.library.client import LibraryClient
 from core.library.messages import Described, Device, ModelFacts
@@ -74,7 +75,9 @@ class LibraryController(QObject):
     ) -> None:
         super().__init__()
         self._tasks, self._settings, self.ours = tasks, settings, ours
-        self._client = client or LibraryClient(self._hear, folders.data / "library.json")
+        self.client = client or LibraryClient(
+            self._hear, folders.data / "library.json", folders.contexts
+        )
         self.models: list[LibraryModel] = []
         self.scanning = False
         # Models found and not yet described.
@@ -117,7 +120,9 @@ class LibraryController(QObject):
     def available(self) -> Memory:
         """The memory for another model: what is free once the present one is ejected."""
         device = self.device
-        found = Memory(device.free, device.total) if device.total else memory()
+        found = memory()
+        if device.total:
+            found = Memory(device.free, device.total, HEADROOM_BYTES)
         loaded = self._settings.engine.model
         facts = self._facts.get(loaded.path) if loaded is not None else None
         if loaded is None or facts is None:
@@ -185,7 +190,7 @@ class LibraryController(QObject):
             paths = [str(group[0].path) for group in self._groups]
             self._facts = {path: self._facts[path] for path in paths if path in self._facts}
             self._arrange()
-            await self._client.describe(paths, again=wholly)
+            await self.client.describe(paths, again=wholly)
         except WaymarkError as error:
             self.failed.emit(error.info())
         finally:

@@ -19,6 +19,7 @@ from core.api.limits import PICTURE_FORMATS
 from core.api.model_info import SNAPSHOTS, hub_name
 from core.gguf.library import SUFFIX, FoundModel, hub_folders, is_model, models_below
 from core.library.places import models_in
+from core.remote.messages import Place, RemoteServer
 from desktop import theme
 from desktop.engine.engine_status import (
     COMING,
@@ -29,11 +30,12 @@ from desktop.engine.engine_status import (
 )
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
+from desktop.remote.remote import place_words, server_words
 from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 # Models of other programs in the menu; more are found by choosing a folder.
@@ -96,8 +98,7 @@ class ModelsDialog(QDialog):
         super().__init__(parent)
         self.setObjectName("modelsDialog")
         self.setWindowTitle(tr("Choose a model"))
-        self._list = QListWidget()
-        self._list.setObjectName("modelsFound")
+        self._list = named(QListWidget(), "modelsFound")
         found = tr("There are several models. Choose one.")
         self._list.setAccessibleName(found)
         for model in models:
@@ -144,6 +145,9 @@ class ModelSwitcher(ToolButton):
     # The menu opens, and wants the models of other programs.
     search_asked = Signal()
     settings_asked = Signal()
+    # Place | None: the user wants replies from a server, or from this computer.
+    place_asked = Signal(object)
+    servers_asked = Signal()
 
     def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -154,8 +158,8 @@ class ModelSwitcher(ToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._settings = settings
-        self._menu = QMenu(self)
-        self._menu.setObjectName("modelMenu")
+        self._place: Place | None = None
+        self._menu = named(QMenu(self), "modelMenu")
         self._menu.setToolTipsVisible(True)
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
@@ -167,20 +171,27 @@ class ModelSwitcher(ToolButton):
         self._get.setObjectName("actionDownloadModel")
         self._library = action(tr("All models…"), self, self.library_asked.emit)
         self._library.setObjectName("actionAllModels")
-        self._offered = QMenu(tr("On this computer"), self)
-        self._offered.setObjectName("modelsOffered")
+        self._offered = named(QMenu(tr("On this computer"), self), "modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._say(tr("Looking for models…"))
+        self._remote = QMenu(tr("On a server"), self)
+        self._remote.setObjectName("modelsRemote")
+        self._remote.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._servers = action(tr("Add a server…"), self, self.servers_asked.emit)
+        self._servers.setObjectName("actionAddServer")
         self._more = action(tr("Model settings"), self, self.settings_asked.emit)
         self._more.setObjectName("actionModelSettings")
         self.clicked.connect(self._open)
         theme.signals().changed.connect(self._draw)
         self._draw()
 
-    def show_status(self, status: EngineStatus) -> None:
-        model = status.model
+    def show_status(self, status: EngineStatus, place: Place | None = None) -> None:
+        """`place` is the server and model that answer the shown chat, None for the loaded one."""
+        model, self._place = status.model, place
         name = tr("No model")
-        if model is not None:
+        if place is not None:
+            name = place.model
+        elif model is not None:
             name = model_name(model)
         elif status.phase in COMING:
             name = shown_name(self._settings.loaded.path)
@@ -188,6 +199,9 @@ class ModelSwitcher(ToolButton):
         self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))
         self.setAccessibleName(tr("Model: {name}").format(name=name))
         told = tr("Choose a model") if model is None else f"{model.name}\n{model.path}"
+        if place is not None:
+            set_tip(self, f"{place.model}\n{place_words(place)}")
+            return
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
@@ -196,11 +210,13 @@ class ModelSwitcher(ToolButton):
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
             entry = self._entry(path)
-            entry.setChecked(path == self._settings.kept_path)
+            entry.setChecked(path == self._settings.kept_path and self._place is None)
             self._menu.addAction(entry)
         self._menu.addSeparator()
+        self._offer_servers()
         self._menu.addAction(self._library)
         self._menu.addMenu(self._offered)
+        self._menu.addMenu(self._remote)
         self._menu.addAction(self._get)
         self._menu.addAction(self._folder)
         self._menu.addAction(self._file)
@@ -229,10 +245,27 @@ class ModelSwitcher(ToolButton):
         elif len(models) > MOST_OFFERED:
             self._say(tr("{count} more").format(count=len(models) - MOST_OFFERED))
 
-    def _say(self, words: str) -> None:
-        said = action(words, self._offered, lambda: None)
+    def _offer_servers(self) -> None:
+        self._remote.clear()
+        for server in self._settings.settings.remote.servers:
+            self._say(server_words(server), self._remote)
+            for model in server.models[:MOST_OFFERED]:
+                self._remote.addAction(self._place_entry(server, model.name))
+            self._remote.addSeparator()
+        self._remote.addAction(self._servers)
+
+    def _place_entry(self, server: RemoteServer, model: str) -> QAction:
+        place = Place(address=server.address, model=model)
+        entry = action(model, self._remote, lambda: self.place_asked.emit(place))
+        entry.setCheckable(True)
+        entry.setChecked(place == self._place)
+        return entry
+
+    def _say(self, words: str, menu: QMenu | None = None) -> None:
+        menu = menu or self._offered
+        said = action(words, menu, lambda: None)
         said.setEnabled(False)
-        self._offered.addAction(said)
+        menu.addAction(said)
 
     def _entry(self, path: str) -> QAction:
         entry = action(shown_name(path), self._menu, lambda: self._load(path))
@@ -241,6 +274,8 @@ class ModelSwitcher(ToolButton):
         return entry
 
     def _load(self, path: str) -> None:
+        if self._place is not None:
+            self.place_asked.emit(None)
         self._settings.set_model_path(path)
         status = self._settings.engine.status
         idle = status.model is None and status.phase not in COMING

@@ -42,8 +42,6 @@ class PictureController(QObject):
     changed = Signal(object)
     # Draft, tuple[Refusal, ...]: pictures were not added.
     refused = Signal(object, object)
-    # Another model counts tokens differently, so drafts must be described again.
-    outdated = Signal()
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -52,7 +50,6 @@ class PictureController(QObject):
         self._tasks = services.tasks
         # One picture at a time, to limit memory.
         self._turn = asyncio.Lock()
-        services.engine.model_loaded.connect(lambda _model: self.outdated.emit())
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding pictures"))
@@ -69,7 +66,8 @@ class PictureController(QObject):
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
 
     def look_again(self, drafts: Iterable[Draft]) -> None:
-        """Not for drafts that were sent or deleted, whose files may be gone."""
+        """Another model counts tokens differently. Not for drafts that were sent or deleted, whose
+        files may be gone."""
         for draft in drafts:
             if draft.pictures:
                 self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))

@@ -24,7 +24,7 @@ from desktop.numbers import (
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 
 # Free space of the style around the text.
 ROOM_PX = 4
@@ -44,7 +44,6 @@ class FolderBox(QComboBox):
 
 
 class ModelBox(QWidget):
-    browse_asked = Signal()
     load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
@@ -52,19 +51,16 @@ class ModelBox(QWidget):
         self._settings = settings
         # The last error, and how many folders had been chosen by then.
         self._told = ("", 0)
-        self._folders = FolderBox()
-        self._folders.setObjectName("modelFolder")
-        self._folders.setAccessibleName(tr("Model folder"))
+        self._folders = named(FolderBox(), "modelFolder", tr("Model folder"))
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self._folders.setSizeAdjustPolicy(policy)
         self._folders.setMinimumContentsLength(8)
         self._folders.activated.connect(self._on_folder)
-        browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
-        browse.clicked.connect(self.browse_asked)
+        self.browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
         self._load = Button(tr("Load"), name="loadModel")
         self._load.clicked.connect(self._act)
         self._words = Label(name="modelWords", wraps=True)
-        column(row((self._folders, 1), browse, self._load), self._words, of=self)
+        column(row((self._folders, 1), self.browse, self._load), self._words, of=self)
         settings.changed.connect(self._refresh)
         settings.engine.changed.connect(self._show_status)
         self._refresh()

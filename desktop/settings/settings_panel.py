@@ -35,7 +35,6 @@ Found: TypeAlias = tuple[QWidget, str]
 class SettingsPanel(QScrollArea):
     # Defaults are in force again: a message, and a function that undoes it.
     restored = Signal(str, object)
-    instructions_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
@@ -46,12 +45,11 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = settings
         self.model_box = ModelBox(settings)
-        self._instructions = Button(
+        self.instructions = Button(
             tr("Instructions for this chat"),
             name="openInstructions",
             tip=tr("The system prompt. Each chat has its own."),
         )
-        self._instructions.clicked.connect(self.instructions_asked)
         self._editors: dict[str, Editor] = {}
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
         self._search = SearchField("settingsSearch", tr("Search settings"))
@@ -68,7 +66,7 @@ class SettingsPanel(QScrollArea):
 
     def _make_parts(self) -> dict[str, SettingsPart]:
         above: dict[str, Found] = {
-            "thinking": (self._instructions, tr("system prompt persona role instructions")),
+            "thinking": (self.instructions, tr("system prompt persona role instructions")),
             "cache.host_bytes": (self._trouble, ""),
         }
         made: dict[str, SettingsPart] = {}
@@ -97,7 +95,7 @@ class SettingsPanel(QScrollArea):
     def _part(self, part: Part, settings: Sequence[Found]) -> SettingsPart:
         made = SettingsPart(part, settings, part.name not in self._settings.settings.window.folded)
         made.folded.connect(partial(self._settings.fold, part.name))
-        made.restore_asked.connect(lambda: self._restore(part.title, part.rows))
+        made.restore.clicked.connect(lambda: self._restore(part.title, part.rows))
         return made
 
     def _build(self) -> None:
@@ -180,7 +178,6 @@ class SettingsPanel(QScrollArea):
 
 class SettingsPart(QWidget):
     folded = Signal(bool)
-    restore_asked = Signal()
 
     def __init__(self, part: Part, settings: Sequence[Found], is_open: bool) -> None:
         super().__init__()
@@ -194,15 +191,14 @@ class SettingsPart(QWidget):
         self._head.setCheckable(True)
         self._head.clicked.connect(self._on_head)
         self._note = Label(part.note, style="muted small", wraps=True)
-        self._restore = Button(
+        self.restore = Button(
             tr("Restore defaults"),
             name=f"restore{part.name}",
             style="flat",
             spoken=tr("Restore the defaults of {}").format(part.title),
         )
-        self._restore.clicked.connect(self.restore_asked)
         widgets = [widget for widget, _ in settings]
-        column(self._head, self._note, *widgets, self._restore, of=self, spacing=12)
+        column(self._head, self._note, *widgets, self.restore, of=self, spacing=12)
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
@@ -218,7 +214,7 @@ class SettingsPart(QWidget):
             widget.setVisible(shown and (own or (found and widget is self.always)))
         self._head.setChecked(shown)
         self._draw()
-        for label in (self._note, self._restore):
+        for label in (self._note, self.restore):
             label.setVisible(shown and not text)
         self.setVisible(found)
         return found

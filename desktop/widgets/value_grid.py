@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt
@@ -42,9 +42,11 @@ class ValueGrid(QWidget):
         for each in (self._values[name], self._labels[name]):
             each.setVisible(bool(text))
 
-    def show_values(self, values: Mapping[str, str]) -> None:
+    def show_values(self, values: Mapping[str, str], greyed: Collection[str] = ()) -> None:
         for name in self._values:
             self.show_value(name, values.get(name, ""))
+            for each in (self._values[name], self._labels[name]):
+                each.setEnabled(name not in greyed)
         self.setVisible(any(values.get(name) for name in self._values))
 
     def _line_up(self) -> None:

@@ -11,6 +11,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
+from core.remote.connection import is_readable
+from core.remote.messages import Place
 from desktop.chat.chat_options import InstructionsPanel, SchemaDialog
 from desktop.chat.composer import Composer
 from desktop.chat.data.reading import schema_format
@@ -23,6 +25,7 @@ from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take, sort_data
+from desktop.remote.remote import place_words
 from desktop.search.index import Hit
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
@@ -47,7 +50,7 @@ class ChatPage(QWidget):
         self.setObjectName("chatPage")
         self.setAcceptDrops(True)
         self._parts = parts
-        self.header = HeaderBar(parts.chats, parts.engine, parts.settings)
+        self.header = HeaderBar(parts.chats, parts.engine, parts.settings, parts.chat)
         self.instructions = InstructionsPanel(parts.chat)
         self.limit = LimitBar(parts.limit)
         self.transcript = TranscriptView(parts.transcript, parts.drafts, parts.formats)
@@ -64,6 +67,10 @@ class ChatPage(QWidget):
         self.delete_all = Question(
             self, "deleteAll", tr("Delete all data"), tr("Keep everything"), tr("Delete everything")
         )
+        self.send_there = Question(
+            self, "sendThere", tr("Send this chat"), tr("Keep it here"), tr("Send it there")
+        )
+        self._asked_place: Place | None = None
         self._connect()
         self._follow_settings()
         self._turn()
@@ -97,18 +104,22 @@ class ChatPage(QWidget):
             asked.connect(done)
             asked.connect(self._write_on)
         shown.copy_asked.connect(chat.copy)
+        shown.reply_typed.connect(chat.reply_typed)
         shown.insert_asked.connect(self._ask_to_insert)
         shown.pointed.connect(self._parts.predictions.point)
         self.find_bar.closed.connect(self._write_on)
         self.delete_all.kept.connect(self._write_on)
         self.delete_all.confirmed.connect(self._write_on)
         self.delete_all.confirmed.connect(self._parts.deletion.delete_everything)
+        self.send_there.kept.connect(self._write_on)
+        self.send_there.confirmed.connect(self._run_there)
+        chat.shown.connect(self._withdraw_place)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions.clicked.connect(self._toggle_instructions)
-        self.composer.instructions_asked.connect(self._toggle_instructions)
+        self.composer.instructions.clicked.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
-        self.instructions.done.connect(self._toggle_instructions)
-        self.composer.schema_asked.connect(
+        self.instructions.done.clicked.connect(self._toggle_instructions)
+        self.composer.format.schema_asked.connect(
             lambda: self._parts.tasks.spawn(self._choose_schema(), tr("Choosing a schema"))
         )
         self.empty.sample_asked.connect(self._try_sample)
@@ -121,6 +132,35 @@ class ChatPage(QWidget):
         chats = self._parts.chats
         said = delete_all_question(len(chats.chat_list.chats), len(chats.trash.chats))
         self.delete_all.ask(said)
+
+    def run_at(self, place: Place | None) -> None:
+        """Have the shown chat's next replies written there, once the user has agreed to it."""
+        chat = self._parts.chat
+        if chat.may_run_at(place):
+            chat.run_at(place)
+            self._write_on()
+            return
+        assert place is not None
+        self._asked_place = place
+        host = place_words(place)
+        words = tr(
+            "Send this chat to {host}? From your next message on, all of it is sent there: every "
+            "message, picture and instruction. What has been sent can't be taken back."
+        )
+        if is_readable(place.address):
+            words += " " + tr("The connection isn't encrypted: others in the network can read it.")
+        self.send_there.ask(words.format(host=host))
+
+    def _run_there(self) -> None:
+        place, self._asked_place = self._asked_place, None
+        if place is not None:
+            self._parts.chat.run_at(place)
+        self._write_on()
+
+    def _withdraw_place(self) -> None:
+        # The question is about the chat that was on screen.
+        self._asked_place = None
+        self.send_there.withdraw()
 
     def show_hit(self, hit: Hit) -> None:
         """At the message, with the match marked."""

@@ -7,15 +7,17 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QProgressBar, QSizePolicy
 
 from desktop import theme
+from desktop.chat.shown_chat import ShownChat
 from desktop.chats.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
 from desktop.models.model_choice import ModelSwitcher
+from desktop.remote.remote import place_words
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Button, ElidedLabel, ToolButton, set_tip
+from desktop.widgets.plain import Button, ElidedLabel, ToolButton, named, set_tip
 
 # In a narrower window some texts are hidden.
 NARROW_PX = 560
@@ -25,12 +27,17 @@ class HeaderBar(QFrame):
     """`chats`, `side` and `instructions` are the buttons that show or hide these parts."""
 
     def __init__(
-        self, chats: ChatsController, engine: EngineController, settings: SettingsController
+        self,
+        chats: ChatsController,
+        engine: EngineController,
+        settings: SettingsController,
+        chat: ShownChat,
     ) -> None:
         super().__init__()
         self.setObjectName("headerBar")
         self._chats = chats
         self._engine = engine
+        self._chat = chat
         self._title = ElidedLabel(name="chatTitle", style="heading")
         self._title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.chats = IconButton("panel_left", tr("Show or hide the chats"), name="toggleChats")
@@ -39,11 +46,11 @@ class HeaderBar(QFrame):
         )
         self.instructions = ToolButton()
         self.model = ModelSwitcher(settings)
+        self._place = ElidedLabel(name="chatPlace", style="warning small")
+        self._place.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._state = ElidedLabel(name="engineState", style="muted small")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self._progress = QProgressBar()
-        self._progress.setObjectName("loadProgress")
-        self._progress.setAccessibleName(tr("Loading the model"))
+        self._progress = named(QProgressBar(), "loadProgress", tr("Loading the model"))
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(90)
         self._restart = Button(
@@ -53,6 +60,7 @@ class HeaderBar(QFrame):
         self._build()
         chats.shown_changed.connect(self._show_title)
         engine.changed.connect(self._show_status)
+        chat.placed.connect(lambda: self._show_status(engine.status))
         theme.signals().changed.connect(self._draw)
         self._draw()
         self._show_title()
@@ -61,7 +69,7 @@ class HeaderBar(QFrame):
     def _build(self) -> None:
         self._make_instructions()
         at_left = (self.chats, self._title, self.instructions)
-        at_right = (self._progress, self._state, self._restart, self.model, self.side)
+        at_right = (self._place, self._progress, self._state, self._restart, self.model, self.side)
         row(*at_left, None, *at_right, of=self, margins=(10, 8, 10, 8), spacing=8)
 
     def _make_instructions(self) -> None:
@@ -87,14 +95,18 @@ class HeaderBar(QFrame):
         self._title.set_words(title)
 
     def _show_status(self, status: EngineStatus) -> None:
-        self.model.show_status(status)
+        place = self._chat.place
+        self._place.setVisible(place is not None)
+        if place is not None:
+            self._place.set_words(tr("Runs on {host}").format(host=place_words(place)))
+        self.model.show_status(status, place)
         self._state.set_words(status.words())
         set_tip(self._state, status.trouble or status.words())
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
         bad = bad and not status.cancelled
         theme.set_class(self._state, "warning small" if bad else "muted small")
         self._restart.setVisible(self._needs_restart)
-        self._progress.setVisible(status.phase is Phase.LOADING)
+        self._progress.setVisible(status.phase is Phase.LOADING and place is None)
         # A range of 0 is shown as "busy".
         self._progress.setRange(0, 100 if status.total else 0)
         if status.total:
@@ -117,8 +129,11 @@ class HeaderBar(QFrame):
         # An error and its remedy come first.
         for widget in (self._title, self.instructions, self.model):
             widget.setVisible(not (narrow and self._needs_restart))
+        if narrow and self._chat.place is not None:
+            self._title.hide()
+        elsewhere = self._chat.place is not None
         at_rest = status.phase is Phase.READY and not status.silent
-        self._state.setVisible(not (narrow and at_rest))
+        self._state.setVisible(not (narrow and at_rest) and not elsewhere)
         # In a wide window the title is shortened instead.
         self._state.setMinimumWidth(0 if narrow else self._state.sizeHint().width())
         self._progress.setFixedWidth(40 if narrow else 90)

@@ -24,6 +24,7 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
+from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
@@ -120,6 +121,7 @@ class MainWindow(QMainWindow):
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
             "actionServer": lambda: dialogs.come_up(self._server),
+            "actionServers": self._show_servers,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
@@ -168,21 +170,24 @@ class MainWindow(QMainWindow):
             asking.get_asked.connect(self._show_get_model)
             asking.library_asked.connect(self._show_library)
         page.header.model.search_asked.connect(self._look_for_models)
+        page.header.model.place_asked.connect(page.run_at)
+        page.header.model.servers_asked.connect(self._show_servers)
+        parts.remote.key_wanted.connect(self._ask_for_key)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
-        page.composer.choose_pictures_asked.connect(self._choose_pictures)
-        page.composer.open_picture_asked.connect(self._viewing.open)
+        page.composer.add.clicked.connect(self._choose_pictures)
+        page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
     def _make_settings(self) -> SettingsPanel:
         panel = SettingsPanel(self._parts.settings)
-        panel.model_box.browse_asked.connect(self._choose_model)
+        panel.model_box.browse.clicked.connect(self._choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
-        panel.instructions_asked.connect(self.page.show_instructions)
+        panel.instructions.clicked.connect(self.page.show_instructions)
         panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         return panel
 
@@ -277,7 +282,7 @@ class MainWindow(QMainWindow):
     @cached_property
     def _library(self) -> LibraryDialog:
         parts = self._parts
-        dialog = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
+        dialog = LibraryDialog(parts.library, parts.moves, parts.settings, parts.tasks, self)
         dialog.load_asked.connect(self._load_path)
         dialog.get_asked.connect(self._show_get_model)
         return dialog
@@ -287,6 +292,12 @@ class MainWindow(QMainWindow):
         return LocalServerDialog(self._parts.server, self)
 
     @cached_property
+    def _servers(self) -> ServersDialog:
+        dialog = ServersDialog(self._parts.remote, self._parts.tasks, self)
+        dialog.place_asked.connect(self.page.run_at)
+        return dialog
+
+    @cached_property
     def _search(self) -> SearchDialog:
         dialog = SearchDialog(self._parts.search, lambda: self._parts.chats.shown, self)
         dialog.open_asked.connect(self.page.show_hit)
@@ -294,6 +305,13 @@ class MainWindow(QMainWindow):
 
     def _show_get_model(self) -> None:
         dialogs.come_up(self._get_model, self._get_model.search)
+
+    def _show_servers(self) -> None:
+        dialogs.come_up(self._servers, self._servers.address)
+
+    def _ask_for_key(self, address: str) -> None:
+        self._servers.edit(address)
+        dialogs.come_up(self._servers, self._servers.key)
 
     def _show_library(self) -> None:
         dialogs.come_up(self._library, self._library.view)

@@ -23,8 +23,12 @@ from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import column, row, scrolled
+<<<<<<< HEAD
 from desktop.widgets.plain import Button, Label, action
 from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
+=======
+from desktop.widgets.plain import Button, Label, action, named
+>>>>>>> main
 
 
 class Entry(NamedTuple):
@@ -59,6 +63,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionEject", tr("Eject the model")),
             Entry("actionGetModel", tr("Get a model…"), separated=True),
             Entry("actionServer", tr("Local server…")),
+            Entry("actionServers", tr("Servers…")),
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (
@@ -95,8 +100,7 @@ def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> 
             made.setProperty(DEFAULT, shortcut)
             menu.addAction(made)
     assert acts.keys() == actions.keys(), "every entry does something, and everything has an entry"
-    window.menuBar().setObjectName("menuBar")
-    window.menuBar().setAccessibleName(tr("Menus"))
+    named(window.menuBar(), "menuBar", tr("Menus"))
     return actions
 
 

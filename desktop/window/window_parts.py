@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
+from core.system.secrets import Secrets
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -28,7 +29,9 @@ from desktop.formulas.formulas import formulas
 from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
+from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
+from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
 from desktop.server.server import ServerController
 from desktop.services import Services
@@ -71,7 +74,11 @@ class WindowParts(QObject):
         )
         use_language(self.settings.settings.window.language)
         blobs = BlobStore(folders.pictures)
-        services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
+        self.secrets = Secrets()
+        self.remote = RemoteController(self.tasks, self.settings, self.secrets, folders)
+        services = Services(
+            self.engine, self.database, blobs, self.settings, self.tasks, self.remote
+        )
         self.replies = Replies(services)
         self.pictures = PictureController(services)
         self.chat_list = ChatList()
@@ -98,8 +105,9 @@ class WindowParts(QObject):
         self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
-        self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
+        self.moves = MoveController(self.tasks, self.settings, self.library)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)
@@ -132,6 +140,7 @@ class WindowParts(QObject):
             ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the local server", self.server.close, STEP_LIMIT_S),
+            ("ending connections to servers", self.remote.close, STEP_LIMIT_S),
             ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
             ("closing the search index", self.search.close, STEP_LIMIT_S),
             ("closing the database", self.database.close, STEP_LIMIT_S),

@@ -71,25 +71,11 @@ def _launch(
     moved = tail if after is None else after
     grid = (max(1, triton.cdiv(num_tokens, _TOKENS)), triton.cdiv(channels, _CHANNELS))
     _causal_conv[grid](
-        inputs,
-        tail,
-        weight,
-        weight if bias is None else bias,
-        outputs,
-        moved,
-        num_tokens,
-        channels,
-        inputs.stride(0),
-        tail.stride(0),
-        moved.stride(0),
-        TAPS=taps,
-        TAIL=triton.next_power_of_2(max(1, taps - 1)),
-        TOKENS=_TOKENS,
-        CHANNELS=_CHANNELS,
-        BIAS=bias is not None,
-        GATED=gated,
-        MOVES=after is not None,
-    )
+        inputs, tail, weight, weight if bias is None else bias, outputs, moved, num_tokens,
+        channels, inputs.stride(0), tail.stride(0), moved.stride(0),
+        TAPS=taps, TAIL=triton.next_power_of_2(max(1, taps - 1)), TOKENS=_TOKENS,
+        CHANNELS=_CHANNELS, BIAS=bias is not None, GATED=gated, MOVES=after is not None,
+    )  # fmt: skip
     return outputs
 
 

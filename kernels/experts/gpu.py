@@ -55,20 +55,11 @@ def route(
     ids = torch.empty(rows, k, dtype=torch.int32, device=logits.device)
     weights = torch.empty(rows, k, device=logits.device)
     _route[(rows,)](
-        logits,
-        logits if corrected is None else corrected.contiguous(),
-        ids,
-        weights,
-        count,
-        logits.stride(0),
-        routing.scale,
-        K=k,
-        EXPERTS=triton.next_power_of_2(count),
-        NORMALISE=routing.normalise,
-        SIGMOID=routing.sigmoid,
-        CORRECTED=corrected is not None,
-        num_warps=1,
-    )
+        logits, logits if corrected is None else corrected.contiguous(), ids, weights, count,
+        logits.stride(0), routing.scale,
+        K=k, EXPERTS=triton.next_power_of_2(count), NORMALISE=routing.normalise,
+        SIGMOID=routing.sigmoid, CORRECTED=corrected is not None, num_warps=1,
+    )  # fmt: skip
     return ids, weights if factors is None else weights * factors[ids]
 
 
@@ -126,20 +117,11 @@ def weighted_sum(
     width, is_shared = rows.shape[1], shared is not None and gate is not None
     result = torch.empty(tokens, width, dtype=rows.dtype, device=rows.device)
     _weighted_sum[(tokens, triton.cdiv(width, _AT_ONCE))](
-        rows.contiguous(),
-        rows if places is None else places,
-        weights.contiguous(),
-        rows if shared is None else shared.contiguous(),
-        rows if gate is None else gate,
-        result,
-        width,
-        0 if gate is None else gate.stride(0),
-        K=k,
-        SORTED=places is not None,
-        SHARED=is_shared,
-        AT_ONCE=_AT_ONCE,
-        num_warps=4,
-    )
+        rows.contiguous(), rows if places is None else places, weights.contiguous(),
+        rows if shared is None else shared.contiguous(), rows if gate is None else gate, result,
+        width, 0 if gate is None else gate.stride(0),
+        K=k, SORTED=places is not None, SHARED=is_shared, AT_ONCE=_AT_ONCE, num_warps=4,
+    )  # fmt: skip
     return result
 
 

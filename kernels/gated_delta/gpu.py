@@ -53,27 +53,12 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
     num_heads, key_dim, value_dim = state.shape
     outputs = torch.empty(values.shape, dtype=torch.float32, device=values.device)
     _step[(num_heads, triton.cdiv(value_dim, _STEP_COLUMNS))](
-        queries,
-        keys,
-        values,
-        decay,
-        beta,
-        state,
-        outputs,
-        values.shape[0],
-        *queries.stride()[:2],
-        *keys.stride()[:2],
-        *values.stride()[:2],
-        *decay.stride(),
-        *beta.stride(),
-        key_dim**-0.5,
-        EPSILON,
-        COPIES=num_heads // keys.shape[1],
-        KEY_DIM=key_dim,
-        VALUE_DIM=value_dim,
-        BLOCK=triton.next_power_of_2(key_dim),
-        COLUMNS=_STEP_COLUMNS,
-    )
+        queries, keys, values, decay, beta, state, outputs, values.shape[0],
+        *queries.stride()[:2], *keys.stride()[:2], *values.stride()[:2], *decay.stride(),
+        *beta.stride(), key_dim**-0.5, EPSILON,
+        COPIES=num_heads // keys.shape[1], KEY_DIM=key_dim, VALUE_DIM=value_dim,
+        BLOCK=triton.next_power_of_2(key_dim), COLUMNS=_STEP_COLUMNS,
+    )  # fmt: skip
     return outputs
 
 

@@ -118,19 +118,11 @@ def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
     tiles, shares = _grid(inputs, weight.shape, _INPUTS)
     sums = _sums(inputs, weight.shape, shares)
     _int8_linear[(tiles, shares)](
-        inputs,
-        weight.values,
-        weight.scale,
-        sums,
-        inputs.shape[0],
-        *weight.shape,
+        inputs, weight.values, weight.scale, sums, inputs.shape[0], *weight.shape,
         inputs.stride(0),
-        ROWS=MAX_ROWS,
-        OUTPUTS=_OUTPUTS,
-        INPUTS=_INPUTS,
-        num_warps=2,
+        ROWS=MAX_ROWS, OUTPUTS=_OUTPUTS, INPUTS=_INPUTS, num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
-    )
+    )  # fmt: skip
     return _added(sums, inputs.dtype)
 
 
@@ -139,19 +131,11 @@ def group_linear(inputs: Tensor, weight: GroupWeight) -> Tensor:
     tiles, shares = _grid(inputs, weight.shape, KINDS[weight.kind].step)
     sums = _sums(inputs, weight.shape, shares)
     _group_linear[(tiles, shares)](
-        inputs,
-        *weight.tensors[:2],
-        weight.tensors[-1],
-        sums,
-        inputs.shape[0],
-        *weight.shape,
+        inputs, *weight.tensors[:2], weight.tensors[-1], sums, inputs.shape[0], *weight.shape,
         inputs.stride(0),
-        ROWS=MAX_ROWS,
-        OUTPUTS=_OUTPUTS,
-        **constants(weight.kind),
-        num_warps=2,
+        ROWS=MAX_ROWS, OUTPUTS=_OUTPUTS, **constants(weight.kind), num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
-    )
+    )  # fmt: skip
     return _added(sums, inputs.dtype)
 
 
@@ -161,15 +145,9 @@ def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
     steps = triton.cdiv(num_inputs, KINDS[weight.kind].step)
     _dequantise[(triton.cdiv(num_outputs, _OUTPUTS), triton.cdiv(steps, _STEPS))](
-        *weight.tensors[:2],
-        weight.tensors[-1],
-        outputs,
-        num_outputs,
-        num_inputs,
-        OUTPUTS=_OUTPUTS,
-        STEPS=_STEPS,
-        **constants(weight.kind),
-    )
+        *weight.tensors[:2], weight.tensors[-1], outputs, num_outputs, num_inputs,
+        OUTPUTS=_OUTPUTS, STEPS=_STEPS, **constants(weight.kind),
+    )  # fmt: skip
     return outputs
 
 

@@ -27,25 +27,10 @@ def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     dim, channels = state.shape
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)
     _scan[(triton.cdiv(channels, _CHANNELS),)](
-        inputs,
-        b,
-        c,
-        steps,
-        rate,
-        skip,
-        state,
-        outputs,
-        inputs.shape[0],
-        channels,
-        inputs.stride(0),
-        b.stride(0),
-        c.stride(0),
-        steps.stride(0),
-        DIM=dim,
-        BLOCK=triton.next_power_of_2(dim),
-        CHANNELS=_CHANNELS,
-        num_warps=1,
-    )
+        inputs, b, c, steps, rate, skip, state, outputs, inputs.shape[0], channels,
+        inputs.stride(0), b.stride(0), c.stride(0), steps.stride(0),
+        DIM=dim, BLOCK=triton.next_power_of_2(dim), CHANNELS=_CHANNELS, num_warps=1,
+    )  # fmt: skip
     return outputs
 
 

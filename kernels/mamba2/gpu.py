@@ -28,25 +28,11 @@ def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     num_heads, width, dim = state.shape
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)
     _space[(num_heads, triton.cdiv(width, _ROWS))](
-        inputs,
-        b,
-        c,
-        steps,
-        rate,
-        skip,
-        state,
-        outputs,
-        inputs.shape[0],
-        *inputs.stride()[:2],
-        *b.stride()[:2],
-        *c.stride()[:2],
-        *steps.stride(),
-        COPIES=num_heads // b.shape[1],
-        WIDTH=width,
-        DIM=dim,
-        ROWS=_ROWS,
+        inputs, b, c, steps, rate, skip, state, outputs, inputs.shape[0], *inputs.stride()[:2],
+        *b.stride()[:2], *c.stride()[:2], *steps.stride(),
+        COPIES=num_heads // b.shape[1], WIDTH=width, DIM=dim, ROWS=_ROWS,
         BLOCK=triton.next_power_of_2(dim),
-    )
+    )  # fmt: skip
     return outputs
 
 

@@ -57,24 +57,11 @@ def _launch(
     beside = _in_heads(residual if residual is not None else gate if gate is not None else inputs)
     num_rows = inputs.shape[0] * inputs.shape[1]
     _rms_norm_rows[(triton.cdiv(num_rows, rows),)](
-        inputs,
-        beside,
-        scale,
-        outputs,
-        outputs if total is None else total,
-        num_rows,
-        inputs.shape[1],
-        *inputs.stride()[:2],
-        *beside.stride()[:2],
-        epsilon,
-        float(multiplier),
-        WIDTH=width,
-        BLOCK=block,
-        ROWS=rows,
-        ADD=residual is not None,
-        GATE=gate is not None,
+        inputs, beside, scale, outputs, outputs if total is None else total, num_rows,
+        inputs.shape[1], *inputs.stride()[:2], *beside.stride()[:2], epsilon, float(multiplier),
+        WIDTH=width, BLOCK=block, ROWS=rows, ADD=residual is not None, GATE=gate is not None,
         num_warps=4 if block <= 2048 else 8 if block <= 8192 else 16,
-    )
+    )  # fmt: skip
 
 
 def _in_heads(rows: Tensor) -> Tensor:

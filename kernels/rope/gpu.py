@@ -47,22 +47,11 @@ def _launch(
     assert dense_rows(heads, cosine, sine, outputs)
     assert cosine.stride() == sine.stride()
     _rotate[(triton.cdiv(num_tokens, _TOKENS), num_heads)](
-        heads,
-        cosine,
-        sine,
-        outputs,
-        cosine if scale is None else scale,
-        num_tokens,
-        epsilon,
-        *heads.stride()[:2],
-        *outputs.stride()[:2],
-        cosine.stride(0),
-        HALF=cosine.shape[1],
-        WIDTH=head_dim,
-        BLOCK=triton.next_power_of_2(head_dim),
-        TOKENS=_TOKENS,
-        NORMALISED=scale is not None,
-    )
+        heads, cosine, sine, outputs, cosine if scale is None else scale, num_tokens, epsilon,
+        *heads.stride()[:2], *outputs.stride()[:2], cosine.stride(0),
+        HALF=cosine.shape[1], WIDTH=head_dim, BLOCK=triton.next_power_of_2(head_dim),
+        TOKENS=_TOKENS, NORMALISED=scale is not None,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["num_tokens"])

@@ -84,7 +84,7 @@ def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
     # decay is e to the difference of two sums: off by as many ULP as those are large.
     ulps = 2 * (shape.key_dim + CHUNK + 32 + float(decay.sum(0).abs().max()))
 
-    def call(ops: Ops, name: str, count: int) -> list[Tensor]:
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
         queries, keys, values = columns[:count].split(shape.widths, dim=1)
         after = state.clone()
         heads = (
@@ -98,13 +98,7 @@ def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
 
     step = "recurrent_gated_delta_step"
     for name, count in (("chunked_gated_delta_", ROWS), (step, 1), (step, FEW)):
-
-        def named(
-            ops: Ops, dtype: torch.dtype, name: str = name, count: int = count
-        ) -> list[Tensor]:
-            return call(ops, name, count)
-
-        yield Case(name, numbers.dtype, named, ulps, 0.0)
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
 
 
 def _time_steps(shape: Mamba1Shape | Mamba2Shape, numbers: Numbers) -> Iterator[Case]:

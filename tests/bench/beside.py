@@ -1,4 +1,4 @@
-"""Reading a prompt beside the prefix tree: forwards alone, nothing is kept."""
+"""Prefill outside the prefix tree: forwards alone, nothing is kept."""
 
 from __future__ import annotations
 

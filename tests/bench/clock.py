@@ -1,6 +1,6 @@
-"""Times calls on a GPU: launched one after the other, and replayed from a trace.
+"""Times calls on a GPU: launched one by one, and replayed from a trace.
 
-A GPU is told what to do and does it later. The processor's clock alone would measure the telling.
+A GPU runs asynchronously; the processor's clock would measure only the launches.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class CudaClock:
 
 
 def _without_waiting(stretch: Stretch) -> None:
-    """Do the calls once. Raises RuntimeError where one waits for the GPU.
+    """Make the calls once. Raises RuntimeError where one waits for the GPU.
 
-    A trace can't hold such a call, and torch may make no other after one that broke off.
+    A trace can't hold such a call, and torch may capture no other after a failed capture.
     """
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -1,4 +1,4 @@
-"""Costs of the cache itself: cuts and checkpoints, each beside a peer of one run."""
+"""Costs of the cache itself: cuts and checkpoints, each against the same run without."""
 
 from __future__ import annotations
 

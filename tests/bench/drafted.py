@@ -1,6 +1,6 @@
-"""Replies whose tokens are known beforehand, and drafts of them: what `speculation` measures.
+"""Replies with known tokens, and drafts of them, for `speculation`.
 
-A model of random weights is made to say a given text, so that every run computes the same tokens.
+A model of random weights is made to say a given text, so every run computes the same tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 @dataclass(frozen=True)
 class Case:
-    """A chat, what is said to it (None: what the model says by itself), and how it is drafted."""
+    """A chat, its reply (None: the model's own), and how it is drafted."""
 
     name: str
     chat: tuple[Message, ...]

@@ -1,7 +1,7 @@
 """Model folders for the benches: the demo model, and random weights of a released shape.
 
-Random weights are made tensor by tensor and go straight to disk, so that at no time more than a
-piece of them is in memory. Which tensors there are is asked of the family itself.
+Random weights are made tensor by tensor and go straight to disk, so memory holds only a piece. The
+family itself lists the tensors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NoRoomError(Exception):
 class Shape:
     """Sizes of a Qwen3.5 with vision; the defaults are the released 0.8B's.
 
-    `linear_heads` are the delta net's keys', `value_heads` its values'; a `tied` head is the table.
+    `linear_heads` are the delta net's key heads, `value_heads` its value heads.
     """
 
     layers: int = 24
@@ -108,8 +108,8 @@ def write_folder(
 ) -> Path:
     """A whole model folder in bfloat16, with the demo model's tokenizer and template.
 
-    The numbers are drawn on `device`: billions take a processor minutes, and a GPU no time.
-    `fused`: all experts of a layer lie in two tensors. Raises NoRoomError.
+    Numbers are generated on `device`: billions take a processor minutes. `fused`: all experts of a
+    layer are in two tensors. Raises NoRoomError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tensors = published(config, fused, mtp)
@@ -135,7 +135,7 @@ def write_folder(
 def published(
     config: Mapping[str, Any], fused: bool = False, mtp: bool = False
 ) -> dict[str, TensorSpec]:
-    """The tensors of a release by their published names, in the order the family asks for them."""
+    """The tensors of a release by published name, in the order the family asks for them."""
     family = family_of(config)
     parsed = family.parse(config)
 
@@ -197,7 +197,7 @@ def config_of(shape: Shape) -> dict[str, Any]:
 
 
 def _sections(pairs: int) -> list[int]:
-    """Rotated pairs of dimensions by axis: a third each, what is over goes to the first ones."""
+    """Rotated pairs of dimensions by axis: a third each, the rest to the first axes."""
     return [(pairs + 2 - axis) // 3 for axis in range(3)]
 
 
@@ -220,8 +220,8 @@ def _write_weights(
 def _pieces(
     name: str, spec: TensorSpec, generator: torch.Generator, zero_centred: bool
 ) -> Iterator[Tensor]:
-    """The numbers of a tensor in pieces: matrices keep the size of what passes through them, and
-    decay is what such layers begin their training with (Dao and Gu 2024, arXiv:2405.21060).
+    """The numbers of a tensor in pieces: matrices keep the size of their inputs; decay is as at the
+    start of training (Dao and Gu 2024, arXiv:2405.21060).
 
     `zero_centred`: norms of the text stack multiply by 1 plus their weight.
     """

@@ -1,7 +1,7 @@
-"""Time to first token against context length: what a user does, beside a cold read of the same.
+"""Time to first token against context length: user actions beside a cold read of the same prompt.
 
-Every scenario checks with counters that it is the one it says: nothing but the new message is read,
-and the logits are to the bit those of the cold read where there was one.
+Counters check every scenario: only the new message is read, and the logits have the bits of the
+cold read where there was one.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def _question_only(rig: Rig, messages: list[Message]) -> Reading:
 
 
 def _picture_too(rig: Rig, messages: list[Message]) -> Reading:
-    """The template's glue before the picture may have been read before another picture, and its
-    checkpoint may have had to go, where a long context needs most of the count."""
+    """The template's glue before the picture may be cached from another picture, and a checkpoint
+    may be evicted where a long context needs most of the count."""
     reading = rig.ask(messages)
     assert reading.stats.images_encoded == 1
     miss, new = reading.stats.miss, rig.num_new(messages)
@@ -164,8 +164,7 @@ def _picture_too(rig: Rig, messages: list[Message]) -> Reading:
 
 
 def _swipe(rig: Rig, chat: Chat) -> int:
-    """Two settled replies, back to the first: the tokens that going on from it reads beyond the
-    new message."""
+    """Two settled replies, then back to the first: tokens read beyond the new message."""
     one, other = ([*chat.looked(0), chat.words.reply(REPLY, seed)] for seed in (2, 3))
     for replied in (one, other):
         rig.settle(replied)

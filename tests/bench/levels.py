@@ -1,8 +1,7 @@
-"""The levels of processors at which a machine is measured: what each library is told for them.
+"""The processor levels at which a machine is measured, and how each library is told.
 
 A level is at or below the machine's own, and chosen when a process starts: the kernels, torch,
-oneDNN and MKL read it once. MKL takes it on Intel's processors alone; on others it does what it
-does at every level.
+oneDNN and MKL read it once. MKL obeys on Intel's processors alone.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ LEVELS = (
 
 
 def here() -> tuple[Level, ...]:
-    """The levels that this machine can be measured at, its own last; none where it is no x86."""
+    """The levels that this machine can be measured at, its own last; none unless x86."""
     names = {each.name for each in levels.executable()}
     return tuple(each for each in LEVELS if each.kernels in names)
 
 
 def named(name: str | None) -> Level | None:
-    """The level of that name, the machine's own without one. Raises ValueError where the machine
-    hasn't got it."""
+    """The level of that name, by default the machine's own. Raises ValueError if the machine lacks
+    it."""
     found = {each.name: each for each in here()}
     if name is None:
         return next(reversed(found.values()), None)

@@ -1,7 +1,7 @@
-"""The machine that measures: its name, and how fast it reads and multiplies at its best.
+"""The measured machine: its name, and how fast it reads and multiplies at best.
 
-A limit is measured as often as what is held against it, just before and after: the memory of a
-shared machine is twice as fast in one minute as in the next.
+A limit is measured just before and after each figure it is compared with: the memory of a shared
+machine can be twice as fast a minute later.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Bounds(Protocol):
 class Limits:
     """The limits of this machine on torch's threads; every call measures anew.
 
-    `taken` are all answers so far, in bytes or operations a second, by READING or by type.
+    `taken` are all results so far, in bytes or operations a second, by READING or by type.
     """
 
     def __init__(self, read_bytes: int = READ_BYTES, rows: Iterable[int] = PRODUCT_ROWS) -> None:
@@ -88,7 +88,7 @@ class Limits:
 
     def multiply(self, dtype: torch.dtype) -> float:
         """Operations a second of the fastest of torch's matrix products in `dtype`, or in float32
-        where that is faster: not every processor multiplies bfloat16."""
+        if that is faster."""
         known = self._products.get(dtype)
         products = known or [
             each for kind in {dtype, torch.float32} for each in _products(kind, self._rows)

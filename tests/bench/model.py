@@ -1,4 +1,4 @@
-"""The whole model beside its peers, in tables: who takes part, and on which files."""
+"""The whole model beside its peers, in tables: who takes part, and with which files."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Beside:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model folder, who else runs what it holds, and the files of it that are run as published,
-    by what stands in place of a precision."""
+    """A model folder, its peers, and the files of it that are run as published, by name in place of
+    a precision."""
 
     folder: Path
     beside: Beside
@@ -89,15 +89,15 @@ class Subject:
 
 @dataclass(frozen=True)
 class Rest:
-    """Completes the figures of a cut model: the same table and head after next to no layer."""
+    """Completes the figures of a cut model: the same table and head with almost no layers."""
 
     cut: Cut
     head: Subject
 
 
 def measured(options: argparse.Namespace, limits: Bounds, shape: str, say: Say) -> str:
-    """The tables of a shape, from weights that are written first where there are none. Raises
-    NoRoomError, BuildError."""
+    """The tables of a shape, from weights that are written first if missing. Raises NoRoomError,
+    BuildError."""
     build = _llama_cpp(options, say)
     cut = chosen(shape, options.quick)
     with tempfile.TemporaryDirectory(prefix="waymark-bench-") as place:
@@ -122,8 +122,7 @@ def text(
     say: Say,
     rest: Rest | None = None,
 ) -> str:
-    """A table for each precision. Those with the same peers take turns with them in the same
-    rounds."""
+    """A table for each precision. Precisions with the same peers share rounds."""
     on_gpu = options.device == "cuda"
     plan = replace(rounds.QUICK if options.quick else plan_of(options), warm=on_gpu)
     if not _sees(subject.folder):
@@ -206,8 +205,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 def _llama_cpp(options: argparse.Namespace, say: Say) -> Build | None:
-    """llama.cpp, built if it isn't; ik_llama.cpp and files that are run as published need what it
-    makes. Raises BuildError."""
+    """llama.cpp, built if missing; ik_llama.cpp and published files need it too. Raises
+    BuildError."""
     if not (options.llama or options.ik or set(options.precision) & set(files.MIXES)):
         return None
     build = Build(options.llama_folder, options.level, say)

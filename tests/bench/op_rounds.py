@@ -1,4 +1,4 @@
-"""Ops (tests.bench.ops) in rounds, each between two readings of its limits, and their table.
+"""Ops (tests.bench.ops) in rounds, each between two measurements of the limits, and their table.
 
 Each implementation has a turn in every round, called one by one and, on a GPU, replayed from a
 trace: a generated token is replayed, a prompt is launched.
@@ -29,8 +29,8 @@ OTHER_NUMBERS = "other numbers"
 class Measured:
     """Seconds a call by round and implementation, `replayed` if that could be captured.
 
-    `floors` are the seconds that a call has to take here, `by_products` says of which limit.
-    `missing` says why an implementation has no seconds.
+    `floors` are the least possible seconds of a call here, `by_products` names the limit.
+    `missing`: why an implementation has no figure.
     """
 
     op: Op

@@ -1,6 +1,6 @@
 """The operations of a model at its sizes, on a processor or a GPU, beside plain torch.
 
-Bytes that are read or written once count once. Arguments take turns through more memory than caches
+Repeated reads and writes of a byte count once. Arguments alternate through more memory than caches
 hold, as a model's weights do.
 """
 
@@ -43,8 +43,8 @@ LONGEST_PLAIN = 2_048
 class Sizes:
     """Sizes of the ops' arguments: tokens of runs and contexts, patches, bytes; and rounds.
 
-    Arguments take turns through `apart` bytes, or through `copies` of them. A round makes calls
-    until `seconds` are over, `calls` at most.
+    Arguments alternate through `apart` bytes, or through `copies` of them. A round makes calls for
+    `seconds`, `calls` at most.
     """
 
     shape: Shape = RELEASED["0.8B"]
@@ -75,10 +75,10 @@ QUICK = Sizes(
 
 @dataclass(frozen=True)
 class Op:
-    """An op, the bytes it moves and the operations it computes at least, and others that do it.
+    """An op, the least bytes it moves and operations it computes, and other implementations.
 
-    The first tensor that a call returns is compared with that of the others. Of `others` a text
-    says why there is none.
+    The first tensor of a result is compared with the others'. A text in `others` says why there is
+    none.
     """
 
     name: str
@@ -150,9 +150,9 @@ def rows(count: int) -> str:
 
 
 def all_ops(numbers: Numbers, precision: str) -> Iterator[Op]:
-    """Op after op; each one's arguments are made when it is asked for.
+    """Yields ops; arguments are made when asked for.
 
-    A precision that is no type of floats has the matrices alone: the rest is as in bfloat16.
+    A precision of integers has the matrices alone: the rest is as in bfloat16.
     """
     yield from matrices(numbers, precision)
     if precision not in FLOATS:

@@ -1,7 +1,7 @@
-"""The interface of engines that are compared: one task at a time, and its reading.
+"""The interface of compared engines: one task at a time, and its reading.
 
-An engine may live in this process (tests) or in one of its own (tests.bench.process), where its
-peak of memory is its own too.
+An engine may be in this process (tests) or in one of its own (tests.bench.process), with its own
+peak of memory.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ORDINARY_IDS = 1000
 class Reading:
     """The time of one task, and counts that identify it.
 
-    `tokens` were read, generated or made of a picture, `ids` drawn, behind a context of `context`
+    `tokens` were read, generated or made of a picture, `ids` sampled, after a context of `context`
     tokens. `least_bytes` must at least be moved to generate them, or held to read them, and
-    `operations` done: 0 where the engine doesn't say. `peak_bytes` is the most memory its process
-    has held so far beyond `import torch`, on a GPU the most that torch has allocated there.
-    `helpers` are packages whose kernels it called.
+    `operations` done: 0 if unknown. `peak_bytes` is the most memory its process has held beyond
+    `import torch`, on a GPU the most that torch has allocated there. `helpers` are packages whose
+    kernels it called.
     """
 
     seconds: float
@@ -46,7 +46,7 @@ class Reading:
 class Engine:
     """An engine and its folder or file; `longest` is the longest context in tokens.
 
-    `scratch` is where it may remember what it measured of this machine.
+    `scratch` may keep its measurements of this machine.
     """
 
     name: Literal["waymark", "transformers"]
@@ -60,9 +60,9 @@ class Engine:
 class Peer(Protocol):
     """One engine with one model.
 
-    `load` opens the model, anew if there is one. `prompt` reads `size` tokens up to the first
-    answer's id. `context` does so unless that many have just been read. `generate` draws `size`
-    ids behind them, always from the same place. `image` puts a square of `size` pixels through the
+    `load` opens the model, again if there is one. `prompt` reads `size` tokens up to the first
+    answer's id. `context` does so unless that many were just read. `generate` samples `size` ids
+    after them, always from the same place. `image` puts a square of `size` pixels through the
     tower.
     """
 

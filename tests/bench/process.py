@@ -1,6 +1,6 @@
-"""An engine in a process of its own, so that its memory is its own: one JSON line a task, one back.
+"""An engine in a process of its own, for its own memory: one JSON line a task, one back.
 
-As a command it is that process; `Process` is the other end of it.
+As a command it is that process; `Process` is the other end.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def serve(engine: Engine, tasks: IO[str], answers: IO[str]) -> None:
 def peak_bytes() -> int:
     """The most memory this process has held.
 
-    Linux's own mark where there is one: `ru_maxrss` goes on from the process that started this one.
+    Linux's own mark if there is one: `ru_maxrss` is inherited from the parent.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,7 +1,7 @@
-"""An engine with clocks on it: what a request took, where, and how many tokens it really fed.
+"""An engine with clocks: a request's time by part, and how many tokens it fed.
 
-Nothing is measured twice over: the clocks sit around the engine's own calls, so the numbers are
-those of the app. Whatever the engine reports is compared with what went through the model.
+The clocks wrap the engine's own calls, so the numbers are those of the app. Reported counts are
+compared with what went through the model.
 """
 
 from __future__ import annotations
@@ -194,11 +194,7 @@ class Rig:
     def num_new(self, messages: Sequence[Message]) -> int:
         """Tokens of the last message, with what the template puts before and after it."""
         prompt = self.prompt(messages)
-        ends = [
-            run.end.token.value
-            for run in prompt.runs
-            if run.kind is not None and run.kind & CutKind.MESSAGE_END
-        ]
+        ends = [run.end.token.value for run in prompt.runs if run.ends(CutKind.MESSAGE_END)]
         return prompt.num_tokens - (ends[-2] if len(ends) > 1 else 0)
 
     def _prepare(

@@ -1,8 +1,7 @@
-"""The whole model beside its peers: which steps, in which order, and interleaved rounds of each.
+"""The whole model beside its peers: steps, their order, and interleaved rounds of each.
 
-A step is measured in rounds in which every engine has its turn, the machine's limit before and
-after each turn. What was counted is checked in every round: tokens read and drawn, the context they
-stand behind, and that each round draws the same ids.
+In a round every engine has its turn, with the machine's limit measured before and after. Every
+round checks the tokens read and generated, the context they follow, and that ids are the same.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ WARM_UP = 64  # tokens
 class Plan:
     """Sizes of all steps: tokens, pixels a side, and rounds until `seconds` are over for a step.
 
-    `warm`: each engine does every step once before it is timed, for on a GPU the first time
-    compiles, chooses and records kernels. A reply always goes first: a model captures its steps in
-    the first one after a load, and nobody's figure should depend on how many follow.
+    `warm`: each engine does every step once before it is timed, because on a GPU the first time
+    compiles, chooses and captures kernels. A reply always goes first: a model captures its steps in
+    the first one after a load.
     """
 
     prompts: tuple[int, ...] = (512, 2_048)
@@ -44,9 +43,8 @@ class Plan:
         return max(WARM_UP, *self.prompts, *self.contexts) + self.tokens + 1
 
     def steps(self) -> Iterator[Step]:
-        """Pictures stand before generating and the empty context last, so that no peak of memory
-        comes from a peer's copy of its cache, and a context that was just read is not read again.
-        """
+        """Pictures come before generating and the empty context last, so that no peak of memory
+        comes from a peer's copy of its cache, and a context just read is not read again."""
         yield Step("load", 0)
         yield from (Step("prompt", size) for size in self.prompts)
         yield from (Step("image", size) for size in self.images)
@@ -71,7 +69,7 @@ class Step(NamedTuple):
 @dataclass
 class Row:
     """All readings of one step by engine, and the limit around each: bytes or operations a second,
-    1 where the step has none. `strayed` are engines that drew other ids in a later round."""
+    1 if the step has none. `strayed` are engines whose ids differed in a later round."""
 
     step: Step
     readings: dict[str, list[Reading]] = field(default_factory=dict)
@@ -90,7 +88,7 @@ class Row:
         return Spread.of(own / other for own, other in pairs)
 
     def of_limit(self, engine: str) -> Spread:
-        """The share of the limit that was reached: what had to be done over what could be."""
+        """The share of the limit that was reached."""
         pairs = zip(self.readings[engine], self.limits[engine], strict=True)
         return Spread.of(work(reading) / reading.seconds / limit for reading, limit in pairs)
 
@@ -110,7 +108,7 @@ def measure(
     say: Callable[[str], None],
     beside: Callable[[Step], None] = lambda step: None,
 ) -> dict[Step, Row]:
-    """Every step of the plan; `dtype` is what the matrix products are held against.
+    """Every step of the plan; matrix products are compared with the limit of `dtype`.
 
     `beside` measures right after a step what can't take turns in it.
     """

@@ -1,7 +1,7 @@
 """The shapes that `--shape` names: released models by their published sizes, whole or cut.
 
-`35B-A3B/8` has eight of the release's layers. A cut keeps the mix of its kinds of layers, so that
-figures of the whole model can be computed from it.
+`35B-A3B/8` has eight of the release's layers. A cut keeps the mix of layers, so figures of the
+whole model can be computed from it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ShapeError(ValueError):
 class Release:
     """The facts of a config.json whose layers repeat with a `period`.
 
-    `fused`: all experts of a layer are published in two tensors. `tiny` are sizes for tests.
+    `fused`: experts of a layer are published in two tensors. `tiny` are sizes for tests.
     """
 
     config: Mapping[str, Any]
@@ -80,8 +80,7 @@ class Cut:
         return text
 
     def head(self) -> dict[str, Any]:
-        """config.json of next to no layer behind the same table and head: what is left of the time
-        is theirs, whichever engine runs it."""
+        """config.json of almost no layers with the same table and head, to time those alone."""
         tied = self.config.get("tie_word_embeddings", False)
         return {
             "architectures": ["LlamaForCausalLM"],
@@ -142,8 +141,8 @@ def described(name: str, quick: bool) -> str:
 
 
 def chosen(name: str, quick: bool = False) -> Cut:
-    """The shape of a name; `quick`: with tiny sizes, and as few layers as its mix allows unless it
-    was cut. Raises ShapeError."""
+    """The shape of a name; `quick`: with tiny sizes, and few layers unless it was cut. Raises
+    ShapeError."""
     base, slash, wanted = name.partition("/")
     if base not in names():
         raise ShapeError(f"there is no shape {base}; there are {', '.join(names())}")

@@ -133,7 +133,7 @@ def compared(engine: Engine, case: Case, rounds: int) -> Row:
 
 
 def answered(engine: Engine, case: Case, draft: DraftSettings, most: int = 128) -> Finished:
-    """One reply to a case, of so many tokens at most where it is the model's own."""
+    """One reply to a case, of at most so many tokens where it is the model's own."""
     command = Generate(
         conversation=Conversation(messages=case.chat),
         cache=CacheSettings(),

@@ -21,9 +21,9 @@ def model_table(
     beside: Mapping[str, Mapping[Step, Spread]] | None = None,
     rates: bool = False,
 ) -> str:
-    """Everything measured of one precision beside transformers, and further engines of the same
-    rounds. `beside` are tokens a second by step, of those that were measured right after it. With
-    `rates` a column says how much that moved or computed a second."""
+    """The measurements of one precision beside transformers and further engines. `beside` are
+    tokens a second by step, measured right after it. `rates` adds bytes moved or operations a
+    second."""
     beside = beside or {}
     others = [name for name in engines(rows) if name.startswith(f"{PEER} ")]
     titles = ["", "Waymark", PEER, "ratio", "of the limit"]
@@ -115,7 +115,7 @@ def _rate_name(step: Step) -> str:
 
 
 def _held(row: Row, engine: str) -> bool:
-    """True if the step's peak of memory is told: a load, a prompt, a context that was read."""
+    """True if the step's peak of memory is shown: a load, a prompt, a context that was read."""
     first = row.readings[engine][0]
     return row.step.task in ("load", "prompt") or (row.step.task == "context" and first.tokens > 0)
 

@@ -1,4 +1,4 @@
-"""Several readings of one thing, told as their median and how far they lie apart."""
+"""Several readings of one thing: their median and range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benches' tables in Markdown: from what was measured to lines on standard output."""
+"""The benches' tables in Markdown."""
 
 from __future__ import annotations
 

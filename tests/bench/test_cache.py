@@ -1,4 +1,4 @@
-"""The benches on a model of no size: the counters they rest on, and that they run. No times."""
+"""The benches on a tiny model: their counters, and that they run. No times."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Levels of processors in the speed benches: what is set, what is refused, what libraries make of
-it. No times."""
+"""Levels of processors in the speed benches. No times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released shapes, whole and cut: sizes, kinds of layers, names in the files, what is refused."""
+"""Released shapes, whole and cut: sizes, kinds of layers, names in the files, refusals."""
 
 from __future__ import annotations
 

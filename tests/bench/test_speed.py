@@ -1,4 +1,4 @@
-"""The speed benches on a model of no size: tables, and the counts they rest on. No times."""
+"""The speed benches on a tiny model: tables, and their counts. No times."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_an_engine_that_dies_is_named(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """A peer that answers what it was given, and the limit of a machine that does nothing."""
+    """A peer that returns given answers, and the limit of a machine that does nothing."""
 
     def __init__(self, *readings: Reading) -> None:
         self.readings = list(readings)

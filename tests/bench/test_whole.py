@@ -1,4 +1,4 @@
-"""The whole model's figure: that it is computed as it says, on figures made up."""
+"""The whole model's figure, computed from made-up figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECOND = f"{PEER} float32"
 
 
 def row(step: Step, work: int, **seconds: float) -> Row:
-    """A row of readings, each engine with the same to do, where 100 a second can be done."""
+    """A row of readings, each engine with the same work, on a machine that does 100 a second."""
     named = {"int4": seconds["own"], PEER: seconds["peer"], SECOND: seconds["second"]}
     is_prompt = step.task == "prompt"
     readings = {

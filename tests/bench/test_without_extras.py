@@ -1,4 +1,4 @@
-"""`python -m tests.bench` where what the tests need is not installed."""
+"""`python -m tests.bench` without the packages that only tests need."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""transformers as it comes, on the same weights: untuned, with what of other kernels it finds.
+"""transformers on the same weights, untuned, with the kernels that it finds.
 
-A loop over its forward, greedy and with its cache: what its `generate` does, without the checks
-around each token. It calls packages with kernels for a GPU where they are installed; which of them
-it called is noted.
+A greedy loop over its forward with its cache: what `generate` does, without the checks around each
+token. The kernel packages that it called are noted.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ def _class_of(folder: Path) -> Any:
 def called_packages(work: Callable[[], object]) -> list[str]:
     """The PACKAGES that `work` called a function of.
 
-    Asked of Python itself: which package transformers takes, and how, differs by its version.
+    Python's profiler tells: which package transformers takes, and how, differs by version.
     """
     found = set()
 

@@ -1,7 +1,7 @@
-"""Waymark as it is measured beside others: the app's own load, prefill, decode and tower.
+"""Waymark among its peers: the app's own load, prefill, decode and tower.
 
-What a request does around them (rendering, the prefix tree, sampling) is the cache bench's
-(tests.bench.cache).
+The cache bench (tests.bench.cache) measures the rest of a request: rendering, the prefix tree,
+sampling.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Waymark:
 def compile_kernels(settings: ModelSettings) -> None:
     """Compile what a GPU's first load compiles and Triton keeps: the self-test of the kernels.
 
-    It also starts CUDA. Only then is a load one of many, and not the first on a computer.
+    It also starts CUDA, so that a load is not the first on a computer.
     """
     device, folder = resolve_device(settings), open_files(Path(settings.path)).container
     plan = ModelPlan(folder)

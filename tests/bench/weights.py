@@ -20,8 +20,8 @@ def held_bytes(model: Decoder) -> int:
 
 
 def step_bytes(model: Decoder) -> int:
-    """Bytes of the weights that every generated token has to read: of the table one row only, of a
-    layer's experts those that a token goes through."""
+    """Bytes of the weights that a generated token reads: one row of the table, and the experts it
+    goes through."""
     every = _bytes([model.blocks, model.norm, model.head], set())
     return every - sum(_idle_bytes(part) for block in model.blocks for part in _sparse(block))
 
@@ -70,8 +70,8 @@ def _is_multiplied(name: str, num_axes: int) -> bool:
 def _bytes(part: object, seen: set[int]) -> int:
     """Bytes of the tensors and matrices within `part`, each once.
 
-    A matrix (kernels.linear.reference) says its own size: some formats hide their tensors. What a
-    layer needs remembered has a size too, and is no weight: it can't be called.
+    A matrix (kernels.linear.reference) says its own size: some formats hide their tensors. Memory
+    specs have a size too, but can't be called.
     """
     if id(part) in seen or isinstance(part, type):
         return 0

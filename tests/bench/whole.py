@@ -1,7 +1,7 @@
 """The whole model's speed, computed where it is too large to be measured.
 
-A cut takes the time of its layers, and of the table and head, which are measured alone too: behind
-next to no layer, by every engine with the same ids. So a layer's time is known, and that of all.
+A cut takes the time of its layers, and of the table and head, which are also measured with almost
+no layers. So a layer's time is known, and that of all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts, replies and pictures of a wanted cost, the same for the same seed."""
+"""Texts, replies and pictures of a given cost, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.api.chat import AssistantMessage, ImagePart, ReplyIds, TextPart, UserM
 
 
 class Words:
-    """Text of a wanted number of tokens: words that the tokenizer has whole, drawn by a seed."""
+    """Text of a given number of tokens: words that are single tokens, chosen by a seed."""
 
     def __init__(self, folder: Path, tokenizer_fingerprint: str) -> None:
         vocabulary = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()

@@ -1,7 +1,7 @@
 """Tokens that are prefilled again in yardstick conversations, and where Waymark differs.
 
-Nothing here is timed. `possible` is the share of a prompt that stood, token for token, in an
-earlier prompt or in a settled reply; `reused` is the share that was not read again.
+Nothing is timed. `possible` is the share of a prompt that was, token for token, in an earlier
+prompt or a settled reply; `reused` is the share that was not read again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ END_OF_TURN = 1012  # <|im_end|> of the demo model's tokenizer
 
 @dataclass(frozen=True)
 class Turn:
-    """One request: its prompt, what was read of it before the reply, how much of it is the new
-    message with the template's glue, and what idle time read after it (of a draft: before it)."""
+    """One request: its prompt, tokens read before the reply, tokens of the new message with the
+    template's glue, and tokens read when idle after it (of a draft: before it)."""
 
     name: str
     prompt: int
@@ -77,7 +77,7 @@ def long_turns(rig: Rig, words: Words, tokens: int = 300, reply: int = 60) -> li
 
 
 def late_edit(rig: Rig, words: Words, turns: int = 40, first: int = 300) -> Turn:
-    """Message 2 edited after `turns` short turns, the first message being two thirds of what is
+    """Message 2 edited after `turns` short turns; the first message is two thirds of what is
     left."""
     rig.clear()
     chat: list[Message] = [words.user(first, 130), words.reply(20, 131)]

@@ -251,6 +251,6 @@ def traces(cache: ContextCache) -> object:
 
 def roles(prompt: Prompt) -> dict[TokenIndex, Role]:
     """System first, then user and reply in turn."""
-    ends = [run.end.token for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END]
+    ends = [run.end.token for run in prompt.runs if run.ends(CutKind.MESSAGE_END)]
     said: tuple[Role, ...] = ("user", "reply")
     return {end: said[(index - 1) % 2] if index else "system" for index, end in enumerate(ends)}

@@ -23,7 +23,7 @@ from desktop.chat.transcript import LiveReply
 from desktop.chat.user_row import UserRow
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
-from desktop.pictures.picture import PictureThumbnail
+from desktop.pictures.picture_strip import PictureThumbnail
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Reply

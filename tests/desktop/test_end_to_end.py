@@ -316,7 +316,7 @@ async def test_replies_by_a_schema_are_valid_and_shown_as_a_table(
 
 
 async def a_schema_is_chosen(app: App) -> None:
-    app.window.page.composer.schema_asked.emit()
+    app.window.page.composer.format.schema_asked.emit()
     await until(lambda: app.window.findChildren(SchemaDialog))
     dialog = app.window.findChildren(SchemaDialog)[-1]
     dialog.text.setPlainText(json.dumps(SCHEMA))

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.api.errors import WaymarkError
-from core.downloads import jobs, parts, transfer
+from core.client.programs import program
+from core.downloads import download, jobs, parts, transfer
 from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
 from core.downloads.download import Download
@@ -26,6 +27,7 @@ from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
 from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
 from core.downloads.transfer import Patience
+from desktop.store.folders import DEMO_MODEL
 from tests.downloads.fake_hub import FakeHub, FakeRepository, Fault, flipped
 
 NAME = "Org/Tiny-1B"
@@ -369,3 +371,90 @@ def test_L2_a_process_paused_or_killed_goes_on_with_what_it_has(
     assert shown(tmp_path / "models") == wanted
     # Two kills, of up to 8 MiB and what was on its way; pauses lose nothing that had arrived.
     assert hub.bytes_sent < sum(map(len, wanted.values())) + 2 * 10 * 2**20 + 2 * 2**20
+
+
+def test_L2_another_waymark_is_waited_for_and_taken_over_from(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is killed amid the download; nothing is received twice."""
+    monkeypatch.setattr(download, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(download, "TELL_EVERY_S", 0.01)
+    hub.repositories[NAME].files["model-00001-of-00002.safetensors"] = os.urandom(2**20)
+    wanted = {name: hub.repositories[NAME].files[name] for name in WANTED}
+    hub.pace_s = 0.01
+    job, told = created(tmp_path / "models", hub), list[Progress]()
+
+    async def both() -> None:
+        client = DownloadsClient(lambda news: None, tmp_path / "log")
+        await client.configure(Connection(hub=hub.address))
+        await client.fetch(job.work)
+        await until(lambda: jobs.is_claimed(job))
+        second = asyncio.ensure_future(fetch(job, hub, told))
+        await until(lambda: any(each.elsewhere for each in told))
+        with pytest.raises(WaymarkError, match="Another Waymark is downloading"):
+            jobs.discard(job)
+        assert client.pid is not None
+        os.kill(client.pid, signal.SIGKILL)
+        hub.pace_s = 0.0
+        assert await second == job.model
+        await client.close()
+
+    asyncio.run(both())
+    assert shown(tmp_path / "models") == wanted and not told[-1].elsewhere
+    assert not (tmp_path / "models" / jobs.HIDDEN).exists()
+
+
+def test_L2_two_downloads_of_the_same_receive_it_once(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "LOOK_AGAIN_S", 0.01)
+    job = created(tmp_path, hub)
+
+    async def both() -> None:
+        await asyncio.gather(fetch(job, hub), fetch(job, hub))
+
+    asyncio.run(both())
+    assert shown(tmp_path) == WANTED and not (tmp_path / jobs.HIDDEN).exists()
+    asked = [each.path for each in hub.asked if hub.cdn and each.path.endswith("tokenizer.json")]
+    assert len(asked) == 2  # the hub, and where it leads
+
+
+def test_L2_a_download_that_was_deleted_elsewhere_ends_by_name(
+    hub: FakeHub, tmp_path: Path
+) -> None:
+    job = created(tmp_path, hub)
+    jobs.discard(job)
+    with pytest.raises(WaymarkError, match="deleted"):
+        asyncio.run(fetch(job, hub))
+    assert not (tmp_path / jobs.HIDDEN).exists()
+
+
+def demo_downloaded(command: list[str], folder: Path) -> Path:
+    """The demo model, fetched from a local hub by the process of downloads that `command` runs."""
+    files = {path.name: path.read_bytes() for path in DEMO_MODEL.iterdir()}
+    heard: list[DownloadNews] = []
+
+    async def live() -> None:
+        client = DownloadsClient(heard.append, folder / "log", command)
+        try:
+            await client.configure(Connection(hub=local.address))
+            (found,) = await client.search("tiny")
+            plan = choices(await client.look(found.name))[-1]
+            await client.fetch(jobs.create(folder / "models", plan).work)
+            await ended(heard)
+        finally:
+            await client.close()
+
+    config = {"model_type": "qwen3_5"}
+    with FakeHub({"Org/Tiny-Demo": FakeRepository(files, config=config)}) as local:
+        asyncio.run(live())
+    assert isinstance(heard[-1], Completed), heard[-1]
+    return Path(heard[-1].path)
+
+
+def test_the_process_of_downloads_brings_a_whole_model(tmp_path: Path) -> None:
+    """`make test-installer` does the same with the installed one, and chats with the model."""
+    model = demo_downloaded(program("core.downloads"), tmp_path)
+    assert {path.name for path in model.iterdir()} == {path.name for path in DEMO_MODEL.iterdir()}
+    for path in DEMO_MODEL.iterdir():
+        assert (model / path.name).read_bytes() == path.read_bytes()

@@ -28,6 +28,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import Event, Finished, Loading
+from core.api.model_info import HEADROOM_BYTES
 from core.api.params import ModelSettings, Precision
 from core.engine import engine as engine_module
 from core.engine import loaded as loaded_module
@@ -36,7 +37,6 @@ from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
 from core.loading.precision import Chosen, choose_precision
 from core.storage.store import DiskStore
-from core.weights.memory import HEADROOM_BYTES
 from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import GREEDY, CountdownFlag, user
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, NotEnoughMemoryError, RequestCancelled
+from core.api.model_info import HEADROOM_BYTES
 from core.api.params import ModelSettings
 from core.loading.files import open_files
 from core.loading.model import ReadModel
@@ -22,7 +23,6 @@ from core.loading.quantised_store import QuantisedStore
 from core.loading.tile_file import TileFile
 from core.storage.rows import TILES
 from core.weights.gguf_container import GGUFContainer
-from core.weights.memory import HEADROOM_BYTES
 from kernels.common.memory import FileArena
 from kernels.dispatch import Backend, backend
 from kernels.experts import native

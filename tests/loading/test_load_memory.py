@@ -20,8 +20,8 @@ from tests.weights.files import write_sparse
 
 SLOW = pytest.mark.slow
 INTEGERS: dict[str, Integers] = {"int8": "int8", "int4": "int4"}
-# Loads folder argv[1] as argv[2] for the kernels argv[3]; prints how private memory grew, looked at
-# every 2 ms, and the parameters' bytes.
+# Loads folder argv[1] as argv[2] for the kernels argv[3], "chosen" for those that an engine takes;
+# prints how private memory grew, looked at every 2 ms, and the parameters' bytes.
 LOADER = """
 import sys
 import threading
@@ -31,6 +31,8 @@ import torch
 
 from tests.loading.keeping import store_in
 from tests.loads import estimate_bytes, load_model
+from core.api.params import ModelSettings
+from core.loading.backend import choose_backend
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from kernels.linear import int4, int8, native
@@ -50,7 +52,10 @@ def private_bytes():
 torch.ones(2**20).bfloat16().float().sum()  # torch's own threads and buffers, before the count
 name, integers = NAMES.get(sys.argv[2], (sys.argv[2], None))
 dtype = getattr(torch, name)
-kernels = backend(sys.argv[3], dtype, integers=integers)
+if sys.argv[3] == "chosen":
+    kernels = choose_backend(ModelSettings(path=""), torch.device("cpu"), dtype, integers)
+else:
+    kernels = backend(sys.argv[3], dtype, integers=integers)
 folder = ModelFolder.open(Path(sys.argv[1]))
 before, peak, done = private_bytes(), 0, threading.Event()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.api.model_info import PrecisionChoice, TooLarge
+from core.api.model_info import HEADROOM_BYTES, PrecisionChoice, TooLarge
 from core.api.params import Device, ModelSettings, Precision
 from core.loading.backend import choose_backend
 from core.loading.plan import ModelPlan
@@ -23,7 +23,6 @@ from core.loading.precision import (
 )
 from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES
 from tests.storage.disks import RoomyFiles
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

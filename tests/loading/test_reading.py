@@ -31,7 +31,7 @@ from core.weights import stream
 from core.weights.folder import ModelFolder
 from core.weights.memory import allocate
 from core.weights.safetensors_file import WeightsFile, read_header
-from core.weights.spec import TensorSpec, Use, WeightPlan, floats_on_the_way
+from core.weights.spec import TensorSpec, Use, WeightPlan, bytes_to_read
 from core.weights.table import FileTable
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
@@ -256,7 +256,7 @@ def test_a_stack_with_inputs_first_is_transposed_and_reckoned_with(
     for parts, whole in zip(zip(*slices, strict=True), expected, strict=True):
         assert torch.equal(torch.cat(parts), whole)
     twice = 1 if formats.usual.is_plain else 2
-    assert floats_on_the_way({"experts": spec}, formats) == twice * 4 * 32 * 10
+    assert bytes_to_read(spec, formats) == twice * 4 * 32 * 10
 
 
 @pytest.mark.usefixtures("_small_pieces")

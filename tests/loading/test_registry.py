@@ -18,9 +18,9 @@ from core.api.errors import (
     NotEnoughMemoryError,
     UnknownArchitectureError,
 )
+from core.api.model_info import HEADROOM_BYTES
 from core.loading.model import ReadModel
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES
 from tests.loads import estimate_bytes, load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from core.api.errors import BrokenConfigError, BrokenWeightsError
+from core.api.model_info import HEADROOM_BYTES
 from core.layers import runs
 from core.layers.feed_forward import SwiGLU
 from core.loading.plan import MATRIX_BYTES, ModelPlan
 from core.weights import safetensors_file
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES
 from core.weights.spec import Shape
 from tests.layers.sources import random_weights
 from tests.weights.files import write_sparse
@@ -34,7 +34,7 @@ import torch
 from core.api.errors import WaymarkError
 from core.loading.plan import ModelPlan
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES
+from core.api.model_info import HEADROOM_BYTES
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

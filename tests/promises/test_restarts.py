@@ -32,7 +32,7 @@ from tests.storage.disks import PLENTY
 
 # Families that see, and whose pictures come back from disk.
 seeing = pytest.mark.parametrize(
-    "kept", ["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "gemma4"], indirect=True
+    "kept", ["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "minicpm_v", "gemma4"], indirect=True
 )
 
 
@@ -232,7 +232,7 @@ def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
     assert not list((tmp_path / "both").rglob("*one*"))
     assert both.cache.embeddings.num_bytes == alone.cache.embeddings.num_bytes
     both.restart()
-    ends = (run for run in both.prompt(one).runs if run.kind and run.kind & CutKind.MESSAGE_END)
+    ends = (run for run in both.prompt(one).runs if run.ends(CutKind.MESSAGE_END))
     assert both.same_as_cold(one).reused == next(ends).end.token.value
     assert both.same_as_cold(other).stats.restored_from == "disk"
 

@@ -55,6 +55,7 @@ class SegmentStore:
         return self.size(kind, key) > 0
 
     def size(self, kind: SegmentKind, key: bytes) -> int:
+        """Bytes of a segment's file; 0 when it isn't held."""
         return self.blobs.size(self._pool, SegmentId(kind, key).file_name) or 0
 
     def put(

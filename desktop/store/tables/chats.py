@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 import uuid
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from core.api.reply_format import ReplyFormat
+from core.remote.messages import Place
 from desktop.store.tables import fields
 from desktop.store.tables.records import Chat
 
@@ -56,6 +58,20 @@ def create(
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def run_at(connection: sqlite3.Connection, chat: int, place: Place | None) -> None:
+    """Have a server write the next replies, which the user agreed to; None is this computer."""
+    connection.execute(
+        "UPDATE chats SET place = ? WHERE id = ?", (fields.stored_model(place), chat)
+    )
+    if place is None:
+        return
+    (agreed,) = connection.execute("SELECT agreed FROM chats WHERE id = ?", (chat,)).fetchone()
+    servers = dict.fromkeys((*fields.texts(agreed), place.address))
+    connection.execute(
+        "UPDATE chats SET agreed = ? WHERE id = ?", (json.dumps(list(servers)), chat)
+    )
 
 
 def listed(connection: sqlite3.Connection) -> list[Chat]:

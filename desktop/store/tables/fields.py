@@ -86,6 +86,17 @@ def numbers(value: object) -> tuple[int, ...]:
     return tuple(found) if whole_ones else ()
 
 
+def texts(value: object) -> tuple[str, ...]:
+    """A JSON list of texts; () if it is missing or something else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else ()
+    except ValueError:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        return ()
+    return tuple(found)
+
+
 def is_digest(value: object) -> bool:
     """True for a SHA-256 in hex."""
     return isinstance(value, str) and DIGEST.fullmatch(value) is not None

@@ -70,13 +70,15 @@ def begin_from(
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
     """An empty chat with the same instructions and clock, so both share the KV cache."""
-    title, created, system, reply_format, settings = connection.execute(
-        "SELECT title, created, system, format, settings FROM chats WHERE id = ?", (chat,)
+    title, created, system, reply_format, *others = connection.execute(
+        "SELECT title, created, system, format, settings, place, agreed FROM chats WHERE id = ?",
+        (chat,),
     ).fetchone()
     new = chats.create(connection, fields.text(title), system=fields.text(system))
     connection.execute(
-        "UPDATE chats SET created = ?, format = ?, settings = ?, forked = 1 WHERE id = ?",
-        (fields.moment(created), reply_format, settings, new),
+        "UPDATE chats SET created = ?, format = ?, settings = ?, place = ?, agreed = ?, forked = 1"
+        " WHERE id = ?",
+        (fields.moment(created), reply_format, *others, new),
     )
     return new
 

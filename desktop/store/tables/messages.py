@@ -18,6 +18,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.remote.messages import Place
 from desktop.store.tables import chats, drafts, fields, pictures
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
@@ -52,13 +53,16 @@ def append_turn(
     left: StoredDraft | None = None,
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
+    place: Place | None = None,
 ) -> Turn:
     """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
-    `system`, `reply_format` and `settings`. It replaces the draft by what is `left` of it."""
+    `system`, `reply_format`, `settings` and `place`. It replaces the draft by what is `left` of
+    it."""
     drafts.remove(connection, chat)
     if chat is None:
         title = chats.title_from(storable(text))
         chat = chats.create(connection, title, key, storable(system), reply_format, settings)
+        chats.run_at(connection, chat, place)
     if left is not None:
         drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
     parent = fitting_parent(connection, chat, end_of_path(connection, chat), is_reply=False)
@@ -280,13 +284,17 @@ def read_chat(
     """The shown path, or the one with `chosen`, and what else a request needs; None for a deleted
     chat."""
     row = connection.execute(
-        "SELECT key, created, system, left_out, format, settings FROM chats"
+        "SELECT key, created, system, left_out, format, settings, place, agreed FROM chats"
         " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    key, created, system, left_out, reply_format, settings = row
+    key, created, system, left_out, reply_format, settings, place, agreed = row
+    allowed, where = fields.texts(agreed), fields.model(Place, place)
+    if where is not None and where.address not in allowed:
+        # Damage must not send a chat anywhere.
+        where = None
     return ChatPath(
         tuple(read_path(connection, chat, chosen)),
         fields.text(key),
@@ -295,6 +303,8 @@ def read_chat(
         fields.whole(left_out),
         fields.model(ReplyFormat, reply_format),
         fields.tree(settings),
+        where,
+        allowed,
     )
 
 
@@ -370,7 +380,8 @@ def parents_first(nodes: Iterable[Node]) -> list[Node]:
     """In the order of their ids, but each after its parent: a message can be inserted later."""
     by_id = {node.id: node for node in sorted(nodes)}
     ordered: dict[int, Node] = {}
-    for number in by_id:
+    for first in by_id:
+        number = first
         above: dict[int, Node] = {}
         while number in by_id and number not in ordered and number not in above:
             above[number] = by_id[number]

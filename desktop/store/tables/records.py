@@ -12,6 +12,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.remote.messages import Place
 
 
 class ReplyState(enum.StrEnum):
@@ -104,7 +105,8 @@ class ChatPath:
 
     `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
     is the last message that is no longer in the prompt. `settings` are the chat's own values of
-    settings, by their keys.
+    settings, by their keys. `place` writes the next replies, None for this
+    computer; `agreed` are the servers that the chat may be sent to.
     """
 
     path: tuple[Message, ...] = ()
@@ -114,6 +116,8 @@ class ChatPath:
     left_out: int | None = None
     format: ReplyFormat | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    agreed: tuple[str, ...] = ()
 
     @property
     def first_in_prompt(self) -> int:

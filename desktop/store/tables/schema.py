@@ -139,7 +139,14 @@ ALTER TABLE chats ADD COLUMN settings TEXT;
 ALTER TABLE drafts ADD COLUMN settings TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH)
+# The server and model that write a chat's replies, as JSON of `Place`, NULL for this computer; and
+# the servers that the user agreed to send the chat to, as a JSON list of addresses.
+NINTH = """
+ALTER TABLE chats ADD COLUMN place TEXT;
+ALTER TABLE chats ADD COLUMN agreed TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""flash-linear-attention's gated delta rule, where it is installed: Waymark needs nothing of it."""
+"""flash-linear-attention's gated delta rule, if installed; Waymark doesn't need it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def rule(name: str) -> Callable[..., Any] | str:
 
 
 def call(rule: Callable[..., Any], arguments: Sequence[Tensor], state: Tensor) -> Tensor:
-    """The outputs [n, hv, dv] of the delta rule over `arguments` as `inputs` makes them.
+    """The outputs [n, hv, dv] of the delta rule over `arguments` from `inputs`.
 
-    `state` [hv, dk, dv] float32 stays as it is; the one after comes about beside it, as it does
-    where transformers calls the rule.
+    `state` [hv, dk, dv] float32 stays as it is, as where transformers calls the rule.
     """
     queries, keys, values, decay, beta = (each[None] for each in arguments)
     outputs, _ = rule(

@@ -1,4 +1,4 @@
-"""The GPU that measures: its name, its limits, and notes above its tables."""
+"""The measured GPU: its name, its limits, and notes above its tables."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def installed(package: str) -> str:
 class GpuLimits:
     """The limits of a GPU: a `Bounds` (tests.bench.machine), measured anew with every call.
 
-    `move` is what a copy within the GPU's memory moves, bytes read and bytes written both counted;
-    how fast it is only read is taken beside it. `taken` are all answers so far.
+    `move` counts bytes read and bytes written of a copy in the GPU's memory; reading alone is
+    measured too. `taken` are all results so far.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class GpuLimits:
         self.taken.clear()
 
     def move(self) -> float:
-        """Bytes a second, read and written, of the faster of two copies; and how fast it reads."""
+        """Bytes a second, read and written, of the faster of two copies; also measures reading."""
         reads: tuple[Stretch, ...] = self._source.sum, self._source.amax
         self.taken[READING].append(self._source.nbytes / min(map(self._clock.seconds, reads)))
         seconds = [self._clock.seconds(lambda: self._target.copy_(self._source)) for _ in range(2)]

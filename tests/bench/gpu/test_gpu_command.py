@@ -1,4 +1,4 @@
-"""A GPU's bench where there is no GPU: its command line, its words, engines that warm up first."""
+"""The GPU bench on a machine without a GPU: command line, texts, warm-up."""
 
 from __future__ import annotations
 

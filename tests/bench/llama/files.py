@@ -1,7 +1,7 @@
 """Files of the bench's random weights for llama-bench, in the format nearest to each precision, and
 those that Waymark runs as published.
 
-As a command it runs llama.cpp's own converter, from its sources.
+As a command it runs llama.cpp's own converter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`llama-bench` beside the rest, of llama.cpp or of another that takes the same files."""
+"""`llama-bench`, of llama.cpp or of another program that takes the same files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Program = Literal["llama.cpp", "ik_llama.cpp"]
 
 @dataclass(frozen=True)
 class Llama:
-    """A program, what its column is called, and the file that it runs for each precision.
+    """A program, its column's title, and its file for each precision.
 
-    ik_llama.cpp has another option for generating behind a context.
+    ik_llama.cpp has another option for generating after a context.
     """
 
     name: Program
@@ -29,9 +29,8 @@ class Llama:
     rounds: int
 
     def measure(self, precision: str, step: Step) -> Spread | None:
-        """Tokens a second of a step over the program's own repetitions, None where it has no such
-        step. Raises CalledProcessError when it can't run the file.
-        """
+        """Tokens a second of a step over the program's own repetitions, None if it lacks the step.
+        Raises CalledProcessError when it can't run the file."""
         sizes = self._sizes(step)
         if precision not in self.files or not sizes:
             return None

@@ -1,5 +1,4 @@
-"""llama.cpp in the speed benches: how it is built, what it runs, where it stands. Nothing is
-downloaded or compiled here."""
+"""llama.cpp in the speed benches. Nothing is downloaded or compiled here."""
 
 from __future__ import annotations
 

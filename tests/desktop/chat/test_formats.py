@@ -88,7 +88,7 @@ def table(view: DataView) -> list[list[str]]:
 
 
 def opened_menu(app: App) -> QMenu:
-    return app.window.page.composer._format.menu_shown()
+    return app.window.page.composer.format.menu_shown()
 
 
 def trigger(app: App, name: str) -> None:

@@ -58,7 +58,7 @@ def test_the_verdict_says_how_a_model_fits_and_what_to_lower() -> None:
         (10, "auto", Fit.FITS, "bfloat16", "Fits in bfloat16"),
         (7, "auto", Fit.FITS, "int8", "Fits in int8"),
         (7, "bfloat16", Fit.TIGHT, "int8", "lower the precision to int8"),
-        (3.6, "auto", Fit.TIGHT, "int4", "a context of 2,048 tokens"),
+        (3.8, "auto", Fit.TIGHT, "int4", "a context of 2,048 tokens"),
     ):
         found = judge(facts, Memory(int(free * GB), 64 * GB), precision)  # type: ignore[arg-type]
         assert found.way is not None
@@ -66,6 +66,20 @@ def test_the_verdict_says_how_a_model_fits_and_what_to_lower() -> None:
     assert judge(facts, Memory(GB, 8 * GB)).fit is Fit.TIGHT
     none = judge(facts, Memory(GB, 2 * GB))
     assert none.fit is Fit.TOO_LARGE and none.way is None
+
+
+def test_the_automatic_choice_is_the_engines() -> None:
+    """It leaves a tenth of the model free for contexts, and tries float32 first where it is
+    faster."""
+    ways = (way("float32", 16 * GB), way("bfloat16", 8 * GB), way("int8", 5 * GB))
+    facts = ModelFacts(path="/m", context=4_096, ways=ways, automatic=3)
+    for free, wanted in ((20, "float32"), (17.5, "bfloat16"), (9, "int8")):
+        found = judge(facts, Memory(int(free * GB), 64 * GB)).way
+        assert found is not None and found.precision == wanted
+    speeds = (SPEEDS[0].model_copy(update={"precision": "float32"}), *SPEEDS)
+    other = Repository(name="Org/N-4B", family="qwen3_5", parameters=4 * GB)
+    assert estimate(other, Memory(20 * GB, 32 * GB), speeds).precision == "float32"
+    assert estimate(other, Memory(10 * GB, 32 * GB), speeds).precision == "bfloat16"
 
 
 def test_blocks_larger_than_memory_are_read_from_disk() -> None:

@@ -437,7 +437,7 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
 @pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
 async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
     app = await open_app()
-    app.window.page.composer.schema_asked.emit()
+    app.window.page.composer.format.schema_asked.emit()
     await until(lambda: app.window.findChildren(SchemaDialog))
     dialog = app.window.findChildren(SchemaDialog)[-1]
     said = dialog.verdict.text

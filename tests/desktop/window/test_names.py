@@ -86,6 +86,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: len(engine.asked) == 4)
     engine.asked[3].finish('[{"a": 2}]')
     await ended(app)
+    press(app, "editReply")
     app.parts.chat.ask_for(None)
     await until(lambda: app.parts.chat.format is None)
     (await send(app, engine, "In short")).finish("Again.\n\n" * 5)
@@ -105,6 +106,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     press_key(app, Qt.Key.Key_Return)
     drop(app, files([folder / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    press(app, "messageMore")
     await settle()
 
 

@@ -37,7 +37,10 @@ def test_tensors_are_the_same_and_apart() -> None:
 
 def test_many_fill_chunks_and_one_larger_than_a_chunk_stays_where_it_is() -> None:
     """A copy of the largest would be the most that a load takes."""
-    with mock.patch.object(arena, "_CHUNK", 4096):
+    with (
+        mock.patch.object(arena, "_CHUNK", 4096),
+        mock.patch.object(arena, "LARGEST_COPY", 4096),
+    ):
         place = Arena().place
         given = [
             torch.full((size,), size % 251, dtype=torch.uint8) for size in (4000, 90, 7, 200, 5000)
