@@ -23,12 +23,8 @@ from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import column, row, scrolled
-<<<<<<< HEAD
-from desktop.widgets.plain import Button, Label, action
-from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
-=======
 from desktop.widgets.plain import Button, Label, action, named
->>>>>>> main
+from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
 
 
 class Entry(NamedTuple):
