@@ -14,7 +14,7 @@ from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count, precision_name
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, ToolButton
+from desktop.widgets.plain import Button, Label, ToolButton, named
 
 GAP_PX = 8
 SIDES_PX = 12
@@ -141,8 +141,7 @@ class EmptyPage(QWidget):
     def _make_sample(
         self, folder: Path, number: int, picture: str | None, question: str
     ) -> ToolButton:
-        button = ToolButton(self)
-        button.setObjectName(f"sample{number}")
+        button = named(ToolButton(self), f"sample{number}")
         spoken = tr("Try sample {number}: {question}")
         button.setAccessibleName(spoken.format(number=number, question=question))
         path = folder / picture if picture is not None else None

@@ -15,7 +15,7 @@ from desktop.settings.controls import Switch
 from desktop.store.settings import NetworkSettings
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 FASTEST = 100_000
 
@@ -32,9 +32,7 @@ class ConnectionBox(QFrame):
         may = tr(
             "Waymark may connect: for searches, downloads of models, and servers that you added"
         )
-        self.allowed = Switch()
-        self.allowed.setObjectName("networkAllowed")
-        self.allowed.setAccessibleName(may)
+        self.allowed = named(Switch(), "networkAllowed", may)
         self.allowed.setChecked(network.allowed)
         self.allowed.toggled.connect(self.apply)
         self._hub = self._field("networkHub", tr("Model server"), network.hub, HUB)
@@ -47,9 +45,7 @@ class ConnectionBox(QFrame):
         self._forget.clicked.connect(lambda: downloads.change(downloads.network, ""))
         downloads.changed.connect(self._show_token)
         self._show_token()
-        self._limit = QSpinBox()
-        self._limit.setObjectName("networkLimit")
-        self._limit.setAccessibleName(tr("Limit of speed in MB a second"))
+        self._limit = named(QSpinBox(), "networkLimit", tr("Limit of speed in MB a second"))
         self._limit.setRange(0, FASTEST)
         self._limit.setSuffix(tr(" MB a second"))
         self._limit.setSpecialValueText(tr("no limit"))
@@ -100,9 +96,7 @@ class ConnectionBox(QFrame):
         self._forget.setEnabled(self._downloads.has_token)
 
     def _field(self, name: str, spoken: str, text: str, empty: str) -> QLineEdit:
-        field = QLineEdit(text)
-        field.setObjectName(name)
-        field.setAccessibleName(spoken)
+        field = named(QLineEdit(text), name, spoken)
         field.setPlaceholderText(empty)
         field.editingFinished.connect(self.apply)
         return field

@@ -25,7 +25,7 @@ from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
 from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
 
@@ -85,8 +85,7 @@ class LibraryDialog(QDialog):
 
     def _build(self) -> None:
         view = self.view
-        view.setObjectName("libraryList")
-        view.setAccessibleName(tr("Models on this computer"))
+        named(view, "libraryList", tr("Models on this computer"))
         view.setItemDelegate(TwoLineDelegate(view))
         view.setModel(self.list)
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -95,8 +94,7 @@ class LibraryDialog(QDialog):
         view.setUniformItemSizes(True)
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self._folders = Button(tr("Folders"), name="libraryFolders")
-        self._menu = QMenu(self)
-        self._menu.setObjectName("libraryFoldersMenu")
+        self._menu = named(QMenu(self), "libraryFoldersMenu")
         self._add = action(tr("Add a folder…"), self, self._choose_folder)
         self._add.setObjectName("actionAddModelFolder")
         self._again = action(tr("Look again"), self, self._look_again)
@@ -130,12 +128,12 @@ class LibraryDialog(QDialog):
         self.view.delete_asked.connect(self._ask_to_delete)
         self._folders.clicked.connect(self._open_folders)
         details = self.details
-        details.load_asked.connect(self._load)
-        details.eject_asked.connect(self._settings.engine.unload)
-        details.rename_asked.connect(lambda: self.view.edit(self.view.currentIndex()))
-        details.reveal_asked.connect(self._reveal)
-        details.move_asked.connect(self._choose_target)
-        details.delete_asked.connect(self._ask_to_delete)
+        details.load.clicked.connect(self._load)
+        details.eject.clicked.connect(self._settings.engine.unload)
+        details.rename.clicked.connect(lambda: self.view.edit(self.view.currentIndex()))
+        details.reveal.clicked.connect(self._reveal)
+        details.relocate.clicked.connect(self._choose_target)
+        details.delete.clicked.connect(self._ask_to_delete)
         self.question.confirmed.connect(self._delete)
         self._library.changed.connect(self._refresh)
         self._library.failed.connect(self._say_error)
@@ -220,8 +218,7 @@ class LibraryDialog(QDialog):
                 )
             )
         self._said.setText(self._trouble or " ".join(parts))
-        self._said.setProperty("class", "error small" if self._trouble else "muted small")
-        theme.restyle(self._said)
+        theme.set_class(self._said, "error small" if self._trouble else "muted small")
 
     def _say_error(self, error: ErrorInfo) -> None:
         self._trouble = f"{error.title}. {error.message}"

@@ -29,6 +29,7 @@ from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
     NetworkSettings,
+    PresetSettings,
     RemoteSettings,
     ServerSettings,
     SettingsFile,
@@ -124,6 +125,9 @@ class SettingsController(QObject):
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
 
+    def set_presets(self, presets: PresetSettings) -> None:
+        self._put(self.settings.model_copy(update={"presets": presets}))
+
     def set_server(self, server: ServerSettings) -> None:
         self._put(self.settings.model_copy(update={"server": server}))
 
@@ -142,6 +146,10 @@ class SettingsController(QObject):
         for row, value in values:
             settings = row.changed(settings, value)
         self._put(settings)
+
+    def set_shortcuts(self, shortcuts: dict[str, str]) -> None:
+        window = self.settings.window.model_copy(update={"shortcuts": shortcuts})
+        self._put(self.settings.model_copy(update={"window": window}))
 
     def fold(self, part: str, folded: bool) -> None:
         window = self.settings.window

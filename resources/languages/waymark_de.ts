@@ -3915,5 +3915,97 @@ Modell: {model}</translation>
         <source>The system&apos;s reason: {reason}.</source>
         <translation>Der Grund des Systems: {reason}.</translation>
     </message>
+    <message>
+        <source>All actions…</source>
+        <translation>Alle Aktionen…</translation>
+    </message>
+    <message>
+        <source>Larger text</source>
+        <translation>Größerer Text</translation>
+    </message>
+    <message>
+        <source>Smaller text</source>
+        <translation>Kleinerer Text</translation>
+    </message>
+    <message>
+        <source>Usual text size</source>
+        <translation>Übliche Textgröße</translation>
+    </message>
+    <message>
+        <source>Click a field and press the new keys. The cross removes them.</source>
+        <translation>Klicken Sie in ein Feld und drücken Sie die neuen Tasten. Das Kreuz entfernt sie.</translation>
+    </message>
+    <message>
+        <source>Keys that stay as they are</source>
+        <translation>Tasten, die bleiben, wie sie sind</translation>
+    </message>
+    <message>
+        <source>Restore all</source>
+        <translation>Alle zurücksetzen</translation>
+    </message>
+    <message>
+        <source>Predicting a wait</source>
+        <translation>Vorhersage einer Wartezeit</translation>
+    </message>
+    <message>
+        <source>Nothing is read again; everything is kept.</source>
+        <translation>Nichts wird noch einmal gelesen; alles bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>{tokens} and looks at {images}</source>
+        <translation>{tokens} und {images}</translation>
+    </message>
+    <message>
+        <source>{read}, about {time}</source>
+        <translation>{read}, etwa {time}</translation>
+    </message>
+    <message>
+        <source>Reads the whole chat: {read}.</source>
+        <translation>Liest den ganzen Chat: {read}.</translation>
+    </message>
+    <message>
+        <source>Reads up to {read}; everything before is kept.</source>
+        <translation>Liest bis zu {read}; alles davor bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Reads {read}, before the next reply; everything before is kept.</source>
+        <translation>Liest {read}, vor der nächsten Antwort; alles davor bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Reads {read}; everything before is kept.</source>
+        <translation>Liest {read}; alles davor bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Reads this chat from the beginning, unless it has read it before: about {tokens}, {time}.</source>
+        <translation>Liest diesen Chat von Anfang an, wenn es ihn nicht schon gelesen hat: etwa {tokens}, {time}.</translation>
+    </message>
+    <message>
+        <source>All actions</source>
+        <translation>Alle Aktionen</translation>
+    </message>
+    <message>
+        <source>Find an action</source>
+        <translation>Aktion suchen</translation>
+    </message>
+    <message>
+        <source>Actions</source>
+        <translation>Aktionen</translation>
+    </message>
+    <message>
+        <source>No action has this name</source>
+        <translation>Keine Aktion heißt so</translation>
+    </message>
+    <message>
+        <source>Use Ctrl, Alt or a function key, so that you can still type.</source>
+        <translation>Nehmen Sie Strg, Alt oder eine Funktionstaste, damit Sie weiter tippen können.</translation>
+    </message>
+    <message>
+        <source>{keys} edits text.</source>
+        <translation>{keys} bearbeitet Text.</translation>
+    </message>
+    <message>
+        <source>{keys} already belongs to: {action}</source>
+        <translation>{keys} gehört schon zu: {action}</translation>
+    </message>
 </context>
 </TS>
