@@ -314,7 +314,10 @@ class HeldPlan:
         """The most bytes besides the parameters while matrices are packed."""
         groups = ([self.tensors[each] for each in names] for names in self._skeleton.joined)
         # Small matrices that were packed are not freed at once.
-        return max(min(TRIM_BYTES, self._planned), *(bytes_to_pack(specs, self.formats) for specs in groups))
+        return max(
+            min(TRIM_BYTES, self._planned),
+            *(bytes_to_pack(specs, self.formats) for specs in groups),
+        )
 
     @property
     def mapped_bytes(self) -> int:
