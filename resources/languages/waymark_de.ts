@@ -24,8 +24,28 @@
         <translation>Fortsetzen einer Antwort</translation>
     </message>
     <message>
+        <source>Editing a reply</source>
+        <translation>Bearbeiten einer Antwort</translation>
+    </message>
+    <message>
         <source>Sending again</source>
         <translation>Erneutes Senden</translation>
+    </message>
+    <message>
+        <source>Deleting a message</source>
+        <translation>Löschen einer Nachricht</translation>
+    </message>
+    <message>
+        <source>Inserting messages</source>
+        <translation>Einfügen von Nachrichten</translation>
+    </message>
+    <message>
+        <source>Moving messages</source>
+        <translation>Verschieben von Nachrichten</translation>
+    </message>
+    <message>
+        <source>Copying a message</source>
+        <translation>Kopieren einer Nachricht</translation>
     </message>
     <message>
         <source>Showing another version</source>
@@ -46,6 +66,10 @@
     <message>
         <source>{title}: {model}. Start a new chat, or load a model that can.</source>
         <translation>{title}: {model}. Beginnen Sie einen neuen Chat oder laden Sie ein Modell, das Bilder versteht.</translation>
+    </message>
+    <message>
+        <source>No other version has messages after it.</source>
+        <translation>Keiner anderen Version folgen Nachrichten.</translation>
     </message>
     <message>
         <source>Instructions for the model</source>
@@ -148,6 +172,10 @@
         <translation>Anweisungen sind aktiv: ein- oder ausblenden</translation>
     </message>
     <message>
+        <source>Settings of this chat</source>
+        <translation>Einstellungen dieses Chats</translation>
+    </message>
+    <message>
         <source>Send this when the reply is complete (Enter)</source>
         <translation>Senden, sobald die Antwort fertig ist (Eingabetaste)</translation>
     </message>
@@ -158,6 +186,14 @@
     <message>
         <source>Tokens in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
         <translation>Token der Nachricht, vom Tokenizer des Modells gezählt, und wie viele der Kontext für die Antwort übrig hat</translation>
+    </message>
+    <message>
+        <source>The model doesn&apos;t think before it answers. Switch thinking on</source>
+        <translation>Das Modell denkt nicht, bevor es antwortet. Denken einschalten</translation>
+    </message>
+    <message>
+        <source>The model thinks before it answers. Switch thinking off</source>
+        <translation>Das Modell denkt, bevor es antwortet. Denken ausschalten</translation>
     </message>
     <message>
         <source>Stop</source>
@@ -341,13 +377,13 @@
     </message>
     <message>
         <source>What would you like to look&#xa0;at?</source>
-        <translation>Was möchten Sie sich ansehen?</translation>
+        <translation>Was möchten Sie sich&#xa0;ansehen?</translation>
     </message>
     <message>
         <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.
 Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
-        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie danach.
-Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext (Strg+1) zeigt, wie.</translation>
+        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie&#xa0;danach.
+Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext&#xa0;(Strg+1)&#xa0;zeigt,&#xa0;wie.</translation>
     </message>
     <message>
         <source>Try this one</source>
@@ -494,6 +530,18 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Stellen Sie eine Frage oder legen Sie ein Bild ab</translation>
     </message>
     <message>
+        <source>Edit the reply</source>
+        <translation>Antwort bearbeiten</translation>
+    </message>
+    <message>
+        <source>Save as a new version</source>
+        <translation>Als neue Version speichern</translation>
+    </message>
+    <message>
+        <source>Save (Ctrl+Enter)</source>
+        <translation>Speichern (Strg+Enter)</translation>
+    </message>
+    <message>
         <source>Add pictures</source>
         <translation>Bilder hinzufügen</translation>
     </message>
@@ -546,12 +594,56 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Eingereiht: {count} Bilder</translation>
     </message>
     <message>
+        <source>Insert messages</source>
+        <translation>Nachrichten einfügen</translation>
+    </message>
+    <message>
+        <source>Fill in one or both. Messages after this place are read again.</source>
+        <translation>Füllen Sie eines oder beides aus. Nachrichten nach dieser Stelle werden neu gelesen.</translation>
+    </message>
+    <message>
         <source>Reply</source>
         <translation>Antwort</translation>
     </message>
     <message>
+        <source>Insert</source>
+        <translation>Einfügen</translation>
+    </message>
+    <message>
         <source>Your message</source>
         <translation>Ihre Nachricht</translation>
+    </message>
+    <message>
+        <source>Copy as plain text</source>
+        <translation>Als reinen Text kopieren</translation>
+    </message>
+    <message>
+        <source>Copy as formatted text</source>
+        <translation>Als formatierten Text kopieren</translation>
+    </message>
+    <message>
+        <source>Quote in your message</source>
+        <translation>In der Nachricht zitieren</translation>
+    </message>
+    <message>
+        <source>Insert above…</source>
+        <translation>Darüber einfügen…</translation>
+    </message>
+    <message>
+        <source>Insert below…</source>
+        <translation>Darunter einfügen…</translation>
+    </message>
+    <message>
+        <source>Move what follows another version here</source>
+        <translation>Was einer anderen Version folgt, hierher verschieben</translation>
+    </message>
+    <message>
+        <source>Write a reply</source>
+        <translation>Antwort schreiben</translation>
+    </message>
+    <message>
+        <source>Delete with its reply</source>
+        <translation>Mit der Antwort löschen</translation>
     </message>
     <message>
         <source>Show the previous version</source>
@@ -584,6 +676,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Fork into a new chat</source>
         <translation>Als neuen Chat abzweigen</translation>
+    </message>
+    <message>
+        <source>More actions</source>
+        <translation>Weitere Aktionen</translation>
     </message>
     <message>
         <source>Continue the reply from where it stopped</source>
@@ -626,6 +722,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Wartet auf die Engine</translation>
     </message>
     <message>
+        <source>Waiting for {host}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Waiting for another reply to finish</source>
         <translation>Wartet, bis eine andere Antwort fertig ist</translation>
     </message>
@@ -658,12 +758,24 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Überlegungen zeigen</translation>
     </message>
     <message>
+        <source>Storing the settings of a chat</source>
+        <translation>Speichern der Einstellungen eines Chats</translation>
+    </message>
+    <message>
+        <source>Choosing where replies are written</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Opening a chat</source>
         <translation>Öffnen eines Chats</translation>
     </message>
     <message>
         <source>Storing the format of replies</source>
         <translation>Speichern des Antwortformats</translation>
+    </message>
+    <message>
+        <source>Edited by you.</source>
+        <translation>Von Ihnen bearbeitet.</translation>
     </message>
     <message>
         <source>Cut off: the reply reached the length limit you set.</source>
@@ -762,6 +874,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Wiederherstellen eines Chats</translation>
     </message>
     <message>
+        <source>Restoring messages</source>
+        <translation>Wiederherstellen von Nachrichten</translation>
+    </message>
+    <message>
         <source>Forking a chat</source>
         <translation>Abzweigen eines Chats</translation>
     </message>
@@ -778,8 +894,8 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Löschen aller Daten</translation>
     </message>
     <message>
-        <source>Deleting a chat for good</source>
-        <translation>Endgültiges Löschen eines Chats</translation>
+        <source>Deleting for good</source>
+        <translation>Endgültiges Löschen</translation>
     </message>
     <message>
         <source>Forgetting deleted chats</source>
@@ -834,6 +950,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Gelöschte Chats ({})</translation>
     </message>
     <message>
+        <source>Deleted ({})</source>
+        <translation>Gelöscht ({})</translation>
+    </message>
+    <message>
         <source>Unpin</source>
         <translation>Lösen</translation>
     </message>
@@ -872,6 +992,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Kept for {} days, then deleted for good.</source>
         <translation>Werden {} Tage aufbewahrt, dann endgültig gelöscht.</translation>
+    </message>
+    <message>
+        <source>Delete this for good? It can&apos;t be undone.</source>
+        <translation>Endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
+    </message>
+    <message>
+        <source>Delete all {} entries for good? This can&apos;t be undone.</source>
+        <translation>Alle {} Einträge endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
     </message>
     <message>
         <source>Delete this chat for good, with its messages and pictures? This can&apos;t be undone.</source>
@@ -1018,6 +1146,42 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Noch nichts gelesen</translation>
     </message>
     <message>
+        <source>Checkpoints, budgets and drafts are those of {host}. They can&apos;t be seen or set from here, and nothing promises the same bits for the same chat there.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Numbers that {host} reports appear with its first reply.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Runs on {host}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{percent} % cached there</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{host} reports {reused} of {prompt} prompt tokens from its cache.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{tokens} sent</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{host} doesn&apos;t report how many of them were in its cache.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{host} has reported no numbers of the prompt.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>not known here</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>First message: {tokens} read</source>
         <translation>Erste Nachricht: {tokens} gelesen</translation>
     </message>
@@ -1116,6 +1280,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Prefilling a chat</source>
         <translation>Lesen eines Chats im Leerlauf</translation>
+    </message>
+    <message>
+        <source>Prefilling a reply being edited</source>
+        <translation>Vorauslesen einer bearbeiteten Antwort</translation>
     </message>
     <message>
         <source>Prefilling the draft</source>
@@ -1542,8 +1710,8 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Sie</translation>
     </message>
     <message>
-        <source>Waymark may connect for searches and downloads of models</source>
-        <translation>Waymark darf sich zum Suchen und Herunterladen von Modellen verbinden</translation>
+        <source>Waymark may connect: for searches, downloads of models, and servers that you added</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>Model server</source>
@@ -1644,6 +1812,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>{done} of {total}</source>
         <translation>{done} von {total}</translation>
+    </message>
+    <message>
+        <source>{amount}, downloading in another Waymark</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>Complete: {total}, every file checked against its published digest.</source>
@@ -2034,6 +2206,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Auf diesem Computer</translation>
     </message>
     <message>
+        <source>On a server</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Add a server…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Model settings</source>
         <translation>Modelleinstellungen</translation>
     </message>
@@ -2368,6 +2548,18 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>{} of {} tokens reused</source>
         <translation>{} von {} Token wiederverwendet</translation>
+    </message>
+    <message>
+        <source>on {}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{} of {} tokens cached there</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{} tokens sent</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>{} encoded</source>
@@ -2766,12 +2958,84 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Andere Computer erreichen diesen unter seiner Adresse im Netzwerk. Wer den Schlüssel hat, kann das Modell fragen, und Fragen und Antworten sind nicht verschlüsselt: Jeder auf dem Weg im Netzwerk kann sie lesen.</translation>
     </message>
     <message>
+        <source>Servers</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Address</source>
         <translation>Adresse</translation>
     </message>
     <message>
+        <source>https://host or host:8000</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Key</source>
         <translation>Schlüssel</translation>
+    </message>
+    <message>
+        <source>if the server asks for one</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Connect</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Models on servers</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Remove the server</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Use for this chat</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Enter the key of {host} again.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A server that speaks OpenAI&apos;s protocol: vLLM, SGLang, llama.cpp, Ollama, LM Studio, another Waymark. Waymark connects to it when you press Connect and when a chat that runs there is answered. No chat is sent anywhere before you say so.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{host} and its key are removed. Chats that ran there stay here.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Connecting…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Connecting to a server</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Not encrypted: on the way to this server, others in the network can read the key and all that is sent.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>sees pictures</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{host} answers, and lists no models.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{host} answers with {models}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Its key is in the system&apos;s keyring.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>There is no keyring here, so its key is kept until you quit.</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>Made; only this server&apos;s digest of it is kept. A new one replaces it.</source>
@@ -3258,6 +3522,18 @@ Modell: {model}</translation>
         <translation>max tokens n_predict Ausgabe Grenze Länge</translation>
     </message>
     <message>
+        <source>Stop strings</source>
+        <translation>Stopptexte</translation>
+    </message>
+    <message>
+        <source>The reply ends before one of these texts, one on each line. Write \n for a line break.</source>
+        <translation>Die Antwort endet vor einem dieser Texte, einer in jeder Zeile. Für einen Zeilenumbruch schreiben Sie \n.</translation>
+    </message>
+    <message>
+        <source>stop sequences end reply</source>
+        <translation>Stoppsequenzen Ende Antwort</translation>
+    </message>
+    <message>
         <source>Speculative decoding</source>
         <translation>Spekulatives Decodieren</translation>
     </message>
@@ -3676,8 +3952,28 @@ Modell: {model}</translation>
         <translation>Alles löschen</translation>
     </message>
     <message>
+        <source>Send this chat</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Keep it here</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Send it there</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Choosing a schema</source>
         <translation>Wählen eines Schemas</translation>
+    </message>
+    <message>
+        <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, picture and instruction. What has been sent can&apos;t be taken back.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The connection isn&apos;t encrypted: others in the network can read it.</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>{chats} and {deleted}</source>
@@ -3736,6 +4032,14 @@ Modell: {model}</translation>
         <translation>Zu „Gelöschte Chats“ verschoben, {days} Tage aufbewahrt: {title}</translation>
     </message>
     <message>
+        <source>Moved to the trash, kept for {days} days: {title}</source>
+        <translation>In den Papierkorb verschoben, {days} Tage aufbewahrt: {title}</translation>
+    </message>
+    <message>
+        <source>The messages follow this version now.</source>
+        <translation>Die Nachrichten folgen jetzt dieser Version.</translation>
+    </message>
+    <message>
         <source>&amp;Chat</source>
         <translation>&amp;Chat</translation>
     </message>
@@ -3778,6 +4082,10 @@ Modell: {model}</translation>
     <message>
         <source>Local server…</source>
         <translation>Lokaler Server…</translation>
+    </message>
+    <message>
+        <source>Servers…</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>Restart the engine</source>
@@ -3914,6 +4222,126 @@ Modell: {model}</translation>
     <message>
         <source>The system&apos;s reason: {reason}.</source>
         <translation>Der Grund des Systems: {reason}.</translation>
+    </message>
+    <message>
+        <source>Predicting a wait</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Nothing is read again; everything is kept.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{tokens} and looks at {images}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{read}, about {time}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reads the whole chat: {read}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reads up to {read}; everything before is kept.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reads {read}, before the next reply; everything before is kept.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reads {read}; everything before is kept.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reads this chat from the beginning, unless it has read it before: about {tokens}, {time}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>instructions</source>
+        <translation>Anweisungen</translation>
+    </message>
+    <message>
+        <source>format of the replies</source>
+        <translation>Format der Antworten</translation>
+    </message>
+    <message>
+        <source>The chat has its default settings again.</source>
+        <translation>Der Chat hat wieder die Standardeinstellungen.</translation>
+    </message>
+    <message>
+        <source>The chat uses the preset {name}.</source>
+        <translation>Der Chat verwendet die Vorgabe {name}.</translation>
+    </message>
+    <message>
+        <source>The preset {name} is deleted.</source>
+        <translation>Die Vorgabe {name} ist gelöscht.</translation>
+    </message>
+    <message>
+        <source>Back to the default</source>
+        <translation>Zurück zum Standard</translation>
+    </message>
+    <message>
+        <source>In place of the settings for all chats, from the next message on.</source>
+        <translation>Anstelle der Einstellungen für alle Chats, ab der nächsten Nachricht.</translation>
+    </message>
+    <message>
+        <source>Differs from the default: {what}.</source>
+        <translation>Anders als der Standard: {what}.</translation>
+    </message>
+    <message>
+        <source>As the default for new chats.</source>
+        <translation>Wie der Standard für neue Chats.</translation>
+    </message>
+    <message>
+        <source>Presets</source>
+        <translation>Vorgaben</translation>
+    </message>
+    <message>
+        <source>Use in this chat</source>
+        <translation>In diesem Chat verwenden</translation>
+    </message>
+    <message>
+        <source>Delete the preset</source>
+        <translation>Vorgabe löschen</translation>
+    </message>
+    <message>
+        <source>Begin new chats with this preset</source>
+        <translation>Neue Chats mit dieser Vorgabe beginnen</translation>
+    </message>
+    <message>
+        <source>Name of a preset</source>
+        <translation>Name einer Vorgabe</translation>
+    </message>
+    <message>
+        <source>Save as preset</source>
+        <translation>Als Vorgabe speichern</translation>
+    </message>
+    <message>
+        <source>Save the model with it</source>
+        <translation>Das Modell mitspeichern</translation>
+    </message>
+    <message>
+        <source>{host} was removed. Add it again, or choose another model.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The key of {host} isn&apos;t stored. Enter it, then send again.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A key is needed</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Deleting a key</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Allow Waymark to connect first; the switch is in *Get a model*.</source>
+        <translation type="unfinished"></translation>
     </message>
 </context>
 </TS>
