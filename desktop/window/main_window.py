@@ -24,6 +24,7 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
+from desktop.presets.chat_settings_dialog import ChatSettingsDialog
 from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
@@ -144,6 +145,10 @@ class MainWindow(QMainWindow):
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.export.said.connect(self.toast.say)
+        page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
+        parts.chat_settings.done.connect(
+            lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo))
+        )
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
         for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
@@ -300,6 +305,10 @@ class MainWindow(QMainWindow):
         dialog.load_asked.connect(self._load_path)
         dialog.get_asked.connect(self._show_get_model)
         return dialog
+
+    @cached_property
+    def _chat_settings(self) -> ChatSettingsDialog:
+        return ChatSettingsDialog(self._parts.chat_settings, self)
 
     @cached_property
     def _server(self) -> LocalServerDialog:
