@@ -110,7 +110,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message, with the pictures of its draft; store one of a reply."""
+        """Send another version of a message with the pictures of its draft, or store a reply's."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -172,7 +172,7 @@ class ChatController(ShownChat):
             if ready and (chat != self._wanted or self._sendable(draft)):
                 if not taken:
                     taken = True
-                    self._drafts.put(chat, Draft())
+                    self._drafts.put(chat, self._drafts.fresh(chat))
                     self.draft_changed.emit()
                 sent = await self._store_and_begin(chat, draft)
             if taken and not sent:
@@ -199,7 +199,7 @@ class ChatController(ShownChat):
                 draft.system,
                 left,
                 draft.format,
-                None,
+                draft.settings,
                 self._remote.new_chats if chat is None else None,
             )
         except WaymarkError as error:
@@ -211,7 +211,7 @@ class ChatController(ShownChat):
             # With what was typed meanwhile.
             typed = self._drafts.of(None)
             self._drafts.put(turn.chat, typed)
-            self._drafts.put(None, Draft())
+            self._drafts.put(None, self._drafts.fresh(None))
             self._drafts.save_soon(typed)
         await self._begin(turn)
         return True
@@ -259,13 +259,13 @@ class ChatController(ShownChat):
     async def _edit_reply(self, message: Message, text: str) -> None:
         if text != message.text:
             await self._replies.stop_chat(message.chat)
-            ids = await self._edited_ids(message, messages.storable(text))
+            ids = await self.edited_ids(message, messages.storable(text))
             await self._database.run(message_tree.edit_reply, message, text, ids)
         self._drafts.end_edit(message.id)
         await self.show_again(message.chat)
         self.stored.emit()
 
-    async def _edited_ids(self, message: Message, text: str) -> ReplyIds | None:
+    async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
         """The ids of a reply with another text, so that what is before the edit is not read again;
         None without the model that wrote it: then the text is tokenized later."""
         reply, model = _message(message, self._blobs.path), self._engine.model
@@ -334,7 +334,7 @@ class ChatController(ShownChat):
 
     def _generate(self, live: LiveReply, chat_path: ChatPath, prompt: ChatPath) -> None:
         conversation = conversation_of(prompt, self._blobs.path)
-        self._replies.begin(live, conversation, chat_path.key, chat_path.place)
+        self._replies.begin(live, conversation, chat_path)
         self._show_path(live.chat, chat_path)
 
 

@@ -11,7 +11,7 @@ from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
-from desktop.chat.message_editor import DraftEditor
+from desktop.chat.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
@@ -21,8 +21,6 @@ from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
-# A shorter pause is for thinking.
-PAUSE_MS = 1_000
 # From the first key that isn't counted, so that the count is updated while typing.
 COUNTED_AFTER_MS = 250
 

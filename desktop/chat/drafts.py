@@ -31,6 +31,7 @@ class Drafts:
         self.documents = documents
         self._database = services.database
         self._tasks = services.tasks
+        self._settings = services.settings
         self._drafts = {
             row.chat: self._read(row) for row in services.database.run_now(drafts.stored)
         }
@@ -51,7 +52,19 @@ class Drafts:
     # Drafts.
 
     def of(self, chat: int | None) -> Draft:
-        return self._drafts.setdefault(chat, Draft())
+        if chat not in self._drafts:
+            self._drafts[chat] = self.fresh(chat)
+        return self._drafts[chat]
+
+    def fresh(self, chat: int | None) -> Draft:
+        """An empty draft; that of a new chat has what the default preset says."""
+        if chat is not None:
+            return Draft()
+        presets = self._settings.settings.presets
+        preset = presets.named(presets.default)
+        if preset is None:
+            return Draft()
+        return Draft(system=preset.system, format=preset.format, settings=dict(preset.values))
 
     def put(self, chat: int | None, draft: Draft) -> None:
         """Replace a draft whose stored copy went with the message that was sent."""
@@ -96,7 +109,14 @@ class Drafts:
             await self._database.run(drafts.remove, chat)
         else:
             await self._database.run(
-                drafts.save, chat, text, draft.system, draft.key, shown, draft.format
+                drafts.save,
+                chat,
+                text,
+                draft.system,
+                draft.key,
+                shown,
+                draft.format,
+                draft.settings,
             )
 
     def _all(self) -> list[Draft]:
@@ -104,7 +124,13 @@ class Drafts:
         return [*unsent, *(draft for _, draft in self._edits.values())]
 
     def _read(self, row: StoredDraft) -> Draft:
-        draft = Draft(row.text, key=row.key, system=row.system, format=row.format)
+        draft = Draft(
+            row.text,
+            key=row.key,
+            system=row.system,
+            format=row.format,
+            settings=dict(row.settings),
+        )
         return self._with(draft, row.shown)
 
     def _with(self, draft: Draft, shown: Sequence[Attachment]) -> Draft:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
@@ -20,10 +20,12 @@ from desktop.pictures.picture_strip import PictureStrip
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
 MOST_LINES_OF_REPLY = 20
+# A shorter pause is for thinking.
+PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
@@ -40,8 +42,7 @@ class ComposerText(LongText):
         super().__init__()
         self.can_be_left = False  # with Esc
         self.most_lines = MOST_LINES_SEEN
-        self.setObjectName("composerText")
-        self.setAccessibleName(tr("Message"))
+        named(self, "composerText", tr("Message"))
         self._placeholder = tr("Ask a question, or drop a picture or a document")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
@@ -133,6 +134,8 @@ class ReplyEditor(QFrame):
 
     save_asked = Signal(str)
     left = Signal()
+    # The user paused typing: the text so far.
+    typed = Signal(str)
 
     def __init__(self, draft: Draft) -> None:
         super().__init__()
@@ -151,6 +154,8 @@ class ReplyEditor(QFrame):
         )
         column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
         self.text.setPlainText(draft.text)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
         self.text.textChanged.connect(self._on_typed)
         self.text.send_asked.connect(self._on_save)
         self._save.clicked.connect(self._on_save)
@@ -161,6 +166,7 @@ class ReplyEditor(QFrame):
         # A long text arrives in steps; reading all of it at each would take long.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()
+            self._pause.start()
         self._save.setEnabled(not self.text.document().isEmpty())
 
     def _on_save(self) -> None:
@@ -183,8 +189,7 @@ class DraftEditor(QFrame):
         self._documents, self._pictures = documents, documents.pictures
         self._refusals: list[Refusal] = []
         self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName(f"{name}Pictures")
+        self.strip = named(PictureStrip(), f"{name}Pictures")
         self.documents = DocumentStrip(f"{name}Documents")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
@@ -283,8 +288,7 @@ class MessageEditor(DraftEditor):
     def __init__(self, draft: Draft, documents: DocumentController) -> None:
         super().__init__(draft, documents, "edit", "editAddPictures")
         self.text.can_be_left = True
-        self.text.setObjectName("editText")
-        self.text.setAccessibleName(tr("Edit your message"))
+        named(self.text, "editText", tr("Edit your message"))
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)

@@ -18,7 +18,7 @@ from desktop.pictures.draft import Draft
 from desktop.store.tables.records import Reply, ReplyState
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import ElidedLabel
+from desktop.widgets.plain import ElidedLabel, named
 
 LONGEST_SHOWN = 200
 Send = Callable[[int, Draft], Awaitable[None]]
@@ -99,8 +99,7 @@ class QueuedMessages(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("queuedMessages")
-        self.setAccessibleName(tr("Queued messages"))
+        named(self, "queuedMessages", tr("Queued messages"))
         self._layout = column(of=self, margins=(6, 0, 0, 0), spacing=0)
         self._lines: list[QWidget] = []
         self._shown: list[Draft] = []

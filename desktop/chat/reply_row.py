@@ -17,7 +17,7 @@ from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Button, Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 
 # The parts that the user opened: reasoning, numbers, and how many pages of the text.
 Unfolded = tuple[bool, bool, int]
@@ -55,6 +55,7 @@ class ReplyRow(MessageRow):
         editor = self._editor = ReplyEditor(self._drafts.edit(self.row.message))
         editor.save_asked.connect(self._save)
         editor.left.connect(self._cancel)
+        editor.typed.connect(lambda text: self._asked.reply_typed.emit(self.row.id, text))
         inside = self.layout()
         assert isinstance(inside, QVBoxLayout)
         inside.insertWidget(inside.indexOf(self._body), editor)
@@ -208,8 +209,7 @@ class ReasoningFold(QWidget):
         self._button = Button(parent=self, name="reasoningToggle", style="flat")
         self._button.setCheckable(True)
         self._button.toggled.connect(self._on_toggled)
-        self._frame = QFrame(self)
-        self._frame.setObjectName("reasoningBody")
+        self._frame = named(QFrame(self), "reasoningBody")
         self._frame.hide()
         self._lay_out()
         self._label()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,6 +16,7 @@ from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
+from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
@@ -23,7 +26,8 @@ from desktop.store.tables.records import ChatPath, Reply
 class ShownChat(QObject):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing.
+    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
+    `reply_typed(message, text)`: while editing a reply.
     `busy_changed()`: the reply at the end of the path has begun or ended. `placed()`: the place of
     the next reply may have changed.
     """
@@ -31,9 +35,11 @@ class ShownChat(QObject):
     shown = Signal(object)
     draft_changed = Signal()
     draft_typed = Signal()
+    reply_typed = Signal(int, str)
     busy_changed = Signal()
     instructed = Signal()
     format_changed = Signal()
+    own_changed = Signal()
     placed = Signal()
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
@@ -45,6 +51,7 @@ class ShownChat(QObject):
         self._database = services.database
         self._tasks = services.tasks
         self._remote = services.remote
+        self._settings = services.settings
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The schema last in force, by chat.
@@ -79,6 +86,30 @@ class ShownChat(QObject):
         """None for free text."""
         chat = self.transcript.chat
         return self._drafts.of(None).format if chat is None else self.shown_path.format
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """The chat's own values of settings, by their keys."""
+        chat = self.transcript.chat
+        return self._drafts.of(None).settings if chat is None else self.shown_path.settings
+
+    @property
+    def settings(self) -> AppSettings:
+        """The settings of the next replies."""
+        return with_own(self._settings.settings, self.own)
+
+    def set_own(self, own: Mapping[str, Any]) -> None:
+        chat = self.transcript.chat
+        if chat is None:
+            draft = self._drafts.of(None)
+            draft.settings = dict(own)
+            self._drafts.save(draft)
+        else:
+            # Shown at once: two switches may be turned before the first one is stored.
+            self.shown_path = replace(self.shown_path, settings=dict(own))
+            work = self._database.run(chat_table.set_own, chat, dict(own))
+            self._tasks.spawn(work, tr("Storing the settings of a chat"))
+        self.own_changed.emit()
 
     @property
     def place(self) -> Place | None:
@@ -200,6 +231,7 @@ class ShownChat(QObject):
         self._announce()
 
     def _announce(self) -> None:
+        self.own_changed.emit()
         self.shown.emit(self._wanted)
         self.instructed.emit()
         self.format_changed.emit()

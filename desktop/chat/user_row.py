@@ -20,7 +20,7 @@ from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 # From here on a field is used, which lays out only what is seen.
 LONGEST_BLOCK = 8_000
@@ -41,8 +41,7 @@ class UserRow(MessageRow):
         self._drafts = drafts
         self._line = LeftOutLine()
         self._line.undo.clicked.connect(actions.tell_all_asked)
-        self._strip = PictureStrip()
-        self._strip.setObjectName("messagePictures")
+        self._strip = named(PictureStrip(), "messagePictures")
         self._strip.open_asked.connect(actions.open_picture_asked)
         self._strip.filled.connect(self._fit)
         self._documents = DocumentStrip("messageDocuments")
@@ -87,8 +86,7 @@ class UserRow(MessageRow):
         return self._editor is not None or super().is_busy()
 
     def _make_bubble(self) -> QFrame:
-        bubble = QFrame()
-        bubble.setObjectName("userBubble")
+        bubble = named(QFrame(), "userBubble")
         bubble.setProperty("class", "messageBubble")
         bubble.setProperty("role", "user")
         bubble.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -173,8 +171,7 @@ class UserText(WholeText):
             self._shown = _field(text)
         else:
             self._shown = self._body(text) if self._formatted else _block(text)
-        self._shown.setObjectName("userLongText" if is_long else "userText")
-        self._shown.setAccessibleName(tr("Your message"))
+        named(self._shown, "userLongText" if is_long else "userText", tr("Your message"))
         self._layout.addWidget(self._shown)
 
     def show_formatted(self, formatted: bool) -> None:

@@ -9,6 +9,9 @@ reports the error.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import takewhile
+
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation
@@ -25,11 +28,13 @@ from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
+from desktop.store.settings import with_own
 from desktop.store.tables import messages
-from desktop.store.tables.records import ChatPath, Reply, ReplyState
+from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
 
 # Drafts from this many characters on are prefilled: about a chunk of 512 tokens.
 LONG_TEXT = 2_000
+ID_BYTES = 4
 SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
@@ -59,6 +64,8 @@ class IdlePrefill(QObject):
         self._draft: Request[Prepared] | None = None
         self._opening: Request[Prepared] | None = None
         self.compacting: Request[Prepared] | None = None
+        # The reply being edited, and how many of its ids are before the edit.
+        self._begun: tuple[int, int] = (0, 0)
         # The last message of the opened chat.
         self._opened: int | None = None
         # Requests by chat, to be cancelled when it changes or is deleted.
@@ -68,6 +75,7 @@ class IdlePrefill(QObject):
             changed.connect(self._on_files)
         chat.draft_changed.connect(self._on_draft)
         chat.draft_typed.connect(self._on_typed)
+        chat.reply_typed.connect(self._on_reply_typed)
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
         # A newly loaded model hasn't read the chat on screen.
@@ -105,6 +113,12 @@ class IdlePrefill(QObject):
     def _on_typed(self) -> None:
         if len(self._chat.draft.text) >= LONG_TEXT:
             self._on_draft()
+
+    def _on_reply_typed(self, message: int, text: str) -> None:
+        row = self._chat.transcript.row_of(message)
+        if row is not None and self._settings.settings.ahead.read_ahead:
+            work = self._read_begun(row.message, text)
+            self._tasks.spawn(work, tr("Prefilling a reply being edited"))
 
     def _on_draft(self) -> None:
         if self._draft is not None:
@@ -150,15 +164,18 @@ class IdlePrefill(QObject):
 
     def _ask_to_settle(self, chat_path: ChatPath) -> Request[Prepared]:
         conversation = conversation_of(chat_path, self._blobs.path)
-        return self._ask(PrefillReply, conversation, chat_path.key)
+        return self._ask(PrefillReply, conversation, chat_path)
 
     def _ask(
-        self, kind: type[PrefillReply] | type[PrefillDraft], conversation: Conversation, key: str
+        self,
+        kind: type[PrefillReply] | type[PrefillDraft],
+        conversation: Conversation,
+        of: ChatPath,
     ) -> Request[Prepared]:
         command = kind(
             conversation=conversation,
-            chat=key,
-            thinking=self._thinking(),
+            chat=of.key,
+            thinking=self._thinking(of),
             cache=self._settings.settings.cache,
         )
         return self._engine.client.ask(command)
@@ -170,6 +187,27 @@ class IdlePrefill(QObject):
                 self.prepared.emit(end, event)
             elif isinstance(event, Failed) and event.error.name == BudgetTooSmallError.__name__:
                 self._settings.note_outcome(event.error)
+
+    async def _read_begun(self, message: Message, text: str) -> None:
+        """Prefill an edited reply up to the edit, where its new version then goes on."""
+        ids = await self._chat.edited_ids(message, messages.storable(text))
+        place = self._chat.transcript.place_of(message.id)
+        if ids is None or not ids.pauses or place is None or message.reply is None:
+            return
+        kept = ids.pauses[-1]
+        if self._begun == (message.id, kept) or self._chat.running is not None:
+            return
+        self._begun = message.id, kept
+        begun = ids.model_copy(update={"data": ids.data[: kept * ID_BYTES]})
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(text, message.text, strict=False))
+        same = "".join(each for each, _ in pairs)
+        shown = replace(message, text=same, reply=replace(message.reply, ids=begun))
+        before = self._chat.shown_path
+        chat_path = replace(before, path=(*before.path[:place], shown))
+        self._cancel(message.chat)
+        request = self._ask_to_settle(chat_path)
+        self._requests[message.chat] = [request]
+        await self._follow(request, message.id)
 
     async def _read(self, draft: Draft) -> None:
         chat = self._chat.transcript.chat
@@ -189,17 +227,17 @@ class IdlePrefill(QObject):
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
         if self._draft is not None:
             self._draft.cancel()
-        self._draft = self._ask(PrefillDraft, conversation, chat_path.key)
+        self._draft = self._ask(PrefillDraft, conversation, chat_path)
         await self._follow(self._draft, chat_path.path[-1].id if chat_path.path else None)
 
     async def _chat_path(self, chat: int | None, draft: Draft) -> ChatPath | None:
         if chat is None:
-            return ChatPath(key=draft.key, system=draft.system)
+            return ChatPath(key=draft.key, system=draft.system, settings=draft.settings)
         return await self._database.run(messages.read_chat, chat)
 
-    def _thinking(self) -> bool | None:
-        model = self._engine.model
-        return self._settings.settings.thinking if model and model.thinking_switch else None
+    def _thinking(self, of: ChatPath) -> bool | None:
+        model, settings = self._engine.model, with_own(self._settings.settings, of.settings)
+        return settings.thinking if model and model.thinking_switch else None
 
 
 def is_worth_prefilling(draft: Draft) -> bool:

@@ -30,7 +30,7 @@ from desktop.services import Services
 from desktop.store.tables.records import Picture
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button
+from desktop.widgets.plain import Button, named
 from desktop.widgets.plain_text import shortened
 
 T = TypeVar("T")
@@ -208,8 +208,7 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
         tr("What is shown: Markdown ({patterns})"): ".md",
     }
     filters = {each.format(patterns=f"*{suffix}"): suffix for each, suffix in kinds.items()}
-    dialog = QFileDialog(parent, title)
-    dialog.setObjectName("exportDialog")
+    dialog = named(QFileDialog(parent, title), "exportDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setNameFilters(list(filters))
     dialog.filterSelected.connect(lambda each: dialog.setDefaultSuffix(filters[each]))
@@ -237,8 +236,7 @@ def unused(path: Path) -> Path:
 
 async def choose_imports(parent: QWidget) -> list[Path]:
     kinds = tr("Exported chats ({patterns});;All files (*)").format(patterns="*.zip *.json")
-    dialog = QFileDialog(parent, tr("Import chats"), "", kinds)
-    dialog.setObjectName("importFilesDialog")
+    dialog = named(QFileDialog(parent, tr("Import chats"), "", kinds), "importFilesDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
     accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
@@ -258,8 +256,7 @@ class ImportDialog(QDialog):
         self.setWindowTitle(tr("Imported chats"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         words = "\n\n".join(report.words() for report in reports)
-        shown = QPlainTextEdit(shortened(words, LONGEST_REPORT))
-        shown.setObjectName("importWords")
+        shown = named(QPlainTextEdit(shortened(words, LONGEST_REPORT)), "importWords")
         shown.setAccessibleName(tr("What was imported"))
         shown.setReadOnly(True)
         shown.setProperty("class", "field")

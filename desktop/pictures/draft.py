@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables.chats import new_key
@@ -49,6 +50,7 @@ class Draft:
     key: str = field(default_factory=new_key)
     system: str = ""
     format: ReplyFormat | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
     queued: list[Draft] = field(default_factory=list)
 
     @property

@@ -29,6 +29,7 @@ from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
     NetworkSettings,
+    PresetSettings,
     RemoteSettings,
     ServerSettings,
     SettingsFile,
@@ -111,11 +112,21 @@ class SettingsController(QObject):
         """'' restores the published one."""
         self._put(self.settings.with_name(kept_path(path), name))
 
+    def follow(self, before: str, now: str) -> None:
+        """The model at the path `before` was moved."""
+        if self.kept_path == before:
+            self.kept_path = now
+        self._put(self.settings.with_moved(before, now))
+        self.changed.emit()
+
     def set_library(self, library: LibrarySettings) -> None:
         self._put(self.settings.model_copy(update={"library": library}))
 
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
+
+    def set_presets(self, presets: PresetSettings) -> None:
+        self._put(self.settings.model_copy(update={"presets": presets}))
 
     def set_server(self, server: ServerSettings) -> None:
         self._put(self.settings.model_copy(update={"server": server}))

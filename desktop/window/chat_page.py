@@ -108,6 +108,7 @@ class ChatPage(QWidget):
             asked.connect(done)
             asked.connect(self._write_on)
         shown.copy_asked.connect(chat.copy)
+        shown.reply_typed.connect(chat.reply_typed)
         shown.insert_asked.connect(self._ask_to_insert)
         shown.pointed.connect(self._parts.predictions.point)
         self.find_bar.closed.connect(self._write_on)

@@ -286,7 +286,7 @@ class MainWindow(QMainWindow):
     @cached_property
     def _library(self) -> LibraryDialog:
         parts = self._parts
-        dialog = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
+        dialog = LibraryDialog(parts.library, parts.moves, parts.settings, parts.tasks, self)
         dialog.load_asked.connect(self._load_path)
         dialog.get_asked.connect(self._show_get_model)
         return dialog

@@ -22,7 +22,7 @@ from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
 
 
 class Entry(NamedTuple):
@@ -91,8 +91,7 @@ def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> 
             made.setShortcut(QKeySequence(shortcut))
             menu.addAction(made)
     assert acts.keys() == actions.keys(), "every entry does something, and everything has an entry"
-    window.menuBar().setObjectName("menuBar")
-    window.menuBar().setAccessibleName(tr("Menus"))
+    named(window.menuBar(), "menuBar", tr("Menus"))
     return actions
 
 

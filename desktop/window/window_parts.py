@@ -30,6 +30,7 @@ from desktop.formulas.formulas import formulas
 from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
+from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
 from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
@@ -106,8 +107,9 @@ class WindowParts(QObject):
         self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
-        self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
+        self.moves = MoveController(self.tasks, self.settings, self.library)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)

@@ -32,8 +32,8 @@
         <translation>Anzeigen einer anderen Fassung</translation>
     </message>
     <message>
-        <source>The message will be sent once its picture is ready.</source>
-        <translation>Die Nachricht wird gesendet, sobald ihr Bild bereit ist.</translation>
+        <source>The message will be sent once its files are ready.</source>
+        <translation>Die Nachricht wird gesendet, sobald ihre Dateien bereit sind.</translation>
     </message>
     <message>
         <source>{title}: {message} The message was not sent.</source>
@@ -156,7 +156,7 @@
         <translation>Einreihen</translation>
     </message>
     <message>
-        <source>Tokens in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
+        <source>Token in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
         <translation>Token der Nachricht, vom Tokenizer des Modells gezählt, und wie viele der Kontext für die Antwort übrig hat</translation>
     </message>
     <message>
@@ -341,13 +341,13 @@
     </message>
     <message>
         <source>What would you like to look&#xa0;at?</source>
-        <translation>Was möchten Sie sich ansehen?</translation>
+        <translation>Was möchten Sie sich&#xa0;ansehen?</translation>
     </message>
     <message>
         <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.
 Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
-        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie danach.
-Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext (Strg+1) zeigt, wie.</translation>
+        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie&#xa0;danach.
+Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext&#xa0;(Strg+1)&#xa0;zeigt,&#xa0;wie.</translation>
     </message>
     <message>
         <source>Try this one</source>
@@ -490,12 +490,12 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Nachricht</translation>
     </message>
     <message>
-        <source>Ask a question or drop a picture</source>
-        <translation>Stellen Sie eine Frage oder legen Sie ein Bild ab</translation>
+        <source>Ask a question, or drop a picture or a document</source>
+        <translation>Stellen Sie eine Frage, oder legen Sie ein Bild oder Dokument ab</translation>
     </message>
     <message>
-        <source>Add pictures</source>
-        <translation>Bilder hinzufügen</translation>
+        <source>Add pictures or documents</source>
+        <translation>Bilder oder Dokumente hinzufügen</translation>
     </message>
     <message>
         <source>Edit your message</source>
@@ -506,8 +506,8 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Erneut senden</translation>
     </message>
     <message>
-        <source>The message can be sent once its picture is ready.</source>
-        <translation>Die Nachricht kann gesendet werden, sobald ihr Bild bereit ist.</translation>
+        <source>The message can be sent once its files are ready.</source>
+        <translation>Die Nachricht kann gesendet werden, sobald ihre Dateien bereit sind.</translation>
     </message>
     <message>
         <source>Taking back a queued message</source>
@@ -778,10 +778,6 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Löschen aller Daten</translation>
     </message>
     <message>
-        <source>Deleting a chat for good</source>
-        <translation>Endgültiges Löschen eines Chats</translation>
-    </message>
-    <message>
         <source>Forgetting deleted chats</source>
         <translation>Vergessen gelöschter Chats</translation>
     </message>
@@ -902,7 +898,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{done} von {prompt} Token des Prompts, davon {reused} wiederverwendet.</translation>
     </message>
     <message>
-        <source>Tokens of this chat in the context, and how many fit. While the computer is idle, the last reply is read in the form that later turns use, which may take a few tokens more or fewer.</source>
+        <source>Token of this chat in the context, and how many fit. While the computer is idle, the last reply is read in the form that later turns use, which may take a few tokens more or fewer.</source>
         <translation>Token dieses Chats im Kontext, und wie viele hineinpassen. Im Leerlauf wird die letzte Antwort so gelesen, wie spätere Beiträge sie verwenden; das können einige Token mehr oder weniger sein.</translation>
     </message>
     <message>
@@ -954,7 +950,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Tempo</translation>
     </message>
     <message>
-        <source>Tokens of the reply written per second.</source>
+        <source>Token of the reply written per second.</source>
         <translation>Geschriebene Token der Antwort je Sekunde.</translation>
     </message>
     <message>
@@ -1482,8 +1478,64 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Was importiert wurde</translation>
     </message>
     <message>
+        <source>Words, or pages like 3-7, 12</source>
+        <translation>Wörter, oder Seiten wie 3-7, 12</translation>
+    </message>
+    <message>
+        <source>Words</source>
+        <translation>Wörter</translation>
+    </message>
+    <message>
+        <source>Parts of the document</source>
+        <translation>Teile des Dokuments</translation>
+    </message>
+    <message>
+        <source>The text that the model reads</source>
+        <translation>Der Text, den das Modell liest</translation>
+    </message>
+    <message>
         <source>Close</source>
         <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Use these</source>
+        <translation>Diese verwenden</translation>
+    </message>
+    <message>
+        <source>All</source>
+        <translation>Alle</translation>
+    </message>
+    <message>
+        <source>Only those found</source>
+        <translation>Nur die gefundenen</translation>
+    </message>
+    <message>
+        <source>Choose the parts with the most matches, as many as the context has room for</source>
+        <translation>Die Teile mit den meisten Treffern auswählen, so viele im Kontext Platz haben</translation>
+    </message>
+    <message>
+        <source>The best that fit</source>
+        <translation>Die besten, die passen</translation>
+    </message>
+    <message>
+        <source>Chosen: {chosen} of {unit}, about {tokens} tokens.</source>
+        <translation>Ausgewählt: {chosen} von {unit}, etwa {tokens} Token.</translation>
+    </message>
+    <message>
+        <source>Chosen: {chosen} of {unit}, about {tokens} tokens. The context has room for {room}.</source>
+        <translation>Ausgewählt: {chosen} von {unit}, etwa {tokens} Token. Der Kontext hat Platz für {room}.</translation>
+    </message>
+    <message>
+        <source>Choose at least one part.</source>
+        <translation>Wählen Sie mindestens einen Teil aus.</translation>
+    </message>
+    <message>
+        <source>Page {number}</source>
+        <translation>Seite {number}</translation>
+    </message>
+    <message>
+        <source>Section {number}</source>
+        <translation>Abschnitt {number}</translation>
     </message>
     <message>
         <source>Export this chat</source>
@@ -1542,10 +1594,6 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Sie</translation>
     </message>
     <message>
-        <source>Waymark may connect for searches and downloads of models</source>
-        <translation>Waymark darf sich zum Suchen und Herunterladen von Modellen verbinden</translation>
-    </message>
-    <message>
         <source>Model server</source>
         <translation>Modellserver</translation>
     </message>
@@ -1560,10 +1608,6 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Access token</source>
         <translation>Zugriffstoken</translation>
-    </message>
-    <message>
-        <source>not stored; until you quit</source>
-        <translation>wird nicht gespeichert; gilt bis zum Beenden</translation>
     </message>
     <message>
         <source>Limit of speed in MB a second</source>
@@ -2126,11 +2170,11 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Zeit von der Anfrage bis zum ersten Token.</translation>
     </message>
     <message>
-        <source>Tokens of the reply per second.</source>
+        <source>Token of the reply per second.</source>
         <translation>Token der Antwort je Sekunde.</translation>
     </message>
     <message>
-        <source>Tokens guessed, then checked several at a time.</source>
+        <source>Token guessed, then checked several at a time.</source>
         <translation>Token, die vermutet und dann gemeinsam geprüft wurden.</translation>
     </message>
     <message>
@@ -2290,6 +2334,30 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{} Modelle</translation>
     </message>
     <message>
+        <source>{} page</source>
+        <translation>{} Seite</translation>
+    </message>
+    <message>
+        <source>{} pages</source>
+        <translation>{} Seiten</translation>
+    </message>
+    <message>
+        <source>{} section</source>
+        <translation>{} Abschnitt</translation>
+    </message>
+    <message>
+        <source>{} sections</source>
+        <translation>{} Abschnitte</translation>
+    </message>
+    <message>
+        <source>{} document</source>
+        <translation>{} Dokument</translation>
+    </message>
+    <message>
+        <source>{} documents</source>
+        <translation>{} Dokumente</translation>
+    </message>
+    <message>
         <source>nothing reused</source>
         <translation>nichts wiederverwendet</translation>
     </message>
@@ -2434,12 +2502,44 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Es ist größer als {limit}.</translation>
     </message>
     <message>
-        <source>{names} is a folder. Add the pictures inside it.</source>
-        <translation>{names} ist ein Ordner. Fügen Sie die Bilder darin hinzu.</translation>
+        <source>{name} has no text.</source>
+        <translation>{name} enthält keinen Text.</translation>
     </message>
     <message>
-        <source>{names} are folders. Add the pictures inside them.</source>
-        <translation>{names} sind Ordner. Fügen Sie die Bilder darin hinzu.</translation>
+        <source>{name} has changed.</source>
+        <translation>{name} hat sich geändert.</translation>
+    </message>
+    <message>
+        <source>Reading page {page} of {count}</source>
+        <translation>Seite {page} von {count} wird gelesen</translation>
+    </message>
+    <message>
+        <source>{name} has more than {limit} characters of text, the limit.</source>
+        <translation>{name} hat mehr als {limit} Zeichen Text, die Obergrenze.</translation>
+    </message>
+    <message>
+        <source>{name} takes too long to read, so it was stopped.</source>
+        <translation>Das Lesen von {name} dauert zu lange und wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>{name} needs more memory to read than it may have.</source>
+        <translation>Das Lesen von {name} braucht mehr Speicher als erlaubt.</translation>
+    </message>
+    <message>
+        <source>{name} can&apos;t be read: the process for it could not be started.</source>
+        <translation>{name} kann nicht gelesen werden: Der Prozess dafür ließ sich nicht starten.</translation>
+    </message>
+    <message>
+        <source>{name} is damaged: reading it failed.</source>
+        <translation>{name} ist beschädigt: Das Lesen ist fehlgeschlagen.</translation>
+    </message>
+    <message>
+        <source>{names} is a folder. Add the files inside it.</source>
+        <translation>{names} ist ein Ordner. Fügen Sie die Dateien darin hinzu.</translation>
+    </message>
+    <message>
+        <source>{names} are folders. Add the files inside them.</source>
+        <translation>{names} sind Ordner. Fügen Sie die Dateien darin hinzu.</translation>
     </message>
     <message>
         <source>{names} is not a file.</source>
@@ -2470,12 +2570,12 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{names} sind leer.</translation>
     </message>
     <message>
-        <source>{names} is not a picture.</source>
-        <translation>{names} ist kein Bild.</translation>
+        <source>{names} is neither a picture nor a document that Waymark can read.</source>
+        <translation>{names} ist weder ein Bild noch ein Dokument, das Waymark lesen kann.</translation>
     </message>
     <message>
-        <source>{names} are not pictures.</source>
-        <translation>{names} sind keine Bilder.</translation>
+        <source>{names} are neither pictures nor documents that Waymark can read.</source>
+        <translation>{names} sind weder Bilder noch Dokumente, die Waymark lesen kann.</translation>
     </message>
     <message>
         <source>Not added: {reason}</source>
@@ -2638,6 +2738,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{count} ältere Nachrichten werden noch indiziert.</translation>
     </message>
     <message>
+        <source>document</source>
+        <translation>Dokument</translation>
+    </message>
+    <message>
         <source>Requests of programs</source>
         <translation>Anfragen von Programmen</translation>
     </message>
@@ -2654,7 +2758,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Zustand</translation>
     </message>
     <message>
-        <source>Tokens/s</source>
+        <source>Token/s</source>
         <translation>Token/s</translation>
     </message>
     <message>
@@ -3078,7 +3182,7 @@ Modell: {model}</translation>
         <translation>Abstand</translation>
     </message>
     <message>
-        <source>Tokens between checkpoints inside a long message, rounded up to a multiple of {}. There is always one at the end of a message and at the edges of a picture.</source>
+        <source>Token between checkpoints inside a long message, rounded up to a multiple of {}. There is always one at the end of a message and at the edges of a picture.</source>
         <translation>Token zwischen Checkpoints innerhalb einer langen Nachricht, aufgerundet auf ein Vielfaches von {}. Am Ende einer Nachricht und an den Rändern eines Bildes ist immer einer.</translation>
     </message>
     <message>
@@ -3586,8 +3690,8 @@ Modell: {model}</translation>
         <translation>GGUF-Modelle ({patterns});;Alle Dateien (*)</translation>
     </message>
     <message>
-        <source>Pictures ({patterns});;All files (*)</source>
-        <translation>Bilder ({patterns});;Alle Dateien (*)</translation>
+        <source>All files (*);;Pictures ({patterns})</source>
+        <translation>Alle Dateien (*);;Bilder ({patterns})</translation>
     </message>
     <message>
         <source>Link</source>
@@ -3680,6 +3784,10 @@ Modell: {model}</translation>
         <translation>Wählen eines Schemas</translation>
     </message>
     <message>
+        <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, document, picture and instruction. What has been sent can&apos;t be taken back.</source>
+        <translation>Diesen Chat an {host} senden? Ab Ihrer nächsten Nachricht wird alles dorthin gesendet: jede Nachricht, jedes Dokument, jedes Bild und jede Anweisung. Was gesendet ist, lässt sich nicht zurückholen.</translation>
+    </message>
+    <message>
         <source>{chats} and {deleted}</source>
         <translation>{chats} und {deleted}</translation>
     </message>
@@ -3724,6 +3832,10 @@ Modell: {model}</translation>
         <translation>Wählen von Bildern</translation>
     </message>
     <message>
+        <source>Add a folder of documents</source>
+        <translation>Einen Ordner mit Dokumenten hinzufügen</translation>
+    </message>
+    <message>
         <source>Choosing a model</source>
         <translation>Wählen eines Modells</translation>
     </message>
@@ -3738,6 +3850,14 @@ Modell: {model}</translation>
     <message>
         <source>&amp;Chat</source>
         <translation>&amp;Chat</translation>
+    </message>
+    <message>
+        <source>Add pictures or documents…</source>
+        <translation>Bilder oder Dokumente hinzufügen…</translation>
+    </message>
+    <message>
+        <source>Add a folder of documents…</source>
+        <translation>Einen Ordner mit Dokumenten hinzufügen…</translation>
     </message>
     <message>
         <source>Pin or unpin</source>
@@ -3914,6 +4034,90 @@ Modell: {model}</translation>
     <message>
         <source>The system&apos;s reason: {reason}.</source>
         <translation>Der Grund des Systems: {reason}.</translation>
+    </message>
+    <message>
+        <source>Text, pictures or both</source>
+        <translation>Text, Bilder oder beides</translation>
+    </message>
+    <message>
+        <source>Remove this document</source>
+        <translation>Dieses Dokument entfernen</translation>
+    </message>
+    <message>
+        <source>Document {name}, {caption}</source>
+        <translation>Dokument {name}, {caption}</translation>
+    </message>
+    <message>
+        <source>Choose what the model reads</source>
+        <translation>Auswählen, was das Modell liest</translation>
+    </message>
+    <message>
+        <source>Show the text</source>
+        <translation>Den Text zeigen</translation>
+    </message>
+    <message>
+        <source>Choose pages…</source>
+        <translation>Seiten auswählen…</translation>
+    </message>
+    <message>
+        <source>Read the pages as pictures</source>
+        <translation>Die Seiten als Bilder lesen</translation>
+    </message>
+    <message>
+        <source>Read text and pictures</source>
+        <translation>Text und Bilder lesen</translation>
+    </message>
+    <message>
+        <source>{caption}: more than fits, choose parts</source>
+        <translation>{caption}: mehr als Platz hat, wählen Sie Teile aus</translation>
+    </message>
+    <message>
+        <source>{chosen} of {count}</source>
+        <translation>{chosen} von {count}</translation>
+    </message>
+    <message>
+        <source>no text: use its pages as pictures</source>
+        <translation>kein Text: verwenden Sie die Seiten als Bilder</translation>
+    </message>
+    <message>
+        <source>about {tokens}</source>
+        <translation>etwa {tokens}</translation>
+    </message>
+    <message>
+        <source>about {time} to read</source>
+        <translation>etwa {time} zum Lesen</translation>
+    </message>
+    <message>
+        <source>Adding files</source>
+        <translation>Hinzufügen von Dateien</translation>
+    </message>
+    <message>
+        <source>{name} was not added as pictures: at most {most} pages can be. Press it to choose pages first.</source>
+        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie darauf, um zuerst Seiten auszuwählen.</translation>
+    </message>
+    <message>
+        <source>{name}, page {page}</source>
+        <translation>{name}, Seite {page}</translation>
+    </message>
+    <message>
+        <source>Waiting…</source>
+        <translation>Wartet…</translation>
+    </message>
+    <message>
+        <source>it has more than {most} files. Add the ones you need.</source>
+        <translation>Der Ordner hat mehr als {most} Dateien. Fügen Sie die nötigen hinzu.</translation>
+    </message>
+    <message>
+        <source>files in it that are neither pictures nor documents: {count}.</source>
+        <translation>Dateien darin, die weder Bilder noch Dokumente sind: {count}.</translation>
+    </message>
+    <message>
+        <source>{name} has no text to read. Add its pages as pictures, or remove it.</source>
+        <translation>{name} hat keinen lesbaren Text. Fügen Sie die Seiten als Bilder hinzu, oder entfernen Sie es.</translation>
+    </message>
+    <message>
+        <source>Not sent, and nothing was cut off: the documents have {tokens} tokens, and the context holds {limit}. Press {name} to choose the parts to read, or load the model with a longer context.</source>
+        <translation>Nicht gesendet, und nichts wurde abgeschnitten: Die Dokumente haben {tokens} Token, und der Kontext fasst {limit}. Drücken Sie auf {name}, um die Teile auszuwählen, oder laden Sie das Modell mit einem längeren Kontext.</translation>
     </message>
 </context>
 </TS>

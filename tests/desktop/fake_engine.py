@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -334,7 +334,8 @@ class FakeEngine(EngineClient):
                 return Counted(request=0, tokens=len(command.text.split()))
             case EditReply():
                 # Its words are characters, each an id, and the first difference is at one of them.
-                kept = len(os.path.commonprefix([command.reply.text, command.text]))
+                pairs = zip(command.reply.text, command.text, strict=False)
+                kept = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
                 ids = range(len(command.text))
                 return Edited(
                     request=0,

@@ -24,7 +24,7 @@ from desktop.chat.user_row import UserRow
 from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
-from desktop.pictures.picture import PictureThumbnail
+from desktop.pictures.picture_strip import PictureThumbnail
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Reply

@@ -98,7 +98,7 @@ def test_a_reply_is_read_in_every_format(kind: Kind, whole: bool) -> None:
     stats, report = end.stats, end.stats.remote
     assert report is not None and report.prompt and report.host == f"127.0.0.1:{server.port}"
     assert (stats.prompt_tokens, stats.reply_tokens) == (300, 4)
-    assert report.cached is (kind in ("vllm", "llamacpp"))
+    assert report.cached is (kind in ("vllm", "llamacpp", "ollama"))
     assert stats.reused_tokens == (256 if report.cached else 0)
     assert stats.ttft_s is not None and stats.decode_tokens_per_s
     if kind == "llamacpp":

@@ -294,3 +294,22 @@ def test_T1_a_thought_in_a_channel_is_gone_on_the_next_turn(text_of: TextOf) -> 
             render(text, chat("a", said, "b"), thinking).prompt.ids(0) for said in (reply, plain)
         )
         assert spliced == written and begin not in spliced[:-8]
+
+
+@given(st.data(), st.sampled_from(FAMILIES))
+def test_T2_ids_of_an_edited_reply_are_those_sampled_up_to_the_edit(
+    text_of: TextOf, data: st.DataObject, family: str
+) -> None:
+    text = text_of(family)
+    ids = plain_ids(text, WORDS)
+    packed = ReplyIds.pack(ids, text.tokenizer_fingerprint, False)
+    place = data.draw(st.integers(0, len(WORDS)))
+    new = WORDS[:place] + data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=9))
+    found = text.edited_ids(AssistantMessage(text=WORDS, ids=packed), new)
+    if found is None:
+        # Its tokenizer spells this text in another way.
+        return
+    kept = found.pauses[-1] if found.pauses else 0
+    assert found.unpack()[:kept] == ids[:kept]
+    answer = read(reader(text), found.unpack())
+    assert answer == (new, "")

@@ -390,7 +390,8 @@ def parents_first(nodes: Iterable[Node]) -> list[Node]:
     """In the order of their ids, but each after its parent: a message can be inserted later."""
     by_id = {node.id: node for node in sorted(nodes)}
     ordered: dict[int, Node] = {}
-    for number in by_id:
+    for first in by_id:
+        number = first
         above: dict[int, Node] = {}
         while number in by_id and number not in ordered and number not in above:
             above[number] = by_id[number]

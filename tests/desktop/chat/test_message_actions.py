@@ -144,6 +144,12 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     choose(app, "It is red.", "Edit the reply")
     field = find(app, QPlainTextEdit, "editReplyText")
     field.setPlainText("It is blue.")
+    # The part before the edit is read while the user types.
+    app.window.page.transcript.messages.reply_typed.emit(2, "It is blue.")
+    await until(lambda: engine.settled[-1].conversation.messages[-1].text == "It is ")
+    begun = engine.settled[-1].conversation.messages[-1]
+    assert isinstance(begun, AssistantMessage) and begun.ids is not None
+    assert begun.ids.is_paused and begun.ids.num_ids == 6
     press(app, "editReplySave")
     await until(lambda: shown(app) == ["one", "It is blue."])
     assert words(app, "replyEnding") == "Edited by you."

@@ -107,7 +107,7 @@ def note(dialog: LibraryDialog, row: int) -> str:
 async def library(app: App, make: Callable[[str], ModelFacts] = facts) -> FakeLibrary:
     controller = app.parts.library
     fake = FakeLibrary(controller._hear, make)
-    controller._client = fake  # type: ignore[assignment]
+    controller.client = fake  # type: ignore[assignment]
     return fake
 
 
@@ -457,3 +457,38 @@ def test_L3_a_cache_folder_of_the_user_is_no_part_of_a_model(tmp_path: Path) -> 
     assert plan_removal(found).paths == (path,)
     (path / ".cache" / "browser").mkdir()
     assert plan_removal(found).paths == ()
+
+
+async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
+    open_app: OpenApp,
+    folders: Folders,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, target = model(folders.data / "models" / "Org" / "Name"), tmp_path / "disk"
+    target.mkdir()
+    app = await open_app()
+    client = app.parts.library.client
+    (await library(app)).move = client.move  # type: ignore[attr-defined]
+    app.parts.settings.set_name(str(before), "Mine")
+    dialog = opened(app)
+    await until(lambda: names(dialog) == ["Mine"] and not app.parts.library.scanning)
+
+    async def chosen(*_: object) -> str:
+        return str(target)
+
+    monkeypatch.setattr("desktop.models.library_dialog.dialogs.choose_folder", chosen)
+    press(app, "libraryMove")
+    now = target / "Org" / "Name"
+    await until(lambda: not app.parts.moves.path and not before.exists())
+    assert (now / "model.safetensors").read_bytes() == bytes(1_000)
+    await until(lambda: names(dialog) == ["Mine"] and dialog.list.shown[0].path == str(now))
+    assert app.parts.settings.settings.library.folders == (str(target),)
+    # To where it is, and of another program.
+    press(app, "libraryMove")
+    await until(lambda: "there already" in words(app, "libraryWords"))
+    found = FoundModel(now, "n", "LM Studio", None)
+    app.parts.moves.begin(found, home)
+    await until(lambda: "LM Studio" in words(app, "libraryWords"))
+    assert now.is_dir()
