@@ -12,7 +12,7 @@ from typing import cast
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QShowEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
@@ -381,8 +381,11 @@ class MainWindow(QMainWindow):
         ShortcutsDialog(self.actions_by_name, menus, self._parts.settings, self).show()
 
     def _show_palette(self) -> None:
-        menus = [menu for menu in self.menuBar().actions() if menu.menu() is not None]
-        entries = {name_of(menu): menu.menu().actions() for menu in menus}
+        entries = {
+            name_of(each): menu.actions()
+            for each in self.menuBar().actions()
+            if isinstance(menu := each.menu(), QMenu)
+        }
         CommandPalette(entries, self).show()
 
     def _zoom(self, steps: int) -> None:
