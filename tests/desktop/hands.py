@@ -137,10 +137,8 @@ def no_drafts() -> Drafts:
     tasks = Tasks(lambda error: None)
     engine = EngineController(FakeEngine(), tasks)
     database = SimpleNamespace(run_now=lambda stored: [])
-    services = cast(
-        Services,
-        SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks, database=database),
-    )
+    rest = {"tasks": tasks, "database": database, "settings": None}
+    services = cast(Services, SimpleNamespace(engine=engine, blobs=BlobStore(Path()), **rest))
     pictures = PictureController(services)
     return Drafts(services, pictures, DocumentController(services, pictures))
 
