@@ -21,10 +21,12 @@ from core.api.chat import (
     Conversation,
     ImagePart,
     Message,
+    SystemMessage,
     TextPart,
     UserMessage,
 )
 from core.server.kept_replies import KeptReplies, KeptReply
+from core.server.volatile import steadied
 
 MOST_BYTES = 64 * 2**20
 _OVERHEAD_BYTES = 512  # of an entry beside its ids and texts
@@ -36,29 +38,32 @@ _MOST_QUOTED = 32
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A client's chat in the cache: its key there, which names the client (`tenant_of`), and the
-    time that its template shows."""
+    """A client's chat in the cache: its key there, which names the client (`tenant_of`), the time
+    that its template shows, and the volatile lines of its first system prompt."""
 
     chat: str
     created: float
+    lines: tuple[str, ...] = ()
 
     @classmethod
-    def new(cls, client: str) -> Branch:
+    def new(cls, client: str, lines: tuple[str, ...] = ()) -> Branch:
         name = _digest(client.encode("utf-8", "surrogatepass")).hex()
-        return cls(f"{name}_{secrets.token_hex(8)}", time.time())
+        return cls(f"{name}_{secrets.token_hex(8)}", time.time(), lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A conversation with the ids that are known, and where it belongs.
 
-    `side`: it quotes another conversation of the client, as requests for a title do.
+    `side`: it quotes another conversation of the client, as requests for a title do. `volatile`
+    names the lines that were left out or pinned.
     """
 
     conversation: Conversation
     branch: Branch
     client: str
     side: bool
+    volatile: tuple[str, ...] = ()
 
 
 class HeldReplies:
@@ -74,7 +79,8 @@ class HeldReplies:
         # The user's last question in each of the latest requests: client, question, reply.
         self._latest: deque[tuple[str, str, str]] = deque(maxlen=_MOST_QUOTED)
 
-    def place(self, conversation: Conversation, client: str) -> Placed:
+    def place(self, conversation: Conversation, client: str, steady: bool = True) -> Placed:
+        """`steady` leaves volatile lines out, or as they were in the chat's first request."""
         if conversation.raw is not None:
             key = _digest(b"raw" + client.encode("utf-8", "surrogatepass"))
             own = self._branches.setdefault(key, Branch.new(client))
@@ -87,11 +93,17 @@ class HeldReplies:
             messages.append(found or message)
             branch = self._branches.get(keys[0], branch)
         side = branch is None and self._quotes(conversation, client)
+        names: tuple[str, ...] = ()
+        if steady and messages and isinstance(system := messages[0], SystemMessage):
+            found_lines = steadied(system.text)
+            branch = branch or Branch.new(client, found_lines.pinned)
+            messages[0] = SystemMessage(text=found_lines.text(branch.lines))
+            names = found_lines.names
         branch = branch or Branch.new(client)
         placed = conversation.model_copy(
             update={"messages": tuple(messages), "created": branch.created}
         )
-        return Placed(placed, branch, client, side)
+        return Placed(placed, branch, client, side, names)
 
     def keep(self, placed: Placed, reply: AssistantMessage) -> None:
         """Remember the reply to a conversation, or the whole of a reply that it continued."""
@@ -124,7 +136,7 @@ class HeldReplies:
                 continue
             self._put(key, found)
             if kept is not None and key == keys[0]:
-                self._branches.setdefault(key, Branch(kept.chat, kept.created))
+                self._branches.setdefault(key, Branch(kept.chat, kept.created, kept.lines))
             return found
         return None
 
@@ -175,6 +187,8 @@ def _spelled(message: Message) -> bytes:
                 parts[-1] += part.text
             else:
                 parts += ["text", part.text]
+    elif isinstance(message, SystemMessage):
+        parts = ["text", *steadied(message.text).around]
     else:
         # Clients trim replies.
         parts = ["text", message.text.strip()]

@@ -24,11 +24,12 @@ _TABLE = "CREATE TABLE IF NOT EXISTS replies (name BLOB UNIQUE, data BLOB)"
 
 
 class KeptReply(Frozen):
-    """A reply, with the chat that it belongs to in the cache, and the time of that."""
+    """A reply, with the chat that it belongs to (`Branch`)."""
 
     reply: AssistantMessage
     chat: str
     created: float
+    lines: tuple[str, ...] = ()
 
 
 class KeptReplies:

@@ -94,7 +94,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     pictures.clear()
     kept = KeptReplies(Path(first.replies) if first.replies else None)
     app = application(
-        Answering(engine, CacheSettings(), kept),
+        Answering(engine, CacheSettings(), kept, first.steady),
         pictures,
         Access(first.key, lan=first.lan),
         Activity(emit),

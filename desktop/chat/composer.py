@@ -13,10 +13,10 @@ from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.message_queue import QueuedMessages
+from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.draft import Draft
-from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
@@ -27,9 +27,9 @@ COUNTED_AFTER_MS = 250
 
 class Composer(DraftEditor):
     def __init__(
-        self, chat: ChatController, pictures: PictureController, draft_size: DraftSize
+        self, chat: ChatController, documents: DocumentController, draft_size: DraftSize
     ) -> None:
-        super().__init__(Draft(), pictures, "composer", "addPictures")
+        super().__init__(Draft(), documents, "composer", "addPictures")
         self.setObjectName("composer")
         self._draft_size = draft_size
         self._chat = chat
@@ -38,6 +38,10 @@ class Composer(DraftEditor):
         in_use = tr("Instructions are in use: show or hide them")
         self.instructions = IconButton("chat", in_use, name="composerInstructions")
         self.instructions.hide()
+        self.thinking = IconButton("thinking", tr("Thinking"), name="thinkingSwitch")
+        self.thinking.setCheckable(True)
+        self.thinking.clicked.connect(self._switch_thinking)
+        self.settings = IconButton("settings", tr("Settings of this chat"), name="chatSettings")
         tip = tr("Send this when the reply is complete (Enter)")
         self._queue = Button(tr("Queue"), name="queueButton", spoken=tip, tip=tip)
         self._send = Button(name="sendButton")
@@ -101,16 +105,35 @@ class Composer(DraftEditor):
         super().mousePressEvent(event)
 
     def _build(self) -> None:
-        buttons = (self.add, self.format.button, self.instructions), (self._queue, self._send)
+        options = self.format.button, self.thinking, self.settings, self.instructions
+        buttons = (self.add, *options), (self._queue, self._send)
         writing = row(*buttons[0], self.text, *buttons[1], spacing=6)
         for button in (*buttons[0], *buttons[1]):
             writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)
         writing.setStretchFactor(self.text, 1)
-        parts = (self._waiting, self.strip, self.format, writing, self.notice, self._tokens)
+        strips = self.documents, self.strip
+        parts = (self._waiting, *strips, self.format, writing, self.notice, self._tokens)
         column(*parts, of=self, margins=(10, 8, 8, 8), spacing=6)
         self.setFocusProxy(self.text)
 
+    def _switch_thinking(self, on: bool) -> None:
+        self._chat.set_own({**self._chat.own, "thinking": on})
+
+    def _show_thinking(self) -> None:
+        model, wanted = self._draft_size.model, self._chat.settings.thinking
+        self.thinking.setVisible(model is not None and model.thinking_switch)
+        # Models that can think do so unless they are told not to.
+        self.thinking.setChecked(wanted is not False)
+        self.thinking.set_words(
+            tr("The model doesn't think before it answers. Switch thinking on")
+            if wanted is False
+            else tr("The model thinks before it answers. Switch thinking off")
+        )
+
     def _connect(self) -> None:
+        self._chat.own_changed.connect(self._show_thinking)
+        self._draft_size.changed.connect(self._show_thinking)
+        self._show_thinking()
         self._send.clicked.connect(self._act)
         self._queue.clicked.connect(self._ask_to_send)
         self._waiting.take_back_asked.connect(self._chat.take_back)
@@ -167,10 +190,15 @@ class Composer(DraftEditor):
         self.text.setPlainText(self._draft.text)
         self.text.moveCursor(self.text.textCursor().MoveOperation.End)
         self._on_pictures(self._draft)
+        self._on_documents(self._draft)
         self._show_queue()
 
     def _on_pictures(self, draft: Draft) -> None:
         super()._on_pictures(draft)
+        self._show_tokens()
+
+    def _on_documents(self, draft: Draft) -> None:
+        super()._on_documents(draft)
         self._show_tokens()
 
     def _show_tokens(self) -> None:

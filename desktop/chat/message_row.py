@@ -53,6 +53,7 @@ class RowActions(QObject):
     `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
     `reply_typed`: the user paused while editing a reply. `take_over_asked`: move what follows
     another version here. `copy_asked(text, rich)`.
+    `open_document_asked(document, choose)`: see `DraftEditor`; None shows it only.
     """
 
     edit_asked = Signal(int, str)
@@ -69,6 +70,7 @@ class RowActions(QObject):
     tell_all_asked = Signal()
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
+    open_document_asked = Signal(object, object)
     link_asked = Signal(str)
     # QAbstractButton | QAction, Deed | None: the pointer or the focus came to a button, or left it.
     pointed = Signal(object, object)

@@ -29,8 +29,9 @@ from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.remote.remote import place_words
 from desktop.services import Services
+from desktop.store.settings import with_own
 from desktop.store.tables import messages
-from desktop.store.tables.records import Reply, ReplyState
+from desktop.store.tables.records import ChatPath, Reply, ReplyState
 
 SAVE_EVERY_S = 1.0
 # A step of a large model may take seconds; the user doesn't wait for a longer one.
@@ -60,13 +61,11 @@ class Replies(QObject):
         self._services = services
         self._runs: dict[int, ReplyRun] = {}
 
-    def begin(
-        self, live: LiveReply, conversation: Conversation, key: str, place: Place | None = None
-    ) -> None:
-        """Have a reply written here, or at a `place` that the user chose for the chat."""
+    def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
+        """Have a reply written here or at the chat's place, with the chat's own settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
-        run = ReplyRun(live, conversation, key, place, self._services, self)
+        run = ReplyRun(live, conversation, of, self._services, self)
         self.live[message], self._runs[message] = live, run
         run.task = self._services.tasks.spawn(
             run.run(), tr("Reply {message}").format(message=message)
@@ -106,18 +105,17 @@ class ReplyRun:
         self,
         live: LiveReply,
         conversation: Conversation,
-        key: str,
-        place: Place | None,
+        of: ChatPath,
         services: Services,
         replies: Replies,
     ) -> None:
         self.task: asyncio.Task[object] | None = None
         self._live = live
         self._conversation = conversation
-        self._key = key
-        self._place = place
+        self._key = of.key
+        self._place = of.place
         self._remote = services.remote
-        self._settings = services.settings.settings
+        self._settings = with_own(services.settings.settings, of.settings)
         self._engine = services.engine
         self._database = services.database
         self._replies = replies

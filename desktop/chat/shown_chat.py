@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,10 +16,14 @@ from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
+from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Reply
+
+# Instructions, reply format and settings of a new chat.
+Begin: TypeAlias = tuple[str, ReplyFormat | None, dict[str, Any]]
 
 
 class ShownChat(QObject):
@@ -36,6 +42,7 @@ class ShownChat(QObject):
     busy_changed = Signal()
     instructed = Signal()
     format_changed = Signal()
+    own_changed = Signal()
     placed = Signal()
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
@@ -47,6 +54,7 @@ class ShownChat(QObject):
         self._database = services.database
         self._tasks = services.tasks
         self._remote = services.remote
+        self._settings = services.settings
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The schema last in force, by chat.
@@ -81,6 +89,39 @@ class ShownChat(QObject):
         """None for free text."""
         chat = self.transcript.chat
         return self._drafts.of(None).format if chat is None else self.shown_path.format
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """The chat's own values of settings, by their keys."""
+        chat = self.transcript.chat
+        return self._drafts.of(None).settings if chat is None else self.shown_path.settings
+
+    def begin_new_chats_like(self, before: Begin, begin: Begin) -> None:
+        """Change what a new chat begins with, unless the user has changed it from `before`."""
+        draft = self._drafts.of(None)
+        if (draft.system, draft.format, draft.settings) == before:
+            draft.system, draft.format, draft.settings = begin
+            self._drafts.save(draft)
+            if self.transcript.chat is None:
+                self._announce()
+
+    @property
+    def settings(self) -> AppSettings:
+        """The settings of the next replies."""
+        return with_own(self._settings.settings, self.own)
+
+    def set_own(self, own: Mapping[str, Any]) -> None:
+        chat = self.transcript.chat
+        if chat is None:
+            draft = self._drafts.of(None)
+            draft.settings = dict(own)
+            self._drafts.save(draft)
+        else:
+            # Shown at once: two switches may be turned before the first one is stored.
+            self.shown_path = replace(self.shown_path, settings=dict(own))
+            work = self._database.run(chat_table.set_own, chat, dict(own))
+            self._tasks.spawn(work, tr("Storing the settings of a chat"))
+        self.own_changed.emit()
 
     @property
     def place(self) -> Place | None:
@@ -130,8 +171,8 @@ class ShownChat(QObject):
         await self.show_again(chat)
 
     def open_made(self, made: Fork) -> None:
-        if made.text or made.pictures:
-            self._drafts.begin(made.chat, made.text, made.pictures)
+        if made.text or made.shown:
+            self._drafts.begin(made.chat, made.text, made.shown)
         self.open(made.chat)
 
     def keep_draft(self, draft: Draft) -> None:
@@ -202,6 +243,7 @@ class ShownChat(QObject):
         self._announce()
 
     def _announce(self) -> None:
+        self.own_changed.emit()
         self.shown.emit(self._wanted)
         self.instructed.emit()
         self.format_changed.emit()

@@ -86,7 +86,7 @@ class Predictions(QObject):
             Predict(
                 conversation=conversation,
                 chat=self._chat.key,
-                thinking=self._settings.settings.thinking if model.thinking_switch else None,
+                thinking=self._chat.settings.thinking if model.thinking_switch else None,
                 cache=self._settings.settings.cache,
             )
         )
@@ -126,8 +126,8 @@ class Predictions(QObject):
     def _edited(self, message: Message, begun: bool) -> UserMessage:
         draft = self._drafts.edited(message.id) if begun else None
         if draft is None:
-            return draft_message(CHANGED + message.text, message.pictures, self._blobs.path)
-        return draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
+            return draft_message(CHANGED + message.text, message.attachments, self._blobs.path)
+        return draft_message(draft.text.strip(), draft.attachments(), self._blobs.path)
 
 
 def words_for(deed: Deed, predicted: Predicted) -> str:

@@ -48,6 +48,7 @@ class ImportReport:
     chats: int = 0
     messages: int = 0
     pictures: int = 0
+    documents: int = 0
     left_out: list[tuple[str, str]] = field(default_factory=list)
     error: str = ""
 
@@ -56,6 +57,7 @@ class ImportReport:
             count_of(self.chats, "chat"),
             count_of(self.messages, "message"),
             count_of(self.pictures, "picture"),
+            *([count_of(self.documents, "document")] if self.documents else ()),
         )
         came = tr("{file}: {counts} from {program}.").format(
             file=self.file, counts=", ".join(counts), program=self.program or tr("no program")
@@ -154,6 +156,7 @@ class ExportController(QObject):
         report.chats += 1
         report.messages += len(chat.messages)
         report.pictures += len(digests_of(chat))
+        report.documents += len(chat.documents)
         report.left_out += [(title, _lost_words(kind, count)) for kind, count in lost.items()]
 
     async def _stored_pictures(

@@ -303,7 +303,7 @@ def _facts(hit: Hit) -> str:
     elif hit.is_reply:
         who = hit.model or tr("reply")
     else:
-        who = tr("you")
+        who = tr("document") if hit.in_document else tr("you")
     return f"{who}{BETWEEN}{day.day} {day:%b %Y}"
 
 

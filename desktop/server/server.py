@@ -109,6 +109,9 @@ class ServerController(QObject):
     def allow_lan(self, lan: bool) -> None:
         self._change({"lan": lan})
 
+    def keep_steady(self, steady: bool) -> None:
+        self._change({"steady": steady})
+
     def renew_key(self) -> None:
         """The old one ends at once, and so do its requests."""
         self._change({"key": self._make_key()})
@@ -161,6 +164,7 @@ class ServerController(QObject):
                 key=settings.key,
                 pictures=str(self._folders.data / "clients" / "pictures"),
                 replies=str(self._replies) if keeps else "",
+                steady=settings.steady,
                 model=self._server.model,
             )
             try:

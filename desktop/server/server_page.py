@@ -123,6 +123,9 @@ class AccessBox(QFrame):
             style="warning small",
             wraps=True,
         )
+        steady = tr("Hold lines steady that programs change with each request, such as dates")
+        self._steady = _switch("serverSteady", steady)
+        self._steady.toggled.connect(server.keep_steady)
         form = QFormLayout()
         form.addRow(
             Label(tr("Address"), style="label"), row(self._address, self._copy_address, None)
@@ -137,6 +140,7 @@ class AccessBox(QFrame):
             form,
             row(self._lan, Label(others), None),
             self._warning,
+            row(self._steady, Label(steady), None),
             of=self,
             margins=(12, 10, 12, 10),
             spacing=8,
@@ -149,7 +153,9 @@ class AccessBox(QFrame):
 
     def show_status(self) -> None:
         server, settings = self._server, self._server.settings
-        for control, value in ((self._on, settings.on), (self._lan, settings.lan)):
+        for control, value in (
+            (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
+        ):  # fmt: skip
             control.blockSignals(True)
             control.setChecked(value)
             control.blockSignals(False)
@@ -266,12 +272,18 @@ def cells(seen: RequestSeen) -> tuple[str, ...]:
     return (
         shortened(seen.client, LONGEST_NAME) or tr("a program without a name"),
         shortened(seen.path, LONGEST_NAME),
-        state_words(seen),
+        ", ".join((state_words(seen), *volatile_words(seen))),
         format_count(seen.reused) if counted else "",
         format_count(seen.read) if counted else "",
         format_count(seen.written) if seen.written else "",
         number(seen.tokens_per_s, 1) if seen.tokens_per_s else "",
     )
+
+
+def volatile_words(seen: RequestSeen) -> tuple[str, ...]:
+    if not seen.volatile:
+        return ()
+    return (tr("kept steady: {lines}").format(lines=", ".join(seen.volatile)),)
 
 
 def state_words(seen: RequestSeen) -> str:

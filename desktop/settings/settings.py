@@ -29,6 +29,7 @@ from desktop.store.settings import (
     AppSettings,
     LibrarySettings,
     NetworkSettings,
+    PresetSettings,
     RemoteSettings,
     ServerSettings,
     SettingsFile,
@@ -94,10 +95,7 @@ class SettingsController(QObject):
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
-            given = number(value) if isinstance(value, int | float) else str(value)
-            return tr(
-                "{given} is out of range: {title} takes {bounds}. The setting was not changed."
-            ).format(given=given, title=row.title, bounds=row.bounds_in_words())
+            return out_of_range(row, value)
         self._put(settings)
         return ""
 
@@ -124,6 +122,9 @@ class SettingsController(QObject):
     def set_network(self, network: NetworkSettings) -> None:
         self._put(self.settings.model_copy(update={"network": network}))
 
+    def set_presets(self, presets: PresetSettings) -> None:
+        self._put(self.settings.model_copy(update={"presets": presets}))
+
     def set_server(self, server: ServerSettings) -> None:
         self._put(self.settings.model_copy(update={"server": server}))
 
@@ -142,6 +143,10 @@ class SettingsController(QObject):
         for row, value in values:
             settings = row.changed(settings, value)
         self._put(settings)
+
+    def set_shortcuts(self, shortcuts: dict[str, str]) -> None:
+        window = self.settings.window.model_copy(update={"shortcuts": shortcuts})
+        self._put(self.settings.model_copy(update={"window": window}))
 
     def fold(self, part: str, folded: bool) -> None:
         window = self.settings.window
@@ -224,3 +229,10 @@ class SettingsController(QObject):
         except OSError as error:
             self.said.emit(tr("The settings could not be saved: {}.").format(error))
         self.changed.emit()
+
+
+def out_of_range(row: SettingRow, value: object) -> str:
+    given = number(value) if isinstance(value, int | float) else str(value)
+    return tr(
+        "{given} is out of range: {title} takes {bounds}. The setting was not changed."
+    ).format(given=given, title=row.title, bounds=row.bounds_in_words())

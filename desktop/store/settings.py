@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -23,6 +24,7 @@ from core.api.params import (
     SamplingParams,
     Settings,
 )
+from core.api.reply_format import ReplyFormat
 from core.client.blobs import read_regular
 from core.remote.messages import Place, RemoteServer
 from core.system.private_files import rename, write_whole
@@ -62,6 +64,8 @@ class WindowSettings(Settings):
     # True renders Markdown in the user's own messages.
     format_messages: bool = True
     folded: tuple[str, ...] = ()
+    # Keys by the names of actions, for those that have others than the program's.
+    shortcuts: dict[str, str] = {}
 
 
 class NetworkSettings(Settings):
@@ -102,10 +106,42 @@ class LibrarySettings(Settings):
         return valid_ones(ModelChoices, models)
 
 
+class Preset(Settings):
+    """Instructions, a reply format and values of settings by their keys, and the model (a path) to
+    load with them; '' leaves the loaded one."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    system: str = ""
+    format: ReplyFormat | None = None
+    values: dict[str, Any] = Field(default_factory=dict)
+    model: str = ""
+
+
+class PresetSettings(Settings):
+    """`default` names the preset of new chats, '' for none."""
+
+    default: str = ""
+    presets: tuple[Preset, ...] = ()
+
+    @field_validator("presets", mode="before")
+    @classmethod
+    def _valid_ones(cls, presets: object) -> object:
+        found = []
+        for each in presets if isinstance(presets, tuple) else ():
+            with contextlib.suppress(ValidationError):
+                found.append(Preset.model_validate(each))
+        return tuple(found)
+
+    def named(self, name: str) -> Preset | None:
+        return next((each for each in self.presets if each.name == name), None)
+
+
 class ServerSettings(Settings):
-    """`key` is a digest, empty until the server is switched on first."""
+    """`key` is a digest, empty until the server is switched on first; `steady`: see
+    `core.server.volatile`."""
 
     on: bool = False
+    steady: bool = True
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
@@ -143,6 +179,7 @@ class AppSettings(Settings):
     network: NetworkSettings = NetworkSettings()
     library: LibrarySettings = LibrarySettings()
     server: ServerSettings = ServerSettings()
+    presets: PresetSettings = PresetSettings()
     remote: RemoteSettings = RemoteSettings()
 
     @field_validator("cache")
@@ -231,6 +268,19 @@ class AppSettings(Settings):
     def without_recent(self, path: str) -> AppSettings:
         recent = tuple(each for each in self.recent_models if each != path)
         return self.model_copy(update={"recent_models": recent})
+
+
+def with_own(settings: AppSettings, own: Mapping[str, object]) -> AppSettings:
+    """The settings with a chat's own values, without those that this version can't read."""
+    for key, value in own.items():
+        section, _, name = key.partition(".")
+        with contextlib.suppress(ValidationError):
+            if key == "thinking":
+                settings = AppSettings.model_validate({**dict(settings), key: value})
+            elif section == "sampling":
+                sampling = SamplingParams.model_validate({**dict(settings.sampling), name: value})
+                settings = settings.model_copy(update={"sampling": sampling})
+    return settings
 
 
 def kept_path(path: str) -> str:

@@ -73,10 +73,10 @@ async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
     return next(iter(await _chosen(dialog)), "")
 
 
-async def choose_pictures(parent: QWidget) -> list[str]:
+async def choose_files(parent: QWidget) -> list[str]:
     patterns = " ".join(f"*{suffix}" for each in PICTURE_FORMATS for suffix in each.suffixes)
-    kinds = tr("Pictures ({patterns});;All files (*)").format(patterns=patterns)
-    dialog = named(QFileDialog(parent, tr("Add pictures"), "", kinds), "pictureDialog")
+    kinds = tr("All files (*);;Pictures ({patterns})").format(patterns=patterns)
+    dialog = named(QFileDialog(parent, tr("Add pictures or documents"), "", kinds), "pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
     return await _chosen(dialog)

@@ -21,6 +21,7 @@ from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.transcript import LiveReply
 from desktop.chat.user_row import UserRow
+from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
 from desktop.pictures.picture_strip import PictureThumbnail
@@ -140,7 +141,8 @@ def no_drafts() -> Drafts:
         Services,
         SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks, database=database),
     )
-    return Drafts(services, PictureController(services))
+    pictures = PictureController(services)
+    return Drafts(services, pictures, DocumentController(services, pictures))
 
 
 def no_formats() -> Formats:
