@@ -13,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from core.server import facts
 from core.server.access import Access
 from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded, read_body
-from core.server.protocols import facts, ollama
+from core.server.protocols import ollama
 from core.server.protocols.chat_completions import CHAT_COMPLETIONS
 from core.server.protocols.completions import COMPLETIONS, TOKENIZE
 from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
