@@ -47,7 +47,7 @@ def test_T3_S7_an_edited_reply_is_read_from_the_edit_on(machine: Machine) -> Non
     machine.settle([*chat, reply])
     parts = reply.text.split(" ")
     better, kept = edited(machine, reply, " ".join([*parts[:40], "changed", *parts[45:]]))
-    assert 0 < kept < better.ids.num_ids
+    assert better.ids is not None and 0 < kept < better.ids.num_ids
     machine.settle([*chat, begun(better, kept)])
     later = [*chat, better, user("More.")]
     answer = machine.same_as_cold(later)
@@ -55,7 +55,7 @@ def test_T3_S7_an_edited_reply_is_read_from_the_edit_on(machine: Machine) -> Non
     # Edited again, after the first edit.
     parts = better.text.split(" ")
     best, again = edited(machine, better, " ".join([*parts[:-3], "again"]))
-    assert best.ids.pauses == (kept, again)
+    assert best.ids is not None and best.ids.pauses == (kept, again)
     machine.settle([*chat, begun(best, again)])
     answer = machine.same_as_cold([*chat, best, user("More.")])
     assert answer.evaluated == answer.stats.prompt_tokens - (start + again)
@@ -65,6 +65,7 @@ def test_T3_S7_an_edited_reply_is_read_from_the_edit_on(machine: Machine) -> Non
 
 def test_an_edited_reply_without_its_own_ids_is_tokenized_from_its_text(machine: Machine) -> None:
     reply = written(machine, words(5))
+    assert reply.ids is not None
     other = reply.ids.model_copy(update={"tokenizer": "0" * 64})
     for each in (AssistantMessage(text=reply.text), reply.model_copy(update={"ids": other})):
         assert machine.engine.edit_reply(EditReply(request=1, reply=each, text="x")).ids is None

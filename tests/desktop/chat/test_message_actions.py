@@ -146,7 +146,7 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     field.setPlainText("It is blue.")
     # The part before the edit is read while the user types.
     app.window.page.transcript.messages.reply_typed.emit(2, "It is blue.")
-    await until(lambda: engine.settled[-1].conversation.messages[-1].text == "It is ")
+    await until(lambda: said_in(engine.settled[-1].conversation)[-1] == ("reply", "It is "))
     begun = engine.settled[-1].conversation.messages[-1]
     assert isinstance(begun, AssistantMessage) and begun.ids is not None
     assert begun.ids.is_paused and begun.ids.num_ids == 6
@@ -154,7 +154,7 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     await until(lambda: shown(app) == ["one", "It is blue."])
     assert words(app, "replyEnding") == "Edited by you."
     # The idle engine reads it with the ids up to the edit as they were sampled, and a pause there.
-    await until(lambda: engine.settled[-1].conversation.messages[-1].text == "It is blue.")
+    await until(lambda: said_in(engine.settled[-1].conversation)[-1] == ("reply", "It is blue."))
     told = engine.settled[-1].conversation.messages[-1]
     assert isinstance(told, AssistantMessage)
     assert told.ids is not None
