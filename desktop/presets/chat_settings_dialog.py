@@ -65,6 +65,7 @@ class PresetsBox(QWidget):
         self._box = QComboBox()
         self._box.setObjectName("presetBox")
         self._box.setAccessibleName(tr("Presets"))
+        self._box.setPlaceholderText(tr("No presets yet"))
         self._box.currentIndexChanged.connect(lambda _: self._enable())
         self._use = self._button("presetUse", tr("Use in this chat"))
         self._use.clicked.connect(lambda: settings.apply(self.name))
