@@ -65,7 +65,7 @@ class WindowSettings(Settings):
     format_messages: bool = True
     folded: tuple[str, ...] = ()
     # Keys by the names of actions, for those that have others than the program's.
-    shortcuts: dict[str, str] = {}
+    shortcuts: dict[str, str] = Field(default_factory=dict)
 
 
 class NetworkSettings(Settings):
