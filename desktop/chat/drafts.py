@@ -124,13 +124,8 @@ class Drafts:
         return [*unsent, *(draft for _, draft in self._edits.values())]
 
     def _read(self, row: StoredDraft) -> Draft:
-        draft = Draft(
-            row.text,
-            key=row.key,
-            system=row.system,
-            format=row.format,
-            settings=dict(row.settings),
-        )
+        own = dict(row.settings)
+        draft = Draft(row.text, key=row.key, system=row.system, format=row.format, settings=own)
         return self._with(draft, row.shown)
 
     def _with(self, draft: Draft, shown: Sequence[Attachment]) -> Draft:

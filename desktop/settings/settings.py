@@ -147,6 +147,10 @@ class SettingsController(QObject):
             settings = row.changed(settings, value)
         self._put(settings)
 
+    def set_shortcuts(self, shortcuts: dict[str, str]) -> None:
+        window = self.settings.window.model_copy(update={"shortcuts": shortcuts})
+        self._put(self.settings.model_copy(update={"window": window}))
+
     def fold(self, part: str, folded: bool) -> None:
         window = self.settings.window
         others = tuple(each for each in window.folded if each != part)

@@ -64,6 +64,8 @@ class WindowSettings(Settings):
     # True renders Markdown in the user's own messages.
     format_messages: bool = True
     folded: tuple[str, ...] = ()
+    # Keys by the names of actions, for those that have others than the program's.
+    shortcuts: dict[str, str] = {}
 
 
 class NetworkSettings(Settings):

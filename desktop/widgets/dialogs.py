@@ -76,8 +76,7 @@ async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
 async def choose_files(parent: QWidget) -> list[str]:
     patterns = " ".join(f"*{suffix}" for each in PICTURE_FORMATS for suffix in each.suffixes)
     kinds = tr("All files (*);;Pictures ({patterns})").format(patterns=patterns)
-    title = tr("Add pictures or documents")
-    dialog = named(QFileDialog(parent, title, "", kinds), "pictureDialog")
+    dialog = named(QFileDialog(parent, tr("Add pictures or documents"), "", kinds), "pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
     return await _chosen(dialog)

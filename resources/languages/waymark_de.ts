@@ -24,8 +24,28 @@
         <translation>Fortsetzen einer Antwort</translation>
     </message>
     <message>
+        <source>Editing a reply</source>
+        <translation>Bearbeiten einer Antwort</translation>
+    </message>
+    <message>
         <source>Sending again</source>
         <translation>Erneutes Senden</translation>
+    </message>
+    <message>
+        <source>Deleting a message</source>
+        <translation>Löschen einer Nachricht</translation>
+    </message>
+    <message>
+        <source>Inserting messages</source>
+        <translation>Einfügen von Nachrichten</translation>
+    </message>
+    <message>
+        <source>Moving messages</source>
+        <translation>Verschieben von Nachrichten</translation>
+    </message>
+    <message>
+        <source>Copying a message</source>
+        <translation>Kopieren einer Nachricht</translation>
     </message>
     <message>
         <source>Showing another version</source>
@@ -34,6 +54,10 @@
     <message>
         <source>The message will be sent once its files are ready.</source>
         <translation>Die Nachricht wird gesendet, sobald ihre Dateien bereit sind.</translation>
+    </message>
+    <message>
+        <source>No other version has messages after it.</source>
+        <translation>Keine andere Fassung hat Nachrichten nach sich.</translation>
     </message>
     <message>
         <source>{title}: {message} The message was not sent.</source>
@@ -156,7 +180,7 @@
         <translation>Einreihen</translation>
     </message>
     <message>
-        <source>Token in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
+        <source>Tokens in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
         <translation>Token der Nachricht, vom Tokenizer des Modells gezählt, und wie viele der Kontext für die Antwort übrig hat</translation>
     </message>
     <message>
@@ -402,6 +426,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Beispiel {number} ausprobieren: {question}</translation>
     </message>
     <message>
+        <source>Precision: the most exact one that fits your memory and is fast here, for this model {precision}.
+Context: up to {tokens} tokens in a chat, as long as memory allows.
+Cache: up to {host} of memory and {disk} on disk hold what was read.</source>
+        <translation>Genauigkeit: die genaueste, die in Ihren Speicher passt und hier schnell ist, für dieses Modell {precision}.
+Kontext: bis zu {tokens} Token in einem Chat, solange der Speicher reicht.
+Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen wurde.</translation>
+    </message>
+    <message>
         <source>What is in the picture?</source>
         <translation>What is in the picture?</translation>
     </message>
@@ -494,6 +526,18 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Stellen Sie eine Frage, oder legen Sie ein Bild oder Dokument ab</translation>
     </message>
     <message>
+        <source>Edit the reply</source>
+        <translation>Antwort bearbeiten</translation>
+    </message>
+    <message>
+        <source>Save as a new version</source>
+        <translation>Als neue Fassung speichern</translation>
+    </message>
+    <message>
+        <source>Save (Ctrl+Enter)</source>
+        <translation>Speichern (Strg+Eingabe)</translation>
+    </message>
+    <message>
         <source>Add pictures or documents</source>
         <translation>Bilder oder Dokumente hinzufügen</translation>
     </message>
@@ -546,12 +590,56 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Eingereiht: {count} Bilder</translation>
     </message>
     <message>
+        <source>Insert messages</source>
+        <translation>Nachrichten einfügen</translation>
+    </message>
+    <message>
+        <source>Fill in one or both. Messages after this place are read again.</source>
+        <translation>Füllen Sie eines oder beide aus. Nachrichten nach dieser Stelle werden neu gelesen.</translation>
+    </message>
+    <message>
         <source>Reply</source>
         <translation>Antwort</translation>
     </message>
     <message>
+        <source>Insert</source>
+        <translation>Einfügen</translation>
+    </message>
+    <message>
         <source>Your message</source>
         <translation>Ihre Nachricht</translation>
+    </message>
+    <message>
+        <source>Copy as plain text</source>
+        <translation>Als reinen Text kopieren</translation>
+    </message>
+    <message>
+        <source>Copy as formatted text</source>
+        <translation>Als formatierten Text kopieren</translation>
+    </message>
+    <message>
+        <source>Quote in your message</source>
+        <translation>In Ihrer Nachricht zitieren</translation>
+    </message>
+    <message>
+        <source>Insert above…</source>
+        <translation>Darüber einfügen…</translation>
+    </message>
+    <message>
+        <source>Insert below…</source>
+        <translation>Darunter einfügen…</translation>
+    </message>
+    <message>
+        <source>Move what follows another version here</source>
+        <translation>Was auf eine andere Fassung folgt, hierher verschieben</translation>
+    </message>
+    <message>
+        <source>Write a reply</source>
+        <translation>Antwort schreiben</translation>
+    </message>
+    <message>
+        <source>Delete with its reply</source>
+        <translation>Mit der Antwort löschen</translation>
     </message>
     <message>
         <source>Show the previous version</source>
@@ -584,6 +672,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Fork into a new chat</source>
         <translation>Als neuen Chat abzweigen</translation>
+    </message>
+    <message>
+        <source>More actions</source>
+        <translation>Weitere Aktionen</translation>
     </message>
     <message>
         <source>Continue the reply from where it stopped</source>
@@ -626,6 +718,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Wartet auf die Engine</translation>
     </message>
     <message>
+        <source>Waiting for {host}</source>
+        <translation>Wartet auf {host}</translation>
+    </message>
+    <message>
         <source>Waiting for another reply to finish</source>
         <translation>Wartet, bis eine andere Antwort fertig ist</translation>
     </message>
@@ -658,12 +754,24 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Überlegungen zeigen</translation>
     </message>
     <message>
+        <source>Storing the settings of a chat</source>
+        <translation>Speichern der Einstellungen eines Chats</translation>
+    </message>
+    <message>
+        <source>Choosing where replies are written</source>
+        <translation>Wählen, wo Antworten geschrieben werden</translation>
+    </message>
+    <message>
         <source>Opening a chat</source>
         <translation>Öffnen eines Chats</translation>
     </message>
     <message>
         <source>Storing the format of replies</source>
         <translation>Speichern des Antwortformats</translation>
+    </message>
+    <message>
+        <source>Edited by you.</source>
+        <translation>Von Ihnen bearbeitet.</translation>
     </message>
     <message>
         <source>Cut off: the reply reached the length limit you set.</source>
@@ -762,6 +870,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Wiederherstellen eines Chats</translation>
     </message>
     <message>
+        <source>Restoring messages</source>
+        <translation>Wiederherstellen von Nachrichten</translation>
+    </message>
+    <message>
         <source>Forking a chat</source>
         <translation>Abzweigen eines Chats</translation>
     </message>
@@ -776,6 +888,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Deleting all data</source>
         <translation>Löschen aller Daten</translation>
+    </message>
+    <message>
+        <source>Deleting for good</source>
+        <translation>Endgültiges Löschen</translation>
     </message>
     <message>
         <source>Forgetting deleted chats</source>
@@ -830,6 +946,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Gelöschte Chats ({})</translation>
     </message>
     <message>
+        <source>Deleted ({})</source>
+        <translation>Gelöscht ({})</translation>
+    </message>
+    <message>
         <source>Unpin</source>
         <translation>Lösen</translation>
     </message>
@@ -870,6 +990,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Werden {} Tage aufbewahrt, dann endgültig gelöscht.</translation>
     </message>
     <message>
+        <source>Delete this for good? It can&apos;t be undone.</source>
+        <translation>Das endgültig löschen? Es lässt sich nicht rückgängig machen.</translation>
+    </message>
+    <message>
+        <source>Delete all {} entries for good? This can&apos;t be undone.</source>
+        <translation>Alle {} Einträge endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
+    </message>
+    <message>
         <source>Delete this chat for good, with its messages and pictures? This can&apos;t be undone.</source>
         <translation>Diesen Chat mit seinen Nachrichten und Bildern endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
     </message>
@@ -898,7 +1026,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{done} von {prompt} Token des Prompts, davon {reused} wiederverwendet.</translation>
     </message>
     <message>
-        <source>Token of this chat in the context, and how many fit. While the computer is idle, the last reply is read in the form that later turns use, which may take a few tokens more or fewer.</source>
+        <source>Tokens of this chat in the context, and how many fit. While the computer is idle, the last reply is read in the form that later turns use, which may take a few tokens more or fewer.</source>
         <translation>Token dieses Chats im Kontext, und wie viele hineinpassen. Im Leerlauf wird die letzte Antwort so gelesen, wie spätere Beiträge sie verwenden; das können einige Token mehr oder weniger sein.</translation>
     </message>
     <message>
@@ -950,7 +1078,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Tempo</translation>
     </message>
     <message>
-        <source>Token of the reply written per second.</source>
+        <source>Tokens of the reply written per second.</source>
         <translation>Geschriebene Token der Antwort je Sekunde.</translation>
     </message>
     <message>
@@ -1012,6 +1140,42 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Nothing read yet</source>
         <translation>Noch nichts gelesen</translation>
+    </message>
+    <message>
+        <source>Checkpoints, budgets and drafts are those of {host}. They can&apos;t be seen or set from here, and nothing promises the same bits for the same chat there.</source>
+        <translation>Checkpoints, Budgets und Vermutungen sind die von {host}. Von hier aus sind sie weder zu sehen noch einzustellen, und nichts verspricht dort dieselben Bits für denselben Chat.</translation>
+    </message>
+    <message>
+        <source>Numbers that {host} reports appear with its first reply.</source>
+        <translation>Zahlen, die {host} meldet, erscheinen mit seiner ersten Antwort.</translation>
+    </message>
+    <message>
+        <source>Runs on {host}</source>
+        <translation>Läuft auf {host}</translation>
+    </message>
+    <message>
+        <source>{percent} % cached there</source>
+        <translation>{percent} % dort aus dem Cache</translation>
+    </message>
+    <message>
+        <source>{host} reports {reused} of {prompt} prompt tokens from its cache.</source>
+        <translation>{host} meldet {reused} von {prompt} Token des Prompts aus seinem Cache.</translation>
+    </message>
+    <message>
+        <source>{tokens} sent</source>
+        <translation>{tokens} gesendet</translation>
+    </message>
+    <message>
+        <source>{host} doesn&apos;t report how many of them were in its cache.</source>
+        <translation>{host} meldet nicht, wie viele davon in seinem Cache waren.</translation>
+    </message>
+    <message>
+        <source>{host} has reported no numbers of the prompt.</source>
+        <translation>{host} hat keine Zahlen zum Prompt gemeldet.</translation>
+    </message>
+    <message>
+        <source>not known here</source>
+        <translation>hier nicht bekannt</translation>
     </message>
     <message>
         <source>First message: {tokens} read</source>
@@ -1112,6 +1276,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>Prefilling a chat</source>
         <translation>Lesen eines Chats im Leerlauf</translation>
+    </message>
+    <message>
+        <source>Prefilling a reply being edited</source>
+        <translation>Lesen einer Antwort, die bearbeitet wird</translation>
     </message>
     <message>
         <source>Prefilling the draft</source>
@@ -1511,7 +1679,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Choose the parts with the most matches, as many as the context has room for</source>
-        <translation>Die Teile mit den meisten Treffern auswählen, so viele im Kontext Platz haben</translation>
+        <translation>Die Teile mit den meisten Treffern wählen, so viele, wie in den Kontext passen</translation>
     </message>
     <message>
         <source>The best that fit</source>
@@ -1519,15 +1687,15 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Chosen: {chosen} of {unit}, about {tokens} tokens.</source>
-        <translation>Ausgewählt: {chosen} von {unit}, etwa {tokens} Token.</translation>
+        <translation>Gewählt: {chosen} von {unit}, etwa {tokens} Token.</translation>
     </message>
     <message>
         <source>Chosen: {chosen} of {unit}, about {tokens} tokens. The context has room for {room}.</source>
-        <translation>Ausgewählt: {chosen} von {unit}, etwa {tokens} Token. Der Kontext hat Platz für {room}.</translation>
+        <translation>Gewählt: {chosen} von {unit}, etwa {tokens} Token. Im Kontext ist Platz für {room}.</translation>
     </message>
     <message>
         <source>Choose at least one part.</source>
-        <translation>Wählen Sie mindestens einen Teil aus.</translation>
+        <translation>Wählen Sie mindestens einen Teil.</translation>
     </message>
     <message>
         <source>Page {number}</source>
@@ -1610,6 +1778,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Zugriffstoken</translation>
     </message>
     <message>
+        <source>Waymark may connect: for searches, downloads of models, and servers that you added</source>
+        <translation>Waymark darf sich verbinden: zum Suchen und Herunterladen von Modellen und mit Servern, die Sie hinzugefügt haben</translation>
+    </message>
+    <message>
+        <source>Delete the access token</source>
+        <translation>Zugriffstoken löschen</translation>
+    </message>
+    <message>
         <source>Limit of speed in MB a second</source>
         <translation>Tempogrenze in MB je Sekunde</translation>
     </message>
@@ -1690,6 +1866,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{done} von {total}</translation>
     </message>
     <message>
+        <source>{amount}, downloading in another Waymark</source>
+        <translation>{amount}, wird in einem anderen Waymark heruntergeladen</translation>
+    </message>
+    <message>
         <source>Complete: {total}, every file checked against its published digest.</source>
         <translation>Vollständig: {total}, jede Datei gegen ihre veröffentlichte Prüfsumme geprüft.</translation>
     </message>
@@ -1720,6 +1900,18 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>{speed} a second, {time} left</source>
         <translation>{speed} je Sekunde, noch {time}</translation>
+    </message>
+    <message>
+        <source>none</source>
+        <translation>keines</translation>
+    </message>
+    <message>
+        <source>in the system&apos;s keyring</source>
+        <translation>im Schlüsselbund des Systems</translation>
+    </message>
+    <message>
+        <source>in memory, until you quit</source>
+        <translation>im Arbeitsspeicher, bis Sie beenden</translation>
     </message>
     <message>
         <source>Changing the connection</source>
@@ -1922,6 +2114,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Im Ordner zeigen</translation>
     </message>
     <message>
+        <source>Move…</source>
+        <translation>Verschieben…</translation>
+    </message>
+    <message>
         <source>Its files have not been read yet.</source>
         <translation>Die Dateien wurden noch nicht gelesen.</translation>
     </message>
@@ -2042,6 +2238,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Ordner mit Modellen hinzufügen</translation>
     </message>
     <message>
+        <source>Moving a model</source>
+        <translation>Verschieben eines Modells</translation>
+    </message>
+    <message>
+        <source>Choose a folder on another disk</source>
+        <translation>Ordner auf einem anderen Laufwerk wählen</translation>
+    </message>
+    <message>
         <source>Deleting a model</source>
         <translation>Löschen eines Modells</translation>
     </message>
@@ -2076,6 +2280,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>On this computer</source>
         <translation>Auf diesem Computer</translation>
+    </message>
+    <message>
+        <source>On a server</source>
+        <translation>Auf einem Server</translation>
+    </message>
+    <message>
+        <source>Add a server…</source>
+        <translation>Server hinzufügen…</translation>
     </message>
     <message>
         <source>Model settings</source>
@@ -2170,11 +2382,11 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Zeit von der Anfrage bis zum ersten Token.</translation>
     </message>
     <message>
-        <source>Token of the reply per second.</source>
+        <source>Tokens of the reply per second.</source>
         <translation>Token der Antwort je Sekunde.</translation>
     </message>
     <message>
-        <source>Token guessed, then checked several at a time.</source>
+        <source>Tokens guessed, then checked several at a time.</source>
         <translation>Token, die vermutet und dann gemeinsam geprüft wurden.</translation>
     </message>
     <message>
@@ -2438,6 +2650,18 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{} von {} Token wiederverwendet</translation>
     </message>
     <message>
+        <source>on {}</source>
+        <translation>auf {}</translation>
+    </message>
+    <message>
+        <source>{} of {} tokens cached there</source>
+        <translation>{} von {} Token dort aus dem Cache</translation>
+    </message>
+    <message>
+        <source>{} tokens sent</source>
+        <translation>{} Token gesendet</translation>
+    </message>
+    <message>
         <source>{} encoded</source>
         <translation>{} verarbeitet</translation>
     </message>
@@ -2511,19 +2735,19 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Reading page {page} of {count}</source>
-        <translation>Seite {page} von {count} wird gelesen</translation>
+        <translation>Liest Seite {page} von {count}</translation>
     </message>
     <message>
         <source>{name} has more than {limit} characters of text, the limit.</source>
-        <translation>{name} hat mehr als {limit} Zeichen Text, die Obergrenze.</translation>
+        <translation>{name} hat mehr als {limit} Zeichen Text, die Grenze.</translation>
     </message>
     <message>
         <source>{name} takes too long to read, so it was stopped.</source>
-        <translation>Das Lesen von {name} dauert zu lange und wurde abgebrochen.</translation>
+        <translation>{name} zu lesen dauert zu lange und wurde abgebrochen.</translation>
     </message>
     <message>
         <source>{name} needs more memory to read than it may have.</source>
-        <translation>Das Lesen von {name} braucht mehr Speicher als erlaubt.</translation>
+        <translation>{name} braucht zum Lesen mehr Speicher, als erlaubt ist.</translation>
     </message>
     <message>
         <source>{name} can&apos;t be read: the process for it could not be started.</source>
@@ -2750,6 +2974,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Programm</translation>
     </message>
     <message>
+        <source>Hold lines steady that programs change with each request, such as dates</source>
+        <translation>Zeilen festhalten, die Programme mit jeder Anfrage ändern, etwa Datumsangaben</translation>
+    </message>
+    <message>
         <source>Request</source>
         <translation>Anfrage</translation>
     </message>
@@ -2758,7 +2986,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Zustand</translation>
     </message>
     <message>
-        <source>Token/s</source>
+        <source>Tokens/s</source>
         <translation>Token/s</translation>
     </message>
     <message>
@@ -2768,6 +2996,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>a program without a name</source>
         <translation>ein Programm ohne Namen</translation>
+    </message>
+    <message>
+        <source>kept steady: {lines}</source>
+        <translation>festgehalten: {lines}</translation>
     </message>
     <message>
         <source>Refused: wrong key</source>
@@ -2870,12 +3102,84 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Andere Computer erreichen diesen unter seiner Adresse im Netzwerk. Wer den Schlüssel hat, kann das Modell fragen, und Fragen und Antworten sind nicht verschlüsselt: Jeder auf dem Weg im Netzwerk kann sie lesen.</translation>
     </message>
     <message>
+        <source>Servers</source>
+        <translation>Server</translation>
+    </message>
+    <message>
         <source>Address</source>
         <translation>Adresse</translation>
     </message>
     <message>
+        <source>https://host or host:8000</source>
+        <translation>https://Host oder Host:8000</translation>
+    </message>
+    <message>
         <source>Key</source>
         <translation>Schlüssel</translation>
+    </message>
+    <message>
+        <source>if the server asks for one</source>
+        <translation>falls der Server einen verlangt</translation>
+    </message>
+    <message>
+        <source>Connect</source>
+        <translation>Verbinden</translation>
+    </message>
+    <message>
+        <source>Models on servers</source>
+        <translation>Modelle auf Servern</translation>
+    </message>
+    <message>
+        <source>Remove the server</source>
+        <translation>Server entfernen</translation>
+    </message>
+    <message>
+        <source>Use for this chat</source>
+        <translation>Für diesen Chat verwenden</translation>
+    </message>
+    <message>
+        <source>Enter the key of {host} again.</source>
+        <translation>Geben Sie den Schlüssel von {host} noch einmal ein.</translation>
+    </message>
+    <message>
+        <source>A server that speaks OpenAI&apos;s protocol: vLLM, SGLang, llama.cpp, Ollama, LM Studio, another Waymark. Waymark connects to it when you press Connect and when a chat that runs there is answered. No chat is sent anywhere before you say so.</source>
+        <translation>Ein Server, der OpenAIs Protokoll spricht: vLLM, SGLang, llama.cpp, Ollama, LM Studio, ein anderes Waymark. Waymark verbindet sich, wenn Sie „Verbinden“ drücken und wenn ein Chat beantwortet wird, der dort läuft. Kein Chat wird gesendet, bevor Sie zustimmen.</translation>
+    </message>
+    <message>
+        <source>{host} and its key are removed. Chats that ran there stay here.</source>
+        <translation>{host} und sein Schlüssel werden entfernt. Chats, die dort liefen, bleiben hier.</translation>
+    </message>
+    <message>
+        <source>Connecting…</source>
+        <translation>Verbindet…</translation>
+    </message>
+    <message>
+        <source>Connecting to a server</source>
+        <translation>Verbinden mit einem Server</translation>
+    </message>
+    <message>
+        <source>Not encrypted: on the way to this server, others in the network can read the key and all that is sent.</source>
+        <translation>Nicht verschlüsselt: Auf dem Weg zu diesem Server können andere im Netzwerk den Schlüssel und alles Gesendete lesen.</translation>
+    </message>
+    <message>
+        <source>sees pictures</source>
+        <translation>sieht Bilder</translation>
+    </message>
+    <message>
+        <source>{host} answers, and lists no models.</source>
+        <translation>{host} antwortet und nennt keine Modelle.</translation>
+    </message>
+    <message>
+        <source>{host} answers with {models}.</source>
+        <translation>{host} antwortet mit {models}.</translation>
+    </message>
+    <message>
+        <source>Its key is in the system&apos;s keyring.</source>
+        <translation>Sein Schlüssel ist im Schlüsselbund des Systems.</translation>
+    </message>
+    <message>
+        <source>There is no keyring here, so its key is kept until you quit.</source>
+        <translation>Hier gibt es keinen Schlüsselbund; sein Schlüssel bleibt, bis Sie beenden.</translation>
     </message>
     <message>
         <source>Made; only this server&apos;s digest of it is kept. A new one replaces it.</source>
@@ -3182,7 +3486,7 @@ Modell: {model}</translation>
         <translation>Abstand</translation>
     </message>
     <message>
-        <source>Token between checkpoints inside a long message, rounded up to a multiple of {}. There is always one at the end of a message and at the edges of a picture.</source>
+        <source>Tokens between checkpoints inside a long message, rounded up to a multiple of {}. There is always one at the end of a message and at the edges of a picture.</source>
         <translation>Token zwischen Checkpoints innerhalb einer langen Nachricht, aufgerundet auf ein Vielfaches von {}. Am Ende einer Nachricht und an den Rändern eines Bildes ist immer einer.</translation>
     </message>
     <message>
@@ -3780,12 +4084,28 @@ Modell: {model}</translation>
         <translation>Alles löschen</translation>
     </message>
     <message>
+        <source>Send this chat</source>
+        <translation>Diesen Chat senden</translation>
+    </message>
+    <message>
+        <source>Keep it here</source>
+        <translation>Hier behalten</translation>
+    </message>
+    <message>
+        <source>Send it there</source>
+        <translation>Dorthin senden</translation>
+    </message>
+    <message>
         <source>Choosing a schema</source>
         <translation>Wählen eines Schemas</translation>
     </message>
     <message>
         <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, document, picture and instruction. What has been sent can&apos;t be taken back.</source>
-        <translation>Diesen Chat an {host} senden? Ab Ihrer nächsten Nachricht wird alles dorthin gesendet: jede Nachricht, jedes Dokument, jedes Bild und jede Anweisung. Was gesendet ist, lässt sich nicht zurückholen.</translation>
+        <translation>Diesen Chat an {host} senden? Ab Ihrer nächsten Nachricht wird alles dorthin gesendet: jede Nachricht, jedes Dokument, jedes Bild und jede Anweisung. Gesendetes lässt sich nicht zurückholen.</translation>
+    </message>
+    <message>
+        <source>The connection isn&apos;t encrypted: others in the network can read it.</source>
+        <translation>Die Verbindung ist nicht verschlüsselt: Andere im Netzwerk können sie lesen.</translation>
     </message>
     <message>
         <source>{chats} and {deleted}</source>
@@ -3833,7 +4153,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Add a folder of documents</source>
-        <translation>Einen Ordner mit Dokumenten hinzufügen</translation>
+        <translation>Ordner mit Dokumenten hinzufügen</translation>
     </message>
     <message>
         <source>Choosing a model</source>
@@ -3848,6 +4168,14 @@ Modell: {model}</translation>
         <translation>Zu „Gelöschte Chats“ verschoben, {days} Tage aufbewahrt: {title}</translation>
     </message>
     <message>
+        <source>Moved to the trash, kept for {days} days: {title}</source>
+        <translation>In den Papierkorb verschoben, {days} Tage aufbewahrt: {title}</translation>
+    </message>
+    <message>
+        <source>The messages follow this version now.</source>
+        <translation>Die Nachrichten folgen jetzt dieser Fassung.</translation>
+    </message>
+    <message>
         <source>&amp;Chat</source>
         <translation>&amp;Chat</translation>
     </message>
@@ -3857,7 +4185,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Add a folder of documents…</source>
-        <translation>Einen Ordner mit Dokumenten hinzufügen…</translation>
+        <translation>Ordner mit Dokumenten hinzufügen…</translation>
     </message>
     <message>
         <source>Pin or unpin</source>
@@ -3898,6 +4226,10 @@ Modell: {model}</translation>
     <message>
         <source>Local server…</source>
         <translation>Lokaler Server…</translation>
+    </message>
+    <message>
+        <source>Servers…</source>
+        <translation>Server…</translation>
     </message>
     <message>
         <source>Restart the engine</source>
@@ -4036,6 +4368,98 @@ Modell: {model}</translation>
         <translation>Der Grund des Systems: {reason}.</translation>
     </message>
     <message>
+        <source>All actions…</source>
+        <translation>Alle Aktionen…</translation>
+    </message>
+    <message>
+        <source>Larger text</source>
+        <translation>Größerer Text</translation>
+    </message>
+    <message>
+        <source>Smaller text</source>
+        <translation>Kleinerer Text</translation>
+    </message>
+    <message>
+        <source>Usual text size</source>
+        <translation>Übliche Textgröße</translation>
+    </message>
+    <message>
+        <source>Click a field and press the new keys. The cross removes them.</source>
+        <translation>Klicken Sie in ein Feld und drücken Sie die neuen Tasten. Das Kreuz entfernt sie.</translation>
+    </message>
+    <message>
+        <source>Keys that stay as they are</source>
+        <translation>Tasten, die bleiben, wie sie sind</translation>
+    </message>
+    <message>
+        <source>Restore all</source>
+        <translation>Alle zurücksetzen</translation>
+    </message>
+    <message>
+        <source>Predicting a wait</source>
+        <translation>Vorhersage einer Wartezeit</translation>
+    </message>
+    <message>
+        <source>Nothing is read again; everything is kept.</source>
+        <translation>Nichts wird noch einmal gelesen; alles bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>{tokens} and looks at {images}</source>
+        <translation>{tokens} und {images}</translation>
+    </message>
+    <message>
+        <source>{read}, about {time}</source>
+        <translation>{read}, etwa {time}</translation>
+    </message>
+    <message>
+        <source>Reads the whole chat: {read}.</source>
+        <translation>Liest den ganzen Chat: {read}.</translation>
+    </message>
+    <message>
+        <source>Reads up to {read}; everything before is kept.</source>
+        <translation>Liest bis zu {read}; alles davor bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Reads {read}, before the next reply; everything before is kept.</source>
+        <translation>Liest {read}, vor der nächsten Antwort; alles davor bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Reads {read}; everything before is kept.</source>
+        <translation>Liest {read}; alles davor bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Reads this chat from the beginning, unless it has read it before: about {tokens}, {time}.</source>
+        <translation>Liest diesen Chat von Anfang an, wenn es ihn nicht schon gelesen hat: etwa {tokens}, {time}.</translation>
+    </message>
+    <message>
+        <source>All actions</source>
+        <translation>Alle Aktionen</translation>
+    </message>
+    <message>
+        <source>Find an action</source>
+        <translation>Aktion suchen</translation>
+    </message>
+    <message>
+        <source>Actions</source>
+        <translation>Aktionen</translation>
+    </message>
+    <message>
+        <source>No action has this name</source>
+        <translation>Keine Aktion heißt so</translation>
+    </message>
+    <message>
+        <source>Use Ctrl, Alt or a function key, so that you can still type.</source>
+        <translation>Nehmen Sie Strg, Alt oder eine Funktionstaste, damit Sie weiter tippen können.</translation>
+    </message>
+    <message>
+        <source>{keys} edits text.</source>
+        <translation>{keys} bearbeitet Text.</translation>
+    </message>
+    <message>
+        <source>{keys} already belongs to: {action}</source>
+        <translation>{keys} gehört schon zu: {action}</translation>
+    </message>
+    <message>
         <source>Text, pictures or both</source>
         <translation>Text, Bilder oder beides</translation>
     </message>
@@ -4049,19 +4473,19 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Choose what the model reads</source>
-        <translation>Auswählen, was das Modell liest</translation>
+        <translation>Wählen, was das Modell liest</translation>
     </message>
     <message>
         <source>Show the text</source>
-        <translation>Den Text zeigen</translation>
+        <translation>Text zeigen</translation>
     </message>
     <message>
         <source>Choose pages…</source>
-        <translation>Seiten auswählen…</translation>
+        <translation>Seiten wählen…</translation>
     </message>
     <message>
         <source>Read the pages as pictures</source>
-        <translation>Die Seiten als Bilder lesen</translation>
+        <translation>Seiten als Bilder lesen</translation>
     </message>
     <message>
         <source>Read text and pictures</source>
@@ -4069,7 +4493,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>{caption}: more than fits, choose parts</source>
-        <translation>{caption}: mehr als Platz hat, wählen Sie Teile aus</translation>
+        <translation>{caption}: mehr, als passt; wählen Sie Teile</translation>
     </message>
     <message>
         <source>{chosen} of {count}</source>
@@ -4077,7 +4501,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>no text: use its pages as pictures</source>
-        <translation>kein Text: verwenden Sie die Seiten als Bilder</translation>
+        <translation>kein Text: Lesen Sie die Seiten als Bilder</translation>
     </message>
     <message>
         <source>about {tokens}</source>
@@ -4085,7 +4509,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>about {time} to read</source>
-        <translation>etwa {time} zum Lesen</translation>
+        <translation>etwa {time} zu lesen</translation>
     </message>
     <message>
         <source>Adding files</source>
@@ -4093,7 +4517,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>{name} was not added as pictures: at most {most} pages can be. Press it to choose pages first.</source>
-        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie darauf, um zuerst Seiten auszuwählen.</translation>
+        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie darauf, um zuerst Seiten zu wählen.</translation>
     </message>
     <message>
         <source>{name}, page {page}</source>
@@ -4105,7 +4529,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>it has more than {most} files. Add the ones you need.</source>
-        <translation>Der Ordner hat mehr als {most} Dateien. Fügen Sie die nötigen hinzu.</translation>
+        <translation>er enthält mehr als {most} Dateien. Fügen Sie die hinzu, die Sie brauchen.</translation>
     </message>
     <message>
         <source>files in it that are neither pictures nor documents: {count}.</source>
@@ -4113,11 +4537,55 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>{name} has no text to read. Add its pages as pictures, or remove it.</source>
-        <translation>{name} hat keinen lesbaren Text. Fügen Sie die Seiten als Bilder hinzu, oder entfernen Sie es.</translation>
+        <translation>{name} enthält keinen Text zum Lesen. Fügen Sie die Seiten als Bilder hinzu, oder entfernen Sie es.</translation>
     </message>
     <message>
         <source>Not sent, and nothing was cut off: the documents have {tokens} tokens, and the context holds {limit}. Press {name} to choose the parts to read, or load the model with a longer context.</source>
-        <translation>Nicht gesendet, und nichts wurde abgeschnitten: Die Dokumente haben {tokens} Token, und der Kontext fasst {limit}. Drücken Sie auf {name}, um die Teile auszuwählen, oder laden Sie das Modell mit einem längeren Kontext.</translation>
+        <translation>Nicht gesendet, und nichts wurde abgeschnitten: Die Dokumente haben {tokens} Token, und der Kontext fasst {limit}. Drücken Sie auf {name}, um die zu lesenden Teile zu wählen, oder laden Sie das Modell mit einem längeren Kontext.</translation>
+    </message>
+    <message>
+        <source>It belongs to {program}. Move it there, or download it here again.</source>
+        <translation>Es gehört zu {program}. Verschieben Sie es dort, oder laden Sie es hier noch einmal herunter.</translation>
+    </message>
+    <message>
+        <source>Other files are in its folder. Move it in your file manager.</source>
+        <translation>In seinem Ordner sind andere Dateien. Verschieben Sie es in Ihrem Dateimanager.</translation>
+    </message>
+    <message>
+        <source>It is there already.</source>
+        <translation>Es ist schon dort.</translation>
+    </message>
+    <message>
+        <source>Progress of the move</source>
+        <translation>Fortschritt des Verschiebens</translation>
+    </message>
+    <message>
+        <source>Stop moving</source>
+        <translation>Verschieben abbrechen</translation>
+    </message>
+    <message>
+        <source>Moving {name}: {done} of {total}</source>
+        <translation>{name} wird verschoben: {done} von {total}</translation>
+    </message>
+    <message>
+        <source>{host} was removed. Add it again, or choose another model.</source>
+        <translation>{host} wurde entfernt. Fügen Sie ihn wieder hinzu, oder wählen Sie ein anderes Modell.</translation>
+    </message>
+    <message>
+        <source>The key of {host} isn&apos;t stored. Enter it, then send again.</source>
+        <translation>Der Schlüssel von {host} ist nicht gespeichert. Geben Sie ihn ein und senden Sie erneut.</translation>
+    </message>
+    <message>
+        <source>A key is needed</source>
+        <translation>Ein Schlüssel wird gebraucht</translation>
+    </message>
+    <message>
+        <source>Deleting a key</source>
+        <translation>Löschen eines Schlüssels</translation>
+    </message>
+    <message>
+        <source>Allow Waymark to connect first; the switch is in *Get a model*.</source>
+        <translation>Erlauben Sie Waymark zuerst, sich zu verbinden; der Schalter ist in „Modell holen“.</translation>
     </message>
 </context>
 </TS>

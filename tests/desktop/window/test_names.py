@@ -164,6 +164,7 @@ async def test_names_and_the_keyboard(
     await until(lambda: app.parts.downloads.shown)
     app.window.actions_by_name["actionGetModel"].trigger()
     app.window.actions_by_name["actionServer"].trigger()
+    app.window.actions_by_name["actionServers"].trigger()
     app.window.actions_by_name["actionSearchMessages"].trigger()
     app.window.actions_by_name["actionModels"].trigger()
     await filled(app, engine, tmp_path)
