@@ -165,7 +165,12 @@ class Answering:
                         if not side:
                             self._keep(ask, placed, said.named(event.reply))
                         yield Ended(
-                            event.reason, event.stats, side, bool(said.calls), placed.volatile
+                            event.reason,
+                            event.stats,
+                            side,
+                            bool(said.calls),
+                            placed.volatile,
+                            event.stop_string,
                         )
                     case Failed():
                         raise EngineError(event.error)

@@ -38,6 +38,10 @@ class Composer(DraftEditor):
         in_use = tr("Instructions are in use: show or hide them")
         self.instructions = IconButton("chat", in_use, name="composerInstructions")
         self.instructions.hide()
+        self.thinking = IconButton("thinking", tr("Thinking"), name="thinkingSwitch")
+        self.thinking.setCheckable(True)
+        self.thinking.clicked.connect(self._switch_thinking)
+        self.settings = IconButton("settings", tr("Settings of this chat"), name="chatSettings")
         tip = tr("Send this when the reply is complete (Enter)")
         self._queue = Button(tr("Queue"), name="queueButton", spoken=tip, tip=tip)
         self._send = Button(name="sendButton")
@@ -101,7 +105,8 @@ class Composer(DraftEditor):
         super().mousePressEvent(event)
 
     def _build(self) -> None:
-        buttons = (self.add, self.format.button, self.instructions), (self._queue, self._send)
+        options = self.format.button, self.thinking, self.settings, self.instructions
+        buttons = (self.add, *options), (self._queue, self._send)
         writing = row(*buttons[0], self.text, *buttons[1], spacing=6)
         for button in (*buttons[0], *buttons[1]):
             writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)
@@ -111,7 +116,24 @@ class Composer(DraftEditor):
         column(*parts, of=self, margins=(10, 8, 8, 8), spacing=6)
         self.setFocusProxy(self.text)
 
+    def _switch_thinking(self, on: bool) -> None:
+        self._chat.set_own({**self._chat.own, "thinking": on})
+
+    def _show_thinking(self) -> None:
+        model, wanted = self._draft_size.model, self._chat.settings.thinking
+        self.thinking.setVisible(model is not None and model.thinking_switch)
+        # Models that can think do so unless they are told not to.
+        self.thinking.setChecked(wanted is not False)
+        self.thinking.set_words(
+            tr("The model doesn't think before it answers. Switch thinking on")
+            if wanted is False
+            else tr("The model thinks before it answers. Switch thinking off")
+        )
+
     def _connect(self) -> None:
+        self._chat.own_changed.connect(self._show_thinking)
+        self._draft_size.changed.connect(self._show_thinking)
+        self._show_thinking()
         self._send.clicked.connect(self._act)
         self._queue.clicked.connect(self._ask_to_send)
         self._waiting.take_back_asked.connect(self._chat.take_back)

@@ -235,6 +235,10 @@ class DraftSize(QObject):
         services.engine.changed.connect(self._begin)
 
     @property
+    def model(self) -> ModelInfo | None:
+        return self._engine.model
+
+    @property
     def size(self) -> DraftTokens | None:
         model, tokens = self._engine.model, self._known()
         if model is None or tokens is None or self._chat.place is not None:

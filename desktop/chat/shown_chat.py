@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Signal
 
@@ -21,6 +21,9 @@ from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Reply
+
+# Instructions, reply format and settings of a new chat.
+Begin: TypeAlias = tuple[str, ReplyFormat | None, dict[str, Any]]
 
 
 class ShownChat(QObject):
@@ -92,6 +95,15 @@ class ShownChat(QObject):
         """The chat's own values of settings, by their keys."""
         chat = self.transcript.chat
         return self._drafts.of(None).settings if chat is None else self.shown_path.settings
+
+    def begin_new_chats_like(self, before: Begin, begin: Begin) -> None:
+        """Change what a new chat begins with, unless the user has changed it from `before`."""
+        draft = self._drafts.of(None)
+        if (draft.system, draft.format, draft.settings) == before:
+            draft.system, draft.format, draft.settings = begin
+            self._drafts.save(draft)
+            if self.transcript.chat is None:
+                self._announce()
 
     @property
     def settings(self) -> AppSettings:

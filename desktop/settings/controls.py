@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QValidator
-from PySide6.QtWidgets import QAbstractButton, QDoubleSpinBox, QSizePolicy
+from PySide6.QtWidgets import QAbstractButton, QDoubleSpinBox, QPlainTextEdit, QSizePolicy
 
 from desktop import theme
 from desktop.number_format import NotANumberError, UnclearNumberError, parse_number, whole_number
@@ -16,6 +16,7 @@ from desktop.settings.budgets import exact_bytes, parse_size, stepped
 
 LARGEST = 10.0**18
 LONGEST_TEXT = 40
+LONGEST_LINES = 4_000
 NARROWEST = 68
 SWITCH_WIDTH, SWITCH_HEIGHT = 36, 20
 KNOB = 14
@@ -151,3 +152,33 @@ class Switch(QAbstractButton):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(table.text), 1))
             painter.drawRoundedRect(rail.adjusted(-1.5, -1.5, 1.5, 1.5), 12, 12)
+
+
+class TextLines(QPlainTextEdit):
+    """A few short texts, one on each line, in which `\\n` is a line break and `\\t` a tab."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("class", "field")
+        self.setTabChangesFocus(True)
+        self.setFixedHeight(3 * self.fontMetrics().lineSpacing() + 14)
+        self.textChanged.connect(self.changed)
+
+    def lines(self) -> tuple[str, ...]:
+        found = (_unescaped(line) for line in self.toPlainText()[:LONGEST_LINES].split("\n"))
+        return tuple(dict.fromkeys(line for line in found if line))
+
+    def show_lines(self, lines: object) -> None:
+        if isinstance(lines, tuple) and lines != self.lines():
+            self.setPlainText("\n".join(map(_escaped, lines)))
+
+
+def _escaped(line: str) -> str:
+    return line.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _unescaped(line: str) -> str:
+    letters = {"n": "\n", "t": "\t", "\\": "\\"}
+    return re.sub(r"\\([nt\\])", lambda found: letters[found[1]], line)

@@ -6,12 +6,13 @@ A value that is refused stays in the control, with the reason below it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, Qt, SignalInstance
 from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from desktop import theme
+from desktop.engine.engine import EngineController
 from desktop.i18n import tr
 from desktop.number_format import (
     NotANumberError,
@@ -22,9 +23,10 @@ from desktop.number_format import (
 )
 from desktop.numbers import format_bytes, format_count
 from desktop.settings.budgets import ON_DISK, automatic, setting_cost, too_small
-from desktop.settings.controls import NumberBox, Switch
+from desktop.settings.controls import NumberBox, Switch, TextLines
 from desktop.settings.setting_rows import SettingRow
 from desktop.settings.settings import SettingsController
+from desktop.store.settings import AppSettings
 from desktop.widgets.layouts import Part, column
 from desktop.widgets.layouts import row as row_of
 from desktop.widgets.plain import Label, named
@@ -33,14 +35,28 @@ from desktop.widgets.plain import Label, named
 CONTROL_HEIGHT = 30
 # A one-line field lays out all of its text at every key.
 LONGEST_NUMBER = 40
-Control = QComboBox | QLineEdit | NumberBox | Switch
+Control = QComboBox | QLineEdit | NumberBox | Switch | TextLines
 BudgetChoice = Literal["automatic", "size", "nothing"]
 # Offered if no model has been loaded yet.
 FIRST_SIZE = 4 * 1000**3
 
 
+class Values(Protocol):
+    """Settings in force: those for all chats, or those of one chat."""
+
+    engine: EngineController
+
+    @property
+    def changed(self) -> SignalInstance: ...
+
+    @property
+    def settings(self) -> AppSettings: ...
+
+    def set_value(self, key: str, value: object) -> str: ...
+
+
 class Editor(QWidget):
-    def __init__(self, row: SettingRow, settings: SettingsController) -> None:
+    def __init__(self, row: SettingRow, settings: Values) -> None:
         super().__init__()
         self.row = row
         self._settings = settings
@@ -112,10 +128,15 @@ class SettingEditor(Editor):
     """`own` is the model's own value, shown in an empty field."""
 
     def __init__(
-        self, row: SettingRow, settings: SettingsController, own: Callable[[], str] | None = None
+        self,
+        row: SettingRow,
+        settings: Values,
+        own: Callable[[], str] | None = None,
+        prefix: str = "setting",
     ) -> None:
         super().__init__(row, settings)
         self._own = own
+        self._prefix = prefix
         self.control = self._make_control()
         self._title.setBuddy(self.control)
         if isinstance(self.control, Switch):
@@ -148,8 +169,15 @@ class SettingEditor(Editor):
                 if not self.control.hasFocus() or not self.control.isModified():
                     assert value is None or isinstance(value, int | float)
                     self.control.setText(_written(value))
+            case TextLines():
+                if not self.control.hasFocus():
+                    self.control.show_lines(value)
         self.control.blockSignals(False)
         self._say("")
+
+    def mark_own(self, own: bool) -> None:
+        """Show that a chat has a value of its own."""
+        theme.set_class(self._title, "heading" if own else "")
 
     def _make_control(self) -> Control:
         control: Control
@@ -159,12 +187,15 @@ class SettingEditor(Editor):
             case "switch":
                 control = Switch()
                 control.toggled.connect(self._put)
+            case "lines":
+                control = TextLines()
+                control.changed.connect(lambda: self._put(control.lines()))
             case _:
                 control = self._line() if self.row.optional else self._integer()
         self._prepare(control)
         if isinstance(control, Switch):
             control.setMinimumHeight(0)
-        named(control, f"setting{control_name(self.row.key)}", self.row.title)
+        named(control, f"{self._prefix}{control_name(self.row.key)}", self.row.title)
         return control
 
     def _choices(self) -> Control:

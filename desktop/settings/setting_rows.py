@@ -20,7 +20,7 @@ from desktop.store.settings import SHORTEST_INTERVAL, TEXT_SIZES, AppSettings
 
 # Checkpoints are at multiples of this, so smaller steps change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default
-Kind = Literal["choice", "switch", "integer", "number"]
+Kind = Literal["choice", "switch", "integer", "number", "lines"]
 Choice: TypeAlias = tuple[str, object]
 
 
@@ -47,6 +47,8 @@ class SettingRow:
             return "choice"
         if self._schema().get("type") == "boolean":
             return "switch"
+        if self._schema().get("type") == "array":
+            return "lines"
         return "integer" if self._schema().get("type") == "integer" else "number"
 
     @property
@@ -340,6 +342,15 @@ def _speed_rows() -> tuple[SettingRow, ...]:
                 "length, {} tokens for structured output, and {} for reasoning."
             ).format(format_count(FORMAT_TOKENS), format_count(THOUGHT_TOKENS)),
             tr("max tokens n_predict output limit length"),
+        ),
+        SettingRow(
+            "sampling.stop",
+            tr("Stop strings"),
+            tr(
+                "The reply ends before one of these texts, one on each line. Write \\n for a line "
+                "break."
+            ),
+            tr("stop sequences end reply"),
         ),
         SettingRow(
             "draft.mode",

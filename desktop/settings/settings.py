@@ -95,10 +95,7 @@ class SettingsController(QObject):
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
-            given = number(value) if isinstance(value, int | float) else str(value)
-            return tr(
-                "{given} is out of range: {title} takes {bounds}. The setting was not changed."
-            ).format(given=given, title=row.title, bounds=row.bounds_in_words())
+            return out_of_range(row, value)
         self._put(settings)
         return ""
 
@@ -232,3 +229,10 @@ class SettingsController(QObject):
         except OSError as error:
             self.said.emit(tr("The settings could not be saved: {}.").format(error))
         self.changed.emit()
+
+
+def out_of_range(row: SettingRow, value: object) -> str:
+    given = number(value) if isinstance(value, int | float) else str(value)
+    return tr(
+        "{given} is out of range: {title} takes {bounds}. The setting was not changed."
+    ).format(given=given, title=row.title, bounds=row.bounds_in_words())

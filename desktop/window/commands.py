@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
@@ -29,11 +30,8 @@ DEFAULT = "defaultShortcut"
 # The same key without Shift on many keyboards.
 TWINS = {"Ctrl++": "Ctrl+="}
 EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+Shift+Z")
-COMMAND = (
-    Qt.KeyboardModifier.ControlModifier
-    | Qt.KeyboardModifier.AltModifier
-    | Qt.KeyboardModifier.MetaModifier
-)
+# With Ctrl, Alt or Meta, or a key that types nothing.
+USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
 
 class CommandPalette(QDialog):
@@ -85,7 +83,8 @@ class CommandPalette(QDialog):
             none = QTreeWidgetItem([tr("No action has this name")])
             none.setDisabled(True)
             self._list.addTopLevelItem(none)
-        self._list.setCurrentItem(self._list.topLevelItem(0))
+        if (first := self._list.topLevelItem(0)) is not None:
+            self._list.setCurrentItem(first)
 
     def _act(self, item: QTreeWidgetItem | None) -> None:
         act = item.data(0, ITEM) if item is not None else None
@@ -131,12 +130,11 @@ def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> st
     """Why an action can't have these keys; '' if it can."""
     if keys.isEmpty():
         return ""
-    shown, pressed = keys.toString(NATIVE), keys[0]
-    function = Qt.Key.Key_F1 <= pressed.key() <= Qt.Key.Key_F35
-    alone = function or pressed.key() == Qt.Key.Key_Escape
-    if keys.count() > 1 or not (alone or pressed.keyboardModifiers() & COMMAND):
+    # Of the portable text, for PySide's stubs don't know that keys have places.
+    shown, portable = keys.toString(NATIVE), keys.toString()
+    if keys.count() > 1 or not USABLE.match(portable):
         return tr("Use Ctrl, Alt or a function key, so that you can still type.")
-    if keys.toString() in EDITS_TEXT:
+    if portable in EDITS_TEXT:
         return tr("{keys} edits text.").format(keys=shown)
     for other in others:
         if other is not act and (keys in other.shortcuts() or keys == mnemonic(other)):

@@ -12,7 +12,7 @@ from typing import cast
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QShowEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
@@ -24,6 +24,7 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
+from desktop.presets.chat_settings_dialog import ChatSettingsDialog
 from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
@@ -144,6 +145,10 @@ class MainWindow(QMainWindow):
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.export.said.connect(self.toast.say)
+        page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
+        parts.chat_settings.done.connect(
+            lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo))
+        )
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
         for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
@@ -302,6 +307,10 @@ class MainWindow(QMainWindow):
         return dialog
 
     @cached_property
+    def _chat_settings(self) -> ChatSettingsDialog:
+        return ChatSettingsDialog(self._parts.chat_settings, self)
+
+    @cached_property
     def _server(self) -> LocalServerDialog:
         return LocalServerDialog(self._parts.server, self)
 
@@ -372,8 +381,11 @@ class MainWindow(QMainWindow):
         ShortcutsDialog(self.actions_by_name, menus, self._parts.settings, self).show()
 
     def _show_palette(self) -> None:
-        menus = [menu for menu in self.menuBar().actions() if menu.menu() is not None]
-        entries = {name_of(menu): menu.menu().actions() for menu in menus}
+        entries = {
+            name_of(each): menu.actions()
+            for each in self.menuBar().actions()
+            if isinstance(menu := each.menu(), QMenu)
+        }
         CommandPalette(entries, self).show()
 
     def _zoom(self, steps: int) -> None:

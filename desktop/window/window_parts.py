@@ -32,6 +32,7 @@ from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
+from desktop.presets.chat_settings import ChatSettings
 from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
 from desktop.server.server import ServerController
@@ -93,6 +94,7 @@ class WindowParts(QObject):
         self.chat.stored.connect(self.chats.read_again)
         self.chats.forked.connect(self.chat.open_made)
         self.chats.messages_restored.connect(self.chat.look_again)
+        self.chat_settings = ChatSettings(self.chat, self.settings)
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(

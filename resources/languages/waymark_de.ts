@@ -172,6 +172,10 @@
         <translation>Anweisungen sind aktiv: ein- oder ausblenden</translation>
     </message>
     <message>
+        <source>Settings of this chat</source>
+        <translation>Einstellungen dieses Chats</translation>
+    </message>
+    <message>
         <source>Send this when the reply is complete (Enter)</source>
         <translation>Senden, sobald die Antwort fertig ist (Eingabetaste)</translation>
     </message>
@@ -182,6 +186,14 @@
     <message>
         <source>Tokens in the message, counted by the model&apos;s tokenizer, and how many the context has left for the reply</source>
         <translation>Token der Nachricht, vom Tokenizer des Modells gezählt, und wie viele der Kontext für die Antwort übrig hat</translation>
+    </message>
+    <message>
+        <source>The model doesn&apos;t think before it answers. Switch thinking on</source>
+        <translation>Das Modell denkt nicht, bevor es antwortet. Denken einschalten</translation>
+    </message>
+    <message>
+        <source>The model thinks before it answers. Switch thinking off</source>
+        <translation>Das Modell denkt, bevor es antwortet. Denken ausschalten</translation>
     </message>
     <message>
         <source>Stop</source>
@@ -3666,6 +3678,18 @@ Modell: {model}</translation>
         <translation>max tokens n_predict Ausgabe Grenze Länge</translation>
     </message>
     <message>
+        <source>Stop strings</source>
+        <translation>Stopptexte</translation>
+    </message>
+    <message>
+        <source>The reply ends before one of these texts, one on each line. Write \n for a line break.</source>
+        <translation>Die Antwort endet vor einem dieser Texte, einer in jeder Zeile. Für einen Zeilenumbruch schreiben Sie \n.</translation>
+    </message>
+    <message>
+        <source>stop sequences end reply</source>
+        <translation>Stoppsequenzen Ende Antwort</translation>
+    </message>
+    <message>
         <source>Speculative decoding</source>
         <translation>Spekulatives Decodieren</translation>
     </message>
@@ -4586,6 +4610,70 @@ Modell: {model}</translation>
     <message>
         <source>Allow Waymark to connect first; the switch is in *Get a model*.</source>
         <translation>Erlauben Sie Waymark zuerst, sich zu verbinden; der Schalter ist in „Modell holen“.</translation>
+    </message>
+    <message>
+        <source>instructions</source>
+        <translation>Anweisungen</translation>
+    </message>
+    <message>
+        <source>format of the replies</source>
+        <translation>Format der Antworten</translation>
+    </message>
+    <message>
+        <source>The chat has its default settings again.</source>
+        <translation>Der Chat hat wieder die Standardeinstellungen.</translation>
+    </message>
+    <message>
+        <source>The chat uses the preset {name}.</source>
+        <translation>Der Chat verwendet die Vorgabe {name}.</translation>
+    </message>
+    <message>
+        <source>The preset {name} is deleted.</source>
+        <translation>Die Vorgabe {name} ist gelöscht.</translation>
+    </message>
+    <message>
+        <source>Back to the default</source>
+        <translation>Zurück zum Standard</translation>
+    </message>
+    <message>
+        <source>In place of the settings for all chats, from the next message on.</source>
+        <translation>Anstelle der Einstellungen für alle Chats, ab der nächsten Nachricht.</translation>
+    </message>
+    <message>
+        <source>Differs from the default: {what}.</source>
+        <translation>Anders als der Standard: {what}.</translation>
+    </message>
+    <message>
+        <source>As the default for new chats.</source>
+        <translation>Wie der Standard für neue Chats.</translation>
+    </message>
+    <message>
+        <source>Presets</source>
+        <translation>Vorgaben</translation>
+    </message>
+    <message>
+        <source>Use in this chat</source>
+        <translation>In diesem Chat verwenden</translation>
+    </message>
+    <message>
+        <source>Delete the preset</source>
+        <translation>Vorgabe löschen</translation>
+    </message>
+    <message>
+        <source>Begin new chats with this preset</source>
+        <translation>Neue Chats mit dieser Vorgabe beginnen</translation>
+    </message>
+    <message>
+        <source>Name of a preset</source>
+        <translation>Name einer Vorgabe</translation>
+    </message>
+    <message>
+        <source>Save as preset</source>
+        <translation>Als Vorgabe speichern</translation>
+    </message>
+    <message>
+        <source>Save the model with it</source>
+        <translation>Das Modell mitspeichern</translation>
     </message>
 </context>
 </TS>

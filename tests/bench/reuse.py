@@ -78,7 +78,8 @@ class Peer:
         create: Any = self.client.chat.completions.create
         options = {"temperature": 0, "max_tokens": TOKENS, "reasoning_effort": "none", **fields}
         options["extra_body"] = {"chat_template_kwargs": {"enable_thinking": False}}
-        began, first, timings = time.perf_counter(), 0.0, {}
+        timings: dict[str, int] = {}
+        began, first = time.perf_counter(), 0.0
         text = ""
         for chunk in create(model="any", messages=messages, stream=True, **options):
             timings = getattr(chunk, "timings", None) or timings

@@ -70,7 +70,7 @@ class Recorder:
                 request.put = note  # type: ignore[method-assign]
                 return request
 
-            client.ask = noted  # type: ignore[method-assign, assignment]
+            client.ask = noted  # type: ignore[method-assign]
             return client
 
         with serving(connect, folder, disk=True) as served:

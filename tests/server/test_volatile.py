@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.api.chat import AssistantMessage, Message, SystemMessage
+from core.api.chat import AssistantMessage, Conversation, Message, SystemMessage
 from core.api.commands import Generate
 from core.server.held import HeldReplies, Placed
 from core.server.kept_replies import KeptReplies
@@ -63,13 +63,8 @@ def test_a_chat_keeps_the_date_of_its_first_request_and_another_gets_its_own(
             assert prompt(later) == prompt(first) and numbers(later) == [1]
             assert later.volatile == ("date",)
         assert "2026-11-28" in prompt(placed(held, system("2026-11-28"), NEXT))
-        kept_as_sent = held.place(
-            later.conversation.model_copy(
-                update={"messages": (system("2026-11-29"), FIRST, sent, NEXT)}
-            ),
-            "me",
-            steady=False,
-        )
+        messages = (system("2026-11-29"), FIRST, sent, NEXT)
+        kept_as_sent = held.place(Conversation(messages=messages), "me", steady=False)
         assert "2026-11-29" in prompt(kept_as_sent) and kept_as_sent.volatile == ()
 
 

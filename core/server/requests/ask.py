@@ -44,13 +44,15 @@ class Delta:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """`side`: it ran on a branch of its own, which evicts and keeps nothing. `calls`: the reply
-    calls tools. `volatile` names lines of the system prompt that were left out or pinned."""
+    calls tools. `volatile` names lines of the system prompt that were left out or pinned;
+    `stop` is the stop string that ended the reply."""
 
     reason: FinishReason
     stats: RequestStats
     side: bool
     calls: bool = False
     volatile: tuple[str, ...] = ()
+    stop: str = ""
 
     @property
     def complete(self) -> bool:

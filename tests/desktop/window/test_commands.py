@@ -121,8 +121,7 @@ def test_a_file_that_gives_two_actions_the_same_keys_leaves_them_to_the_first(
         actions[name].setProperty("defaultShortcut", keys)
     chosen = {"one": "Ctrl+3", "two": "Ctrl+1", "three": "Ctrl+1", "gone": "Ctrl+4"}
     set_shortcuts(actions, chosen, [])
-    keys = [each.shortcut().toString() for each in actions.values()]
-    assert keys == ["Ctrl+3", "Ctrl+1", ""]
+    assert [each.shortcut().toString() for each in actions.values()] == ["Ctrl+3", "Ctrl+1", ""]
 
 
 async def test_ctrl_with_keys_and_wheel_sizes_the_text(open_app: OpenApp) -> None:

@@ -167,6 +167,7 @@ async def test_names_and_the_keyboard(
     app.window.actions_by_name["actionServers"].trigger()
     app.window.actions_by_name["actionSearchMessages"].trigger()
     app.window.actions_by_name["actionModels"].trigger()
+    press(app, "chatSettings")
     await filled(app, engine, tmp_path)
     assert nameless(app.window) == []
     names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}
