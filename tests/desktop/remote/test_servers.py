@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QListWidget, Q
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
 from desktop.app import App
+from desktop.chat import chat
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables.records import ReplyState
@@ -355,3 +356,55 @@ async def test_A5_a_removed_server_or_a_forbidden_network_sends_nothing(
     assert len(chats_sent(server)) == 1 and engine.asked == []
     # Still shown as what it is, until the user chooses another place.
     assert words(app, "chatPlace") == f"Runs on {host(server)}"
+
+
+async def test_A5_forbidding_the_network_ends_a_reply_from_a_server(
+    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+) -> None:
+    app = await ready(open_app)
+    await add(app, server)
+    app.parts.chat.run_at(Place(address=server.address, model="m"))
+    server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"))
+    await send(app, "What is it?")
+    await until(lambda: app.parts.transcript.rows[-1].text == "A red ")
+    network = app.parts.settings.settings.network
+    app.parts.settings.set_network(network.model_copy(update={"allowed": False}))
+    await ended(app)
+    reply = app.parts.transcript.rows[-1].message
+    assert reply.text == "A red " and reply.reply is not None
+    assert reply.reply.state is ReplyState.STOPPED
+    await until(lambda: app.parts.remote._client.pid is None)
+
+
+async def test_a_document_too_long_for_the_loaded_model_is_sent_to_a_server(
+    open_app: OpenApp, engine: FakeEngine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await ready(open_app)
+    await add(app, server)
+    app.parts.chat.run_at(Place(address=server.address, model="m"))
+    monkeypatch.setattr(chat, "too_long", lambda _documents, _model: "Too long.")
+    await send(app, "What is it?")
+    await ended(app)
+    assert len(chats_sent(server)) == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "key", "warned"),
+    [
+        ("http://gpu-box", "", True),
+        ("HTTP://gpu-box", "", True),
+        ("gpu-box:8000", "", True),
+        ("gpu-box", KEY, True),
+        ("g", "", False),
+        ("localhost:8000", KEY, False),
+        ("api.example.com:443", KEY, False),
+    ],
+)
+async def test_a_connection_that_others_can_read_is_named_before_it_is_made(
+    typed: str, key: str, warned: bool, open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await ready(open_app)
+    app.window.page.header.model.servers_asked.emit()
+    find(app, QLineEdit, "serverAddressField").setText(typed)
+    find(app, QLineEdit, "serverKeyField").setText(key)
+    assert ("Not encrypted" in find(app, QLabel, "serversSaid").text()) is warned
