@@ -85,7 +85,7 @@ def _is_local(host: str) -> bool:
 
 
 class Connections:
-    """Clients for one proxy setting. Raises RemoteUnreachableError for a bad proxy."""
+    """Clients for one proxy setting. Raises RemoteUnreachableError."""
 
     def __init__(self, proxy: str = "") -> None:
         try:
@@ -94,6 +94,10 @@ class Connections:
             raise RemoteUnreachableError("The proxy's address is not valid.") from error
         except ImportError as error:
             words = "Waymark can't use SOCKS proxies, only HTTP ones."
+            raise RemoteUnreachableError(words) from error
+        except OSError as error:
+            # Of SSL_CERT_FILE.
+            words = "The system's list of certificates can't be read."
             raise RemoteUnreachableError(words) from error
         self._here = _client(trust_env=False)
 

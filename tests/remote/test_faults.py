@@ -328,6 +328,12 @@ def test_A5_a_bad_proxy_has_a_name() -> None:
         )
 
 
+def test_A5_certificates_that_can_t_be_read_have_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+    heard = talk(reply_of("https://example.invalid/v1"))
+    assert heard.error == "RemoteUnreachableError" and "certificates" in heard.words
+
+
 def test_A5_loopback_never_goes_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with FakeServer() as server:
