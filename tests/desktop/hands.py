@@ -138,7 +138,9 @@ def no_drafts() -> Drafts:
     database = SimpleNamespace(run_now=lambda stored: [])
     services = cast(
         Services,
-        SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks, database=database),
+        SimpleNamespace(
+            engine=engine, blobs=BlobStore(Path()), tasks=tasks, database=database, settings=None
+        ),
     )
     return Drafts(services, PictureController(services))
 

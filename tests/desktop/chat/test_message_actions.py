@@ -36,6 +36,11 @@ def said_in(conversation: Conversation) -> list[tuple[str, str]]:
     return found
 
 
+def settled(engine: FakeEngine) -> list[tuple[str, str]]:
+    """What the idle engine was asked to read last."""
+    return said_in(engine.settled[-1].conversation) if engine.settled else []
+
+
 def row_of(app: App, text: str) -> MessageRow:
     place = shown(app).index(text)
     row = app.window.page.transcript.messages.at(place)
@@ -146,7 +151,7 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     field.setPlainText("It is blue.")
     # The part before the edit is read while the user types.
     app.window.page.transcript.messages.reply_typed.emit(2, "It is blue.")
-    await until(lambda: said_in(engine.settled[-1].conversation)[-1] == ("reply", "It is "))
+    await until(lambda: settled(engine)[-1:] == [("reply", "It is ")])
     begun = engine.settled[-1].conversation.messages[-1]
     assert isinstance(begun, AssistantMessage) and begun.ids is not None
     assert begun.ids.is_paused and begun.ids.num_ids == 6
@@ -154,7 +159,7 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     await until(lambda: shown(app) == ["one", "It is blue."])
     assert words(app, "replyEnding") == "Edited by you."
     # The idle engine reads it with the ids up to the edit as they were sampled, and a pause there.
-    await until(lambda: said_in(engine.settled[-1].conversation)[-1] == ("reply", "It is blue."))
+    await until(lambda: settled(engine)[-1:] == [("reply", "It is blue.")])
     told = engine.settled[-1].conversation.messages[-1]
     assert isinstance(told, AssistantMessage)
     assert told.ids is not None

@@ -191,10 +191,19 @@ def right_click(widget: QWidget) -> list[str]:
     return said
 
 
-QUESTION_MENU = ["Copy the message", "Edit the message and send it again", "Fork into a new chat"]
+RARE_MENU = [
+    *("", "Copy as plain text", "Copy as formatted text", "Quote in your message"),
+    *("", "Insert above…", "Insert below…", "", "Delete"),
+]
+QUESTION_MENU = [
+    *("Copy the message", "Edit the message and send it again", "Fork into a new chat"),
+    *RARE_MENU,
+    "Delete with its reply",
+]
 REPLY_MENU = [
-    *("Copy the reply", "Write another reply", "Fork into a new chat"),
+    *("Copy the reply", "Write another reply", "Edit the reply", "Fork into a new chat"),
     "Continue the reply from where it stopped",
+    *RARE_MENU,
 ]
 
 
