@@ -42,6 +42,11 @@ def said_in(conversation: Conversation) -> list[tuple[str, str]]:
     return found
 
 
+def settled(engine: FakeEngine) -> list[tuple[str, str]]:
+    """What the idle engine was asked to read last."""
+    return said_in(engine.settled[-1].conversation) if engine.settled else []
+
+
 def row_of(app: App, text: str) -> MessageRow:
     place = shown(app).index(text)
     row = app.window.page.transcript.messages.at(place)
