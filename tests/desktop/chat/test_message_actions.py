@@ -180,7 +180,7 @@ async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
 ) -> None:
     app = await open_app()
     await talk(app, engine, ("one", "first"))
-    press(app, "editReply")
+    choose(app, "first", "Edit the reply")
     find(app, QPlainTextEdit, "editReplyText").setPlainText("typed")
     app.parts.chat.open(None)
     await until(lambda: shown(app) == [])

@@ -201,9 +201,11 @@ QUESTION_MENU = [
     "Delete with its reply",
 ]
 REPLY_MENU = [
-    *("Copy the reply", "Write another reply", "Edit the reply", "Fork into a new chat"),
+    *("Copy the reply", "Write another reply", "Fork into a new chat"),
     "Continue the reply from where it stopped",
-    *RARE_MENU,
+    *RARE_MENU[:5],
+    "Edit the reply",
+    *RARE_MENU[5:],
 ]
 
 
