@@ -36,7 +36,7 @@ INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
 
-.PHONY: help lock run test test-slow test-gpu test-arm64 test-long test-hostile bench bench-cache native installer test-installer check house format strings clean
+.PHONY: help lock run test test-slow test-gpu test-arm64 test-long test-hostile bench bench-cache bench-reuse native installer test-installer check house format strings clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -71,6 +71,9 @@ bench: $(STAMPS)/test ## print the speed of ops and model beside the machine's l
 
 bench-cache: $(STAMPS)/test ## print what reuse saves and what the cache costs, as ratios (20 minutes)
 	@$(BIN)/python -m tests.bench.cache $(ARGS)
+
+bench-reuse: $(STAMPS)/test ## print what Waymark's server and llama-server read again in five conversations (minutes; builds llama.cpp)
+	@$(BIN)/python -m tests.bench.reuse $(ARGS)
 
 native: $(STAMPS)/run ## compile the kernels for all processors, for a wheel (downloads a compiler)
 	@$(BIN)/python packaging/native/libraries.py $(ARGS)

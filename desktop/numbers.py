@@ -25,6 +25,9 @@ Noun: TypeAlias = Literal[
     "field",
     "item",
     "model",
+    "page",
+    "section",
+    "document",
 ]
 
 
@@ -171,6 +174,9 @@ def count_of(count: int, noun: Noun) -> str:
         "field": (tr("{} field"), tr("{} fields")),
         "item": (tr("{} item"), tr("{} items")),
         "model": (tr("{} model"), tr("{} models")),
+        "page": (tr("{} page"), tr("{} pages")),
+        "section": (tr("{} section"), tr("{} sections")),
+        "document": (tr("{} document"), tr("{} documents")),
     }[noun]
     return (one if count == 1 else many).format(format_count(count))
 

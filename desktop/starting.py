@@ -29,7 +29,7 @@ from desktop.store import backups
 from desktop.store.folders import Folders
 from desktop.store.tables.errors import StoreError
 from desktop.widgets import dialogs
-from desktop.widgets.plain import message_box
+from desktop.widgets.plain import message_box, named
 from desktop.window_log import kept_log
 
 log = logging.getLogger(__name__)
@@ -195,8 +195,7 @@ async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -
             "nothing in it is deleted."
         )
     while True:
-        box = message_box(error.title, message)
-        box.setObjectName("refusal")
+        box = named(message_box(error.title, message), "refusal")
         box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
         anew_button = open_button = None
         role = QMessageBox.ButtonRole.ActionRole
@@ -218,8 +217,7 @@ async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -
 
 def tell_notices(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
     title = tr("Waymark has started, but there was a problem")
-    box = message_box(title, "\n\n".join(notices), window)
-    box.setObjectName("startNotice")
+    box = named(message_box(title, "\n\n".join(notices), window), "startNotice")
     box.setStandardButtons(QMessageBox.StandardButton.Close)
     opens = box.addButton(tr("Open folder"), QMessageBox.ButtonRole.ActionRole)
     opens.clicked.connect(lambda: dialogs.open_folder(folder))

@@ -215,7 +215,7 @@ def _step_attention(
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend(
         *map(address, (queries, keys, values, result)), _token_of(library, keys, num_tokens),
-        _address_or_none(sinks), num_tokens, keys.shape[0] - num_tokens + 1, window or 0,
+        address(sinks), num_tokens, keys.shape[0] - num_tokens + 1, window or 0,
         *_groups(queries, keys), queries.stride(0), keys.stride(0), values.stride(0), scale,
         is_bfloat(queries), get_num_threads(),
     )  # fmt: skip
@@ -239,15 +239,11 @@ def _attend_many(
         raise NotCapturableError("attention of many tokens")
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend_many(
-        *map(address, (queries, keys, values, result)), _address_or_none(sinks),
+        *map(address, (queries, keys, values, result, sinks)),
         queries.shape[0], keys.shape[0], window or 0, *_groups(queries, keys), queries.stride(0),
         keys.stride(0), values.stride(0), scale, causal, get_num_threads(), widened,
     )  # fmt: skip
     return result
-
-
-def _address_or_none(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else address(tensor)
 
 
 def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:

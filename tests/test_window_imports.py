@@ -20,7 +20,9 @@ def modules(package: str) -> list[str]:
     return [name.removesuffix(".__init__") for name in names]
 
 
-@pytest.mark.parametrize("package", ["core.api", "core.client", "core.server", "desktop"])
+@pytest.mark.parametrize(
+    "package", ["core.api", "core.client", "core.remote", "core.server", "desktop"]
+)
 def test_the_window_never_loads_torch(package: str) -> None:
     found = modules(package)
     assert found

@@ -31,6 +31,23 @@ class ArchivedPicture(Frozen):
     file: str = ""
 
 
+class ArchivedDocument(Frozen):
+    """The text of a document in its chat: parts are pages if `paged`, else sections, with a form
+    feed between two of them."""
+
+    paged: bool
+    text: str
+
+
+class AttachedDocument(Frozen):
+    """`document` is a place in the chat's list; `chosen` the places of the parts that are read."""
+
+    document: Annotated[int, Field(ge=0)]
+    name: str
+    chosen: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    tokens: Pixels | None = None
+
+
 class ArchivedReply(Frozen):
     state: Literal["complete", "stopped", "failed"] = "complete"
     reasoning: str = ""
@@ -51,6 +68,7 @@ class ArchivedMessage(Frozen):
     created: Moment = 0.0
     chosen: Annotated[int, Field(ge=0, le=2**53)] = 0
     pictures: tuple[ArchivedPicture, ...] = ()
+    documents: tuple[AttachedDocument, ...] = ()
     reply: ArchivedReply | None = None
 
 
@@ -67,6 +85,7 @@ class ArchivedChat(Frozen):
     settings: str = ""
     left_out: Annotated[int, Field(ge=0)] | None = None
     messages: tuple[ArchivedMessage, ...] = ()
+    documents: tuple[ArchivedDocument, ...] = ()
 
     @model_validator(mode="after")
     def _check_tree(self) -> ArchivedChat:
@@ -74,6 +93,8 @@ class ArchivedChat(Frozen):
         for place, message in enumerate(self.messages):
             if message.parent is not None and message.parent >= place:
                 raise ValueError("a parent comes after its message")
+            if any(each.document >= len(self.documents) for each in message.documents):
+                raise ValueError("a document is missing")
         if self.left_out is not None and self.left_out >= len(self.messages):
             raise ValueError("no message is left out")
         return self

@@ -109,13 +109,14 @@ class Generated(_Answer):
 
 class Finished(Last):
     """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
-    sampled id, also the one that ended it."""
+    sampled id, also the one that ended it; `stop_string` ended it, if it is one."""
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
     reply: AssistantMessage
     prompt_ids: tuple[int, ...] = ()
     reply_ids: tuple[int, ...]
+    stop_string: str = ""
     stats: RequestStats
 
     @classmethod

@@ -1,4 +1,5 @@
-"""Limits of pictures and replies, and the formats of pictures, for the window and the engine."""
+"""Limits of pictures, documents and replies, and the formats of pictures, for the window and the
+engine."""
 
 from __future__ import annotations
 
@@ -6,6 +7,11 @@ from typing import NamedTuple
 
 MAX_PICTURE_BYTES = 256 * 2**20
 MAX_PICTURE_PIXELS = 64_000_000
+
+MAX_DOCUMENT_BYTES = 256 * 2**20
+# The longest context holds about a million tokens of four characters.
+MAX_DOCUMENT_CHARACTERS = 4_000_000
+MAX_DOCUMENT_PAGES = 5_000
 
 
 class PictureFormat(NamedTuple):

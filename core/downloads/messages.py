@@ -21,7 +21,7 @@ class Connection(Frozen):
 
     hub: str = HUB
     proxy: str = ""
-    token: str = ""
+    token: Annotated[str, Field(repr=False)] = ""
     bytes_per_second: Count = 0
 
 

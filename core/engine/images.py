@@ -162,4 +162,6 @@ class Pictures:
             with watchdog.step_limit(watchdog.attention_limit_s(len(pixels), len(pixels))):
                 patches = pixels.to(model.device)
                 rows.append(model.encode_image(patches, grid.rows, grid.columns, self._check))
+            if grid.after:
+                rows.append(model.embed(torch.tensor(grid.after, device=model.device)))
         return rows[0] if len(rows) == 1 else torch.cat(rows)

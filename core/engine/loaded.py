@@ -254,7 +254,7 @@ def open_processor(
 
     def known_id(spelling: str) -> int | None:
         """Text between tiles is embedded, so its ids must be in the vocabulary."""
-        found = text.added_id(spelling)
+        found = text.token_id(spelling)
         if found is not None and not 0 <= found < model.vocab_size:
             raise BrokenTokenizerError(
                 f"The model's tokenizer gives token {found} for {spelling}; the model has "

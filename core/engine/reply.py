@@ -94,6 +94,11 @@ class Reply:
             ids = ids.paused()
         return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=ids)
 
+    @property
+    def stop_string(self) -> str:
+        """The stop string that ended the reply, if one did."""
+        return self._reader.stop_string
+
     def packed(self) -> ReplyIds:
         rendered = self._rendered
         ids = self._reader.reply_ids()

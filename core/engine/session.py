@@ -252,5 +252,6 @@ class Session:
             reply=self._reply.message(complete=reason == "stop"),
             prompt_ids=tuple(prompt_ids),
             reply_ids=tuple(self._reply.ids),
+            stop_string=self._reply.stop_string,
             stats=self._report.stats(),
         )

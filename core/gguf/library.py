@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ TOWER = "mmproj"
 # Names looked at in the folders of one program.
 MOST_ENTRIES = 20_000
 MOST_TOWERS = 32
+# Two changes of a folder may have one time.
+_SETTLED_NS = 2 * 10**9
 _DEPTH = 6
 _SMALL = 2**20
 # Parts of names of files that are no model: towers, drafting heads, statistics for quantising.
@@ -110,8 +113,20 @@ def towers_for(path: Path, towers_in: Callable[[Path], list[Path]]) -> list[Path
 
 
 def _towers_in(folder: Path) -> list[Path]:
+    """A folder that hasn't changed for a while is read once, however many models are in it."""
+    try:
+        changed_ns = folder.stat().st_mtime_ns
+    except OSError:
+        return []
+    settled = time.time_ns() - changed_ns > _SETTLED_NS
+    read = _towers_then if settled else _towers_then.__wrapped__
+    return list(read(folder, changed_ns))
+
+
+@lru_cache(maxsize=64)
+def _towers_then(folder: Path, changed_ns: int) -> tuple[Path, ...]:
     towers = (each for each in _files(folder, 1) if TOWER in each.name.lower())
-    return list(islice(towers, MOST_TOWERS))
+    return tuple(islice(towers, MOST_TOWERS))
 
 
 def _rank(tower: Path, model: Path) -> tuple[int, int, str]:

@@ -21,6 +21,7 @@ from core.client.programs import die_with_parent, forbid_core_dumps, lower_limit
 _MAX_WORDS = 500
 _AREAS = {
     "chats": ("core.helper.chats", "ChatTasks"),
+    "document": ("core.helper.documents", "DocumentTasks"),
     "picture": ("core.helper.pictures", "PictureTasks"),
     "formulas": ("core.helper.formulas", "FormulaTasks"),
     "grammar": ("core.helper.grammars", "GrammarTasks"),

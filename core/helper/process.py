@@ -20,6 +20,8 @@ import psutil
 from core import watchdog
 from core.api.errors import (
     BrokenTokenizerError,
+    DocumentTooLargeError,
+    DocumentUnreadableError,
     ImageEmptyError,
     ImageTooLargeError,
     ImageUnreadableError,
@@ -49,6 +51,8 @@ _NAMED: dict[str, type[WaymarkError]] = {
     kind.__name__: kind
     for kind in (
         BrokenTokenizerError,
+        DocumentTooLargeError,
+        DocumentUnreadableError,
         ImageEmptyError,
         ImageTooLargeError,
         ImageUnreadableError,

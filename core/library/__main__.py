@@ -1,4 +1,4 @@
-"""`python -m core.library`: one command on standard input, facts on standard output, then the end.
+"""`python -m core.library`: one command on standard input, events on standard output, then the end.
 
 Facts are remembered by the sizes and times of the files. The processor's time goes to replies
 first. A file that ends this process costs itself alone: the window asks again for the others.
@@ -13,8 +13,11 @@ import platform
 import sys
 import threading
 import time
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache
 from importlib import metadata
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +28,17 @@ from core.api.params import Frozen, ModelSettings
 from core.client.codec import decode, encode, read_frame
 from core.client.programs import become_child
 from core.gguf.library import PART_NAME, find_towers
-from core.library.messages import COMMAND, Described, Device, ModelFacts, Reading
+from core.library.messages import (
+    COMMAND,
+    Described,
+    Device,
+    ModelFacts,
+    Move,
+    Moved,
+    Moving,
+    Reading,
+)
+from core.library.moving import Mover
 from core.library.speed import Rate
 from core.model_files import INDEX_BYTES, read_small
 from core.storage.index import stored_note
@@ -68,7 +81,8 @@ class Survey:
 
     def run(self, paths: tuple[str, ...], again: bool = False) -> None:
         again = self._other_choice() or again
-        states = {path: state_of(Path(path)) for path in paths}
+        names_in = cache(_names_in)
+        states = {path: state_of(Path(path), names_in) for path in paths}
         missing = []
         for path, state in states.items():
             facts = self._old.models.get(state)
@@ -172,26 +186,31 @@ def recalled(cache: Path) -> Remembered:
     return Remembered()
 
 
-def state_of(path: Path) -> str:
-    """Changes when a file that facts come from does."""
+def state_of(path: Path, names_in: Callable[[Path], list[str]]) -> str:
+    """Changes when a file that facts come from does; `names_in` gives a folder's sorted names."""
     found = hashlib.sha256(str(path).encode(errors="surrogateescape"))
-    for each in _files_of(path):
+    for each in _files_of(path, names_in):
         with contextlib.suppress(OSError):
             now = each.stat()
             found.update(f"{each.name} {now.st_size} {now.st_mtime_ns}\n".encode(errors="replace"))
     return found.hexdigest()
 
 
-def _files_of(path: Path) -> list[Path]:
-    try:
-        if path.is_dir():
-            return sorted(islice(path.iterdir(), MOST_FILES))
-        part = PART_NAME.fullmatch(path.name)
-        stem = part[1] if part else path.name
-        near = (each for each in path.parent.iterdir() if each.name.startswith(stem))
-        return [*sorted(islice(near, MOST_FILES)), *find_towers(path)[:1]]
-    except OSError:
-        return []
+def _names_in(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return sorted(each.name for each in os.scandir(folder))
+    return []
+
+
+def _files_of(path: Path, names_in: Callable[[Path], list[str]]) -> list[Path]:
+    if path.is_dir():
+        return [path / name for name in names_in(path)[:MOST_FILES]]
+    part = PART_NAME.fullmatch(path.name)
+    stem = part[1] if part else path.name
+    names = names_in(path.parent)
+    near = islice(names, bisect_left(names, stem), None)
+    own = islice(takewhile(lambda name: name.startswith(stem), near), MOST_FILES)
+    return [*(path.parent / name for name in own), *find_towers(path)[:1]]
 
 
 def _end_with(commands: BinaryIO) -> None:
@@ -204,6 +223,34 @@ def _end_with(commands: BinaryIO) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def move(asked: Move, commands: BinaryIO, events: BinaryIO) -> None:
+    """Move a model; the window cancels it by closing the pipe."""
+    ended, told = threading.Event(), [0.0]
+
+    def wait() -> None:
+        commands.read(1)
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+    def emit(event: Moving | Moved) -> None:
+        with contextlib.suppress(BrokenPipeError):  # what was begun is carried through
+            events.write(encode(event))
+            events.flush()
+
+    def tell(done: int, total: int) -> None:
+        if time.monotonic() - told[0] > EVERY_S:
+            told[0] = time.monotonic()
+            emit(Moving(done=done, total=total))
+
+    try:
+        Mover(asked, tell, ended.is_set).run()
+    except WaymarkError as error:
+        emit(Moved(error=error.info()))
+    else:
+        emit(Moved())
+
+
 def main() -> None:
     commands, events = become_child()
     if hasattr(os, "nice"):
@@ -212,8 +259,11 @@ def main() -> None:
     if body is None:
         return
     asked = decode(COMMAND, body)
-    _end_with(commands)
     with contextlib.suppress(BrokenPipeError):
+        if isinstance(asked, Move):
+            move(asked, commands, events)
+            os._exit(0)
+        _end_with(commands)
         Survey(events, Path(asked.cache), Path(asked.contexts)).run(asked.paths, asked.again)
     sys.stderr.flush()
     # The thread waits for the window.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.api.errors import EngineDiedError, ProtocolError
 from core.client.programs import clean_environment, program
+from core.client.requests import EngineError
 from core.client.transport import Transport
 from core.library.messages import (
     EVENTS,
@@ -15,6 +17,9 @@ from core.library.messages import (
     Device,
     LibraryEvent,
     ModelFacts,
+    Move,
+    Moved,
+    Moving,
     Reading,
 )
 
@@ -81,6 +86,8 @@ class LibraryClient:
                 if isinstance(event, Reading):
                     reading = event.path
                     continue
+                if isinstance(event, Moving | Moved):
+                    raise ProtocolError("It reports a move.")
                 if isinstance(event, Described):
                     done = {each.path for each in event.models}
                     left[:] = [path for path in left if path not in done]
@@ -95,6 +102,25 @@ class LibraryClient:
         if reading not in left:
             raise EngineDiedError("The process that reads models ended.")
         return reading
+
+    async def move(self, move: Move, tell: Callable[[int, int], None], stop: asyncio.Event) -> None:
+        """Move a model. Raises WaymarkError, RequestCancelled by `stop` if it came in time."""
+        process = await self._start()
+        stopping = asyncio.ensure_future(stop.wait())
+        stopping.add_done_callback(lambda _: process.close_input())
+        try:
+            await process.send(move)
+            while (event := await process.receive()) is not None:
+                if isinstance(event, Moving):
+                    tell(event.done, event.total)
+                elif isinstance(event, Moved):
+                    if event.error is not None:
+                        raise EngineError(event.error)
+                    return
+            raise EngineDiedError("The process that moves models ended. The model is complete.")
+        finally:
+            stopping.cancel()
+            await process.stop(STOP_PATIENCE_S)
 
     async def _start(self) -> Transport[LibraryEvent]:
         try:

@@ -60,6 +60,7 @@ class Describe(Frozen):
     With `again` nothing comes from there, and this machine's speed is measured once more.
     """
 
+    type: Literal["describe"] = "describe"
     paths: tuple[str, ...]
     cache: str
     contexts: str
@@ -98,6 +99,34 @@ class Device(Frozen):
     speeds: tuple[Speed, ...] = ()
 
 
-LibraryEvent = Annotated[Reading | Described | Device, Field(discriminator="type")]
-COMMAND: TypeAdapter[Describe] = TypeAdapter(Describe)
+class Move(Frozen):
+    """Move the files of a model from the folder `base` to the folder `target`; the last of them
+    makes it a model. Those in `kept` are copied, as another model needs them too. Answered by
+    Moving, then Moved."""
+
+    type: Literal["move"] = "move"
+    files: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    base: str
+    target: str
+
+
+class Moving(Frozen):
+    """Bytes, each counted when it is copied and when it is compared."""
+
+    type: Literal["moving"] = "moving"
+    done: Count
+    total: Count
+
+
+class Moved(Frozen):
+    """With an `error` the model is where it was."""
+
+    type: Literal["moved"] = "moved"
+    error: ErrorInfo | None = None
+
+
+LibraryEvent = Annotated[Reading | Described | Device | Moving | Moved, Field(discriminator="type")]
+LibraryCommand = Annotated[Describe | Move, Field(discriminator="type")]
+COMMAND: TypeAdapter[LibraryCommand] = TypeAdapter(LibraryCommand)
 EVENTS: TypeAdapter[LibraryEvent] = TypeAdapter(LibraryEvent)

@@ -288,14 +288,14 @@ class HeldPlan:
         packed layer is read or a wide one computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
-        most = max(self._while_read(), self._planned + max(self._packing, activations))
+        most = max(self.bytes_while_read(), self._planned + max(self._packing, activations))
         return most + max(0, self._padding - HEADROOM_BYTES)
 
     @cached_property
     def _planned(self) -> int:
         return planned_bytes(self.tensors, self.formats)
 
-    def _while_read(self) -> int:
+    def bytes_while_read(self) -> int:
         """The most bytes while tensors are read, in the order of their files."""
         places = {name: place for place, name in enumerate(self.model.container.tensors)}
         most = held = 0
@@ -314,7 +314,10 @@ class HeldPlan:
         """The most bytes besides the parameters while matrices are packed."""
         groups = ([self.tensors[each] for each in names] for names in self._skeleton.joined)
         # Small matrices that were packed are not freed at once.
-        return max(TRIM_BYTES, *(bytes_to_pack(specs, self.formats) for specs in groups))
+        return max(
+            min(TRIM_BYTES, self._planned),
+            *(bytes_to_pack(specs, self.formats) for specs in groups),
+        )
 
     @property
     def mapped_bytes(self) -> int:

@@ -158,10 +158,7 @@ def build(config: GraniteHybridConfig, weights: Weights, device: torch.device) -
         device,
         config,
         tied=config.tie_word_embeddings,
-        blocks=[
-            _block(config, scope.scope(f"layers.{layer}"), kind)
-            for layer, kind in enumerate(config.layer_types)
-        ],
+        blocks=[_block(config, *each) for each in scope.layers(config.layer_types)],
         norm=RMSNorm(scope.scope("norm"), width, config.rms_norm_eps),
         ropes={"full_attention": rope} if config.position_embedding_type == "rope" else {},
         embedding_multiplier=config.embedding_multiplier,

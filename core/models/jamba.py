@@ -129,7 +129,7 @@ def build(config: JambaConfig, weights: Weights, device: torch.device) -> Decode
         device,
         config,
         tied=config.tie_word_embeddings,
-        blocks=[_block(config, scope.scope(f"layers.{layer}"), layer) for layer in range(layers)],
+        blocks=[_block(config, *each) for each in scope.layers(range(layers))],
         norm=RMSNorm(scope.scope("final_layernorm"), width, config.rms_norm_eps),
         ropes={},
     )

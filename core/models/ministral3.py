@@ -156,10 +156,7 @@ def build(config: Ministral3Config, weights: Weights, device: torch.device) -> D
         device,
         config,
         tied=config.tie_word_embeddings,
-        blocks=[
-            _block(config, scope.scope(f"layers.{layer}"))
-            for layer in range(config.num_hidden_layers)
-        ],
+        blocks=[_block(config, each) for each, _ in scope.layers(range(config.num_hidden_layers))],
         norm=RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps),
         ropes={
             "full_attention": RoPE(frequencies, weights.dtype, factor=factor),

@@ -183,10 +183,7 @@ def build(config: NemotronHConfig, weights: Weights, device: torch.device) -> De
         device,
         config,
         tied=config.tie_word_embeddings,
-        blocks=[
-            _block(config, scope.scope(f"layers.{layer}"), kind)
-            for layer, kind in enumerate(config.layers_block_type)
-        ],
+        blocks=[_block(config, *each) for each in scope.layers(config.layers_block_type)],
         norm=RMSNorm(scope.scope("norm_f"), config.hidden_size, config.layer_norm_epsilon),
         ropes={},
     )

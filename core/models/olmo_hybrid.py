@@ -161,10 +161,7 @@ def build(config: OlmoHybridConfig, weights: Weights, device: torch.device) -> D
         device,
         config,
         tied=config.tie_word_embeddings,
-        blocks=[
-            _block(config, scope.scope(f"layers.{layer}"), kind)
-            for layer, kind in enumerate(config.types)
-        ],
+        blocks=[_block(config, *each) for each in scope.layers(config.types)],
         norm=RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps),
         ropes={"full_attention": rope} if config.position_embedding_type == "rope" else {},
     )

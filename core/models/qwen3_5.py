@@ -17,7 +17,15 @@ from core.layers.block import HybridBlock, MakeFeedForward, Mixer, Norms
 from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE
-from core.models.decoder import MTP_MARK, MTP_SCOPE, Decoder, Family, MTPHead, with_prefixes
+from core.models.decoder import (
+    MTP_MARK,
+    MTP_SCOPE,
+    Decoder,
+    Family,
+    MTPHead,
+    Tower,
+    with_prefixes,
+)
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import (
     Count,
@@ -196,25 +204,33 @@ def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPH
 
 
 def build(config: Qwen3_5Config, weights: Weights, device: torch.device) -> Decoder:
-    text, vision = config.text_config, config.vision
+    vision = config.vision
+    scope = weights.scope("model.visual", exact=True)
+    tower = VisionTower(scope, vision, device) if vision else None
+    return decoder(config.text_config, weights, device, config.tied, tower)
+
+
+def decoder(
+    text: TextConfig, weights: Weights, device: torch.device, tied: bool, tower: Tower | None
+) -> Decoder:
     scope, rope = weights.scope("model.language_model"), text.rope_parameters
     rotate = InterleavedMRoPE(
         rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
     )
-    make, tower = feed_forward_of(text), weights.scope("model.visual", exact=True)
+    make = feed_forward_of(text)
     return Decoder(
         weights,
         scope,
         device,
         text,
-        tied=config.tied,
+        tied=tied,
         blocks=[
             _block(text, scope.scope(f"layers.{layer}"), layer, kind, make)
             for layer, kind in enumerate(text.types)
         ],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},
-        tower=VisionTower(tower, vision, device) if vision else None,
+        tower=tower,
         mtp=_mtp_head(text, weights, make),
     )
 

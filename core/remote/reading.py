@@ -59,7 +59,7 @@ class ReplyReader:
     def __init__(self, reply: Reply, clock: Callable[[], float] = time.monotonic) -> None:
         self._reply, self._clock = reply, clock
         self._request = reply.generate.request
-        self._began, self._first = clock(), 0.0
+        self._began, self._first, self._last = clock(), 0.0, 0.0
         self._thought = _ThoughtSplitter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -219,7 +219,7 @@ class ReplyReader:
         if not answer and not reasoning:
             return None
         now = self._clock()
-        self._first = self._first or now
+        self._first, self._last = self._first or now, now
         self._pieces += 1
         self._text.append(answer)
         self._reasoning.append(reasoning)
@@ -237,7 +237,7 @@ class ReplyReader:
         prompt, cached = self._usage.get("prompt_tokens"), self._usage.get("cached")
         written = self._usage.get("completion_tokens") or len(self._ids)
         reused = min(cached or 0, prompt or 0)
-        took = self._clock() - self._first if self._first else 0.0
+        took = self._last - self._first
         measured = (written - 1) / took if written > 1 and took > 0 else None
         return RequestStats(
             prompt_tokens=prompt or 0,

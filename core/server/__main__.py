@@ -25,6 +25,7 @@ from core.server.access import Access, digest_of
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
+from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
 from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
@@ -55,6 +56,10 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--host-bytes", type=int, help="budget in host memory")
     parser.add_argument("--device-bytes", type=int, help="budget on the graphics card")
     parser.add_argument("--disk-bytes", type=int, help="budget on disk; 0 keeps nothing there")
+    parser.add_argument(
+        "--volatile-lines", choices=("steady", "keep"), default="steady",
+        help="lines of system prompts that change with each request: keep them steady, or as sent",
+    )  # fmt: skip
     parser.add_argument("--data", type=Path, help="folder for the key, contexts and pictures")
     return parser.parse_args(arguments)
 
@@ -124,8 +129,10 @@ async def run(options: argparse.Namespace, data: Path) -> None:
                 print(f"Key: {key}", flush=True)
             if options.lan:
                 print(LAN_WORDS, file=sys.stderr, flush=True)
-            app = application(Answering(client, cache), pictures, access, Activity())
-            await serve(app, listening)
+            kept = KeptReplies(None if cache.disk_bytes == 0 else data / "replies.db")
+            with contextlib.closing(kept):
+                answering = Answering(client, cache, kept, options.volatile_lines == "steady")
+                await serve(application(answering, pictures, access, Activity()), listening)
         finally:
             await client.close()
             pictures.clear()

@@ -24,8 +24,13 @@ class Entry:
         self._begun = True
         self._tell(self._seen)
 
-    def show(self, state: RequestState, stats: RequestStats | None = None) -> None:
-        changes: dict[str, Any] = {"state": state}
+    def show(
+        self,
+        state: RequestState,
+        stats: RequestStats | None = None,
+        volatile: tuple[str, ...] = (),
+    ) -> None:
+        changes: dict[str, Any] = {"state": state, "volatile": volatile}
         if stats is not None:
             changes |= {
                 "reused": stats.reused_tokens,

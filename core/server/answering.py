@@ -27,6 +27,7 @@ from core.api.reply_format import ReplyFormat
 from core.client.requests import EngineError, Request
 from core.server.calls import CallReader, Piece
 from core.server.held import HeldReplies, Placed
+from core.server.kept_replies import KeptReplies
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.refusals import Refusal
 from core.server.turns import Turns
@@ -46,11 +47,20 @@ class Engine(Protocol):
 
 
 class Answering:
-    def __init__(self, client: Engine, cache: CacheSettings) -> None:
+    """Answers requests with the engine's one model."""
+
+    def __init__(
+        self,
+        client: Engine,
+        cache: CacheSettings,
+        kept: KeptReplies | None = None,
+        steady: bool = True,
+    ) -> None:
         self.client = client
         self.turns = Turns()
         self.cache = cache
-        self.held = HeldReplies()
+        self._steady = steady
+        self.held = HeldReplies(kept=kept)
         # Replies that are prefilled while the engine is idle, by chat.
         self._preparing: OrderedDict[str, Request[Prepared]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,7 +81,7 @@ class Answering:
         """Raises Refusal, before the first event or later; closing it stops the engine's work."""
         self._check(ask)
         async with self.turns.turn(ask.client):
-            placed = self.held.place(ask.conversation, ask.client)
+            placed = self.held.place(ask.conversation, ask.client, self._steady)
             # Without room beside the chats, a side request takes its place among them.
             for side in (True, False) if placed.side else (False,):
                 try:
@@ -86,7 +96,7 @@ class Answering:
     async def count(self, ask: Ask) -> Counted:
         """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
         self._check(ask)
-        placed = self.held.place(ask.conversation, ask.client)
+        placed = self.held.place(ask.conversation, ask.client, self._steady)
         command = CountPrompt(conversation=placed.conversation, thinking=self._thinking(ask))
         request = self.client.ask(command)
         try:
@@ -154,7 +164,14 @@ class Answering:
                             yield delta
                         if not side:
                             self._keep(ask, placed, said.named(event.reply))
-                        yield Ended(event.reason, event.stats, side, bool(said.calls))
+                        yield Ended(
+                            event.reason,
+                            event.stats,
+                            side,
+                            bool(said.calls),
+                            placed.volatile,
+                            event.stop_string,
+                        )
                     case Failed():
                         raise EngineError(event.error)
         finally:

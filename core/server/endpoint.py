@@ -217,7 +217,7 @@ async def shown(
     async with contextlib.aclosing(events):
         async for event in events:
             if isinstance(event, Ended):
-                entry.show("writing", event.stats)
+                entry.show("writing", event.stats, event.volatile)
             else:
                 entry.show("reading" if event.stats is not None else "writing", event.stats)
             yield event

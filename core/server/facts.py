@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.api.model_info import ModelInfo
 from core.server.answering import Answering
+from core.server.protocols.protocol import capabilities
 from core.server.requests.parameters import Body
 from core.server.requests.refusals import Refusal
 
@@ -25,15 +26,6 @@ def model(answering: Answering, name: str) -> Body:
     if name != answering.model.name:
         raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
     return _described(answering.model)
-
-
-def capabilities(model: ModelInfo) -> list[str]:
-    asked = {
-        "vision": model.vision,
-        "tools": model.tools is not None,
-        "thinking": model.thinking_switch,
-    }
-    return ["completion", *(name for name, can in asked.items() if can)]
 
 
 def _described(model: ModelInfo) -> Body:

@@ -14,16 +14,19 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from core.api.chat import (
     AssistantMessage,
     Conversation,
     ImagePart,
     Message,
+    SystemMessage,
     TextPart,
     UserMessage,
 )
+from core.server.kept_replies import KeptReplies, KeptReply
+from core.server.volatile import steadied
 
 MOST_BYTES = 64 * 2**20
 _OVERHEAD_BYTES = 512  # of an entry beside its ids and texts
@@ -35,43 +38,49 @@ _MOST_QUOTED = 32
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A client's chat in the cache: its key there, which names the client (`tenant_of`), and the
-    time that its template shows."""
+    """A client's chat in the cache: its key there, which names the client (`tenant_of`), the time
+    that its template shows, and the volatile lines of its first system prompt."""
 
     chat: str
     created: float
+    lines: tuple[str, ...] = ()
 
     @classmethod
-    def new(cls, client: str) -> Branch:
+    def new(cls, client: str, lines: tuple[str, ...] = ()) -> Branch:
         name = _digest(client.encode("utf-8", "surrogatepass")).hex()
-        return cls(f"{name}_{secrets.token_hex(8)}", time.time())
+        return cls(f"{name}_{secrets.token_hex(8)}", time.time(), lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A conversation with the ids that are known, and where it belongs.
 
-    `side`: it quotes another conversation of the client, as requests for a title do.
+    `side`: it quotes another conversation of the client, as requests for a title do. `volatile`
+    names the lines that were left out or pinned.
     """
 
     conversation: Conversation
     branch: Branch
     client: str
     side: bool
+    volatile: tuple[str, ...] = ()
 
 
 class HeldReplies:
-    """The latest replies to all clients, least recently used ones dropped first."""
+    """The latest replies to all clients, least recently used ones dropped first; `kept` has more of
+    them, also over a restart."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, kept: KeptReplies | None = None) -> None:
+        self._kept = kept or KeptReplies(None)
         self._most_bytes = most_bytes
         self.num_bytes = 0
         self._replies: OrderedDict[bytes, AssistantMessage] = OrderedDict()
         self._branches: OrderedDict[bytes, Branch] = OrderedDict()
-        # What each of the latest requests asked and was answered: client, question, reply.
+        # The user's last question in each of the latest requests: client, question, reply.
         self._latest: deque[tuple[str, str, str]] = deque(maxlen=_MOST_QUOTED)
 
-    def place(self, conversation: Conversation, client: str) -> Placed:
+    def place(self, conversation: Conversation, client: str, steady: bool = True) -> Placed:
+        """`steady` leaves volatile lines out, or as they were in the chat's first request."""
         if conversation.raw is not None:
             key = _digest(b"raw" + client.encode("utf-8", "surrogatepass"))
             own = self._branches.setdefault(key, Branch.new(client))
@@ -84,11 +93,17 @@ class HeldReplies:
             messages.append(found or message)
             branch = self._branches.get(keys[0], branch)
         side = branch is None and self._quotes(conversation, client)
+        names: tuple[str, ...] = ()
+        if steady and messages and isinstance(system := messages[0], SystemMessage):
+            found_lines = steadied(system.text)
+            branch = branch or Branch.new(client, found_lines.pinned)
+            messages[0] = SystemMessage(text=found_lines.text(branch.lines))
+            names = found_lines.names
         branch = branch or Branch.new(client)
         placed = conversation.model_copy(
             update={"messages": tuple(messages), "created": branch.created}
         )
-        return Placed(placed, branch, client, side)
+        return Placed(placed, branch, client, side, names)
 
     def keep(self, placed: Placed, reply: AssistantMessage) -> None:
         """Remember the reply to a conversation, or the whole of a reply that it continued."""
@@ -98,11 +113,14 @@ class HeldReplies:
         *_, (_, keys) = _keyed((*messages, reply))
         for key in keys:
             self._put(key, reply)
+            if not placed.side:
+                self._kept.put(key, KeptReply(reply=reply, **asdict(placed.branch)))
         self._branches[keys[0]] = placed.branch
         if len(messages) and not placed.side:
-            *_, (asked, asked_keys) = _keyed(messages)
+            *_, (_, asked_keys) = _keyed(messages)
             self._branches[asked_keys[0]] = placed.branch
-            self._latest.append((placed.client, _text(asked), reply.text.strip()))
+            asked = [_text(each) for each in messages if isinstance(each, UserMessage)]
+            self._latest.append((placed.client, "".join(asked[-1:]), reply.text.strip()))
         while len(self._branches) > _MOST_BRANCHES:
             self._branches.popitem(last=False)
 
@@ -111,10 +129,15 @@ class HeldReplies:
     ) -> AssistantMessage | None:
         for key in keys:
             held = self._replies.get(key)
+            kept = self._kept.get(key) if held is None else None
+            found = kept.reply if kept is not None else held
             # A client may send the thought back, or leave it out.
-            if held is not None and message.reasoning.strip() in ("", held.reasoning.strip()):
-                self._replies.move_to_end(key)
-                return held
+            if found is None or message.reasoning.strip() not in ("", found.reasoning.strip()):
+                continue
+            self._put(key, found)
+            if kept is not None and key == keys[0]:
+                self._branches.setdefault(key, Branch(kept.chat, kept.created, kept.lines))
+            return found
         return None
 
     def _put(self, key: bytes, reply: AssistantMessage) -> None:
@@ -164,6 +187,8 @@ def _spelled(message: Message) -> bytes:
                 parts[-1] += part.text
             else:
                 parts += ["text", part.text]
+    elif isinstance(message, SystemMessage):
+        parts = ["text", *steadied(message.text).around]
     else:
         # Clients trim replies.
         parts = ["text", message.text.strip()]

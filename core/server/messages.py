@@ -20,7 +20,8 @@ RequestState = Literal["waiting", "reading", "writing", "done", "refused", "gone
 
 
 class Serve(Frozen):
-    """The first message: listen. `key` is the digest of the key (`core.server.access`). Answered by
+    """The first message: listen. `key` is the digest of the key (`core.server.access`), `replies`
+    the file that keeps replies, "" for none; `steady`: see `core.server.volatile`. Answered by
     Listening or NotListening."""
 
     type: Literal["serve"] = "serve"
@@ -28,6 +29,8 @@ class Serve(Frozen):
     lan: bool
     key: str
     pictures: str
+    replies: str = ""
+    steady: bool = True
     model: ModelInfo | None
 
 
@@ -78,6 +81,7 @@ class RequestSeen(Frozen):
     read: int = 0
     written: int = 0
     tokens_per_s: float | None = None
+    volatile: tuple[str, ...] = ()
 
 
 ToServer = Annotated[Serve | ModelIs | Answered, Field(discriminator="type")]

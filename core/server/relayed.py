@@ -28,6 +28,7 @@ from core.server.access import Access
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
+from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
 from core.server.messages import (
     TO_SERVER,
@@ -91,8 +92,9 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     pictures = Pictures(Path(first.pictures))
     # What a killed process has left.
     pictures.clear()
+    kept = KeptReplies(Path(first.replies) if first.replies else None)
     app = application(
-        Answering(engine, CacheSettings()),
+        Answering(engine, CacheSettings(), kept, first.steady),
         pictures,
         Access(first.key, lan=first.lan),
         Activity(emit),
@@ -105,6 +107,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
+    kept.close()
     pictures.clear()
 
 

@@ -105,8 +105,11 @@ class ChatText:
     def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
         return cls(read_text_files(folder), check)
 
-    def added_id(self, spelling: str) -> int | None:
-        return self._kit.added.id_of(spelling)
+    def token_id(self, spelling: str) -> int | None:
+        """The id of an added token, or of one of the vocabulary that is this text."""
+        found = self._kit.added.id_of(spelling)
+        ids = self._kit.tokenizer.ids(spelling) if found is None else []
+        return ids[0] if len(ids) == 1 else found
 
     def count(self, text: str) -> int:
         """Count the tokens of a text inside a message, uncached; from any thread."""

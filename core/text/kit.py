@@ -29,6 +29,7 @@ _GEMMA3_IDS = {"boi_token_index": 255_999, "image_token_index": 262_144, "eoi_to
 _GEMMA4_IDS = {"boi_token_id": 255_999, "image_token_id": 258_880, "eoi_token_id": 258_882}
 _GEMMA_IDS = {"gemma3": _GEMMA3_IDS, "gemma4": _GEMMA4_IDS, "gemma4_unified": _GEMMA4_IDS}
 # and of LFM2-VL, whose other two tokens are known by their spellings.
+_NUMBER = "{number}"
 _LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
 
 
@@ -93,7 +94,8 @@ class PictureFrame:
     """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
     Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
-    image; Gemma 4's and LFM2-VL's the placeholder without the tokens around it.
+    image; Gemma 4's, LFM2-VL's and MiniCPM-V's the placeholder without the tokens around it.
+    _NUMBER is the picture's number in the prompt.
     """
 
     begin: str
@@ -104,6 +106,10 @@ class PictureFrame:
         family = config.get("model_type")
         if family == "lfm2_vl":
             return cls._of_lfm2(config, added)
+        if family == "minicpmv4_6":
+            found = _token(config.get("image_token_id"), added)
+            begin = found.spelling if found is not None else ""
+            return cls(begin, f"<image_id>{_NUMBER}</image_id>{begin}") if begin else None
         ids = _GEMMA_IDS.get(str(family), {})
         tokens = [_token(config.get(name, usual), added) for name, usual in ids.items()]
         spelled = [token.spelling for token in tokens if token is not None]
@@ -124,7 +130,11 @@ class PictureFrame:
         """Frame the pictures of a rendered conversation. Raises TemplateTooLargeError."""
         if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
             raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
-        return rendered.replace(self.begin, self.whole)
+        first, *others = rendered.split(self.begin)
+        framed = (
+            self.whole.replace(_NUMBER, str(number)) + text for number, text in enumerate(others)
+        )
+        return "".join((first, *framed))
 
 
 def _token(token_id: object, added: AddedTokens) -> AddedToken | None:

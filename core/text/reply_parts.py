@@ -165,6 +165,10 @@ class ReplyReader:
         return "".join(self._reasoning.shown)
 
     @property
+    def stop_string(self) -> str:
+        return self._answer.stops.found or self._reasoning.stops.found
+
+    @property
     def holds_back(self) -> bool:
         """True if the last id began a character that is not shown yet."""
         return self._current.holds_back
@@ -293,8 +297,8 @@ class _Channel:
 class StopStrings:
     """Finds stop strings as text arrives; holds back what could still become one.
 
-    The first one complete counts, and of those that end together the longest. `found_at` is where
-    it begins, in characters of all text pushed.
+    The first one complete counts, and of those that end together the longest: `found`. `found_at`
+    is where it begins, in characters of all text pushed.
     """
 
     def __init__(self) -> None:
@@ -303,6 +307,7 @@ class StopStrings:
         self._held = ""
         self._num_shown = 0
         self.found_at: int | None = None
+        self.found = ""
 
     def watch_for(self, stops: Sequence[str]) -> None:
         self._stops = sorted(set(stops))
@@ -313,12 +318,12 @@ class StopStrings:
             return ""
         self._held += text
         found = [
-            (place + len(stop), place)
+            (place + len(stop), place, stop)
             for stop in self._stops
             if (place := self._held.find(stop)) >= 0
         ]
         if found:
-            _, place = min(found)
+            _, place, self.found = min(found)
             self.found_at = self._num_shown + place
             return self._show(place, drop_rest=True)
         return self._show(len(self._held) - self._possible_start())

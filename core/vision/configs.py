@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from PIL import Image as Pillow
 
@@ -20,7 +20,7 @@ from core.model_files import read_object
 # The defaults of transformers for keys that a file leaves out.
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-_HALF = (0.5, 0.5, 0.5)
+HALF = (0.5, 0.5, 0.5)
 MAX_TOKENS = 65_536  # published: 16,384
 MAX_TILES = 64  # published: 10
 MAX_TILE_SIZE = 2**13
@@ -157,7 +157,19 @@ class PooledConfig:
         return replace(self, max_tokens=min(limit, self.max_tokens)) if limit else self
 
 
-Config = ProcessorConfig | SquareConfig | TileConfig | PooledConfig
+class Config(Protocol):
+    """What all processors read of their settings."""
+
+    @property
+    def mean(self) -> tuple[float, ...]: ...
+    @property
+    def std(self) -> tuple[float, ...]: ...
+    @property
+    def rescale_factor(self) -> float: ...
+    @property
+    def do_rescale(self) -> bool: ...
+    @property
+    def do_normalize(self) -> bool: ...
 
 
 # ------------------------------------------------------------------ reading
@@ -209,7 +221,7 @@ def read_processor_config(source: Source, model: Mapping[str, Any]) -> Processor
 
     This and the next three raise MissingFileError and BrokenConfigError.
     """
-    with _published(source) as settings:
+    with published(source) as settings:
         size = settings.get("size", {})
         config = ProcessorConfig(
             min_pixels=int(settings.get("min_pixels", size.get("shortest_edge", 56 * 56))),
@@ -239,7 +251,7 @@ def read_processor_config(source: Source, model: Mapping[str, Any]) -> Processor
 
 
 def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig:
-    with _published(source) as settings:
+    with published(source) as settings:
         vision = model.get("vision_config") or {}
         size, patch = int(vision.get("image_size", 224)), int(vision.get("patch_size", 16))
         tokens = int(model.get("mm_tokens_per_image") or 256)
@@ -254,13 +266,13 @@ def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig
                 f"{settings.folder}: cutting long pictures into crops (pan and scan) is not "
                 "supported."
             )
-        pixels = settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR)
+        pixels = settings.pixels(HALF, HALF, Pillow.Resampling.BILINEAR)
         return SquareConfig(size, patch, math.isqrt(tokens), **pixels)
 
 
 def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
     """Read `source`; `model` must agree on the patches, the tokenizer has the tiles' tokens."""
-    with _published(source) as settings:
+    with published(source) as settings:
         patch = int(settings.get("encoder_patch_size", 16))
         factor = int(settings.get("downsample_factor", 2))
         vision = model.get("vision_config") or {}
@@ -291,14 +303,14 @@ def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId
             min_tiles=fewest,
             max_tiles=most if splits else 0,
             tile_marks=_tile_marks(most, token_id) if splits else (),
-            whole_mark=_mark("<|img_thumbnail|>", token_id) if shows_whole else None,
-            **settings.pixels(_HALF, _HALF, Pillow.Resampling.BILINEAR),
+            whole_mark=mark_of("<|img_thumbnail|>", token_id) if shows_whole else None,
+            **settings.pixels(HALF, HALF, Pillow.Resampling.BILINEAR),
         )
 
 
 def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig:
     """Read `source`; `model` must agree on the patches and have positions for them."""
-    with _published(source) as settings:
+    with published(source) as settings:
         patch = int(settings.get("patch_size", 16))
         pooling = int(settings.get("pooling_kernel_size", 3))
         most = int(settings.get("max_soft_tokens", 280))
@@ -322,7 +334,7 @@ def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig
 
 
 @contextmanager
-def _published(source: Source) -> Iterator[PublishedSettings]:
+def published(source: Source) -> Iterator[PublishedSettings]:
     settings = source
     if not isinstance(settings, PublishedSettings):
         settings = PublishedSettings(settings.name, _read(settings))
@@ -353,14 +365,14 @@ def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
     """The ids before tiles, by row and column, of all grids with at most so many tiles."""
     return tuple(
         tuple(
-            _mark(f"<|img_row_{row}_col_{column}|>", token_id)
+            mark_of(f"<|img_row_{row}_col_{column}|>", token_id)
             for column in range(1, most // row + 1)
         )
         for row in range(1, most + 1)
     )
 
 
-def _mark(spelling: str, token_id: TokenId) -> int:
+def mark_of(spelling: str, token_id: TokenId) -> int:
     found = token_id(spelling)
     if found is None:
         raise BrokenConfigError(

@@ -40,6 +40,7 @@ from core.vision.processor import (
     shrunk,
     smart_size,
 )
+from core.vision.slices import SliceImageProcessor, read_slice_config
 
 
 def open_processor(
@@ -60,6 +61,9 @@ def open_processor(
     if config.get("model_type") == "lfm2_vl":
         tiles = read_tile_config(source, config, token_id)
         return TileImageProcessor(tiles.with_max_tokens(max_tokens))
+    if config.get("model_type") == "minicpmv4_6":
+        slices = read_slice_config(source, config, token_id)
+        return SliceImageProcessor(slices.with_max_tokens(max_tokens))
     settings = read_processor_config(source, config).with_max_tokens(max_tokens)
     in_line = config.get("model_type") == "lfm3_vl"
     return ImageProcessor(settings, in_line=in_line)

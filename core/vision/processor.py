@@ -35,12 +35,13 @@ class ResizePlan:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """`rows` x `columns` patches that the tower sees at once; `before` are ids of the text before
-    their tokens."""
+    """`rows` x `columns` patches that the tower sees at once; `before` and `after` are ids of the
+    text around their tokens."""
 
     rows: int
     columns: int
     before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
 
     @property
     def num_patches(self) -> int:

@@ -6,9 +6,9 @@ it takes, then with real ones. So names, shapes and types are written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ from kernels.linear.reference import (
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
+
+T = TypeVar("T")
 
 
 class StoredBlocks(NamedTuple):
@@ -84,6 +86,10 @@ class Weights:
         inner._prefix = f"{self._prefix}{name}."
         inner._exact, inner._invariant = self._exact or exact, self._invariant
         return inner
+
+    def layers(self, kinds: Iterable[T]) -> Iterator[tuple[Weights, T]]:
+        """The scope of each layer, with its kind."""
+        return ((self.scope(f"layers.{index}"), kind) for index, kind in enumerate(kinds))
 
     def exact(self) -> Weights:
         """The same tensors, never quantised, for tokens, which must not affect each other as a

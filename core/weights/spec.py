@@ -111,8 +111,15 @@ def bytes_to_pack(specs: Sequence[TensorSpec], formats: WeightFormats) -> int:
         if len(rows := slice_rows(spec, formats)) > 1
     ]
     whole = sum(spec.held_bytes(formats) for spec in floats)
-    stays = len(floats) == 1 and whole > LARGEST_COPY
+    stays = len(floats) == 1 and _numbers_bytes(floats[0], whole, formats) > LARGEST_COPY
     return max(sliced) if sliced else 0 if stays else whole
+
+
+def _numbers_bytes(spec: TensorSpec, whole: int, formats: WeightFormats) -> int:
+    """Without scales, which are placed for themselves."""
+    if spec.format(formats).is_plain:
+        return whole
+    return spec.num_elements // (1 if whole > spec.num_elements else 2)
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:

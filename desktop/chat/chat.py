@@ -29,6 +29,7 @@ from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
+from desktop.documents.parts import prompt_text, too_long
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
@@ -36,7 +37,9 @@ from desktop.store.tables import message_tree, messages
 from desktop.store.tables.message_tree import Moved
 from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import (
+    Attachment,
     ChatPath,
+    Document,
     Message,
     Picture,
     Reply,
@@ -61,7 +64,6 @@ class ChatController(ShownChat):
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
         super().__init__(services, replies, drafts)
-        self._pictures = drafts.pictures
         self._engine = services.engine
         self._blobs = services.blobs
         # Drafts on their way to the store, by chat: Enter may be pressed twice before they arrive.
@@ -116,7 +118,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._edit_reply(row.message, text), tr("Editing a reply"))
             return
         draft = self._drafts.edited(message)
-        shown = row.message.pictures if draft is None else draft.ready_pictures()
+        shown = row.message.attachments if draft is None else draft.attachments()
         if text.strip() or shown:
             self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
 
@@ -165,8 +167,8 @@ class ChatController(ShownChat):
         taken, sent = draft is not self._drafts.of(chat), False
         try:
             if not draft.complete and not taken:
-                self.refused.emit(tr("The message will be sent once its picture is ready."))
-            ready = await self._pictures.settled(draft)
+                self.refused.emit(tr("The message will be sent once its files are ready."))
+            ready = await self._drafts.documents.settled(draft)
             if ready and (chat != self._wanted or self._sendable(draft)):
                 if not taken:
                     taken = True
@@ -186,7 +188,7 @@ class ChatController(ShownChat):
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
         """Returns False if the message could not be stored."""
-        text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
+        text, shown, left = draft.text.strip(), draft.attachments(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
                 messages.append_turn,
@@ -216,6 +218,9 @@ class ChatController(ShownChat):
 
     def _sendable(self, draft: Draft) -> bool:
         model = self._engine.model
+        if model is not None and (words := too_long(draft.ready_documents(), model)):
+            self.refused.emit(words)
+            return False
         rows = self.transcript.rows
         pictures = draft.pictures or any(row.message.pictures for row in rows)
         if model is None or model.vision or not pictures or self.place is not None:
@@ -242,7 +247,7 @@ class ChatController(ShownChat):
             return
         self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, chat_path)
 
-    async def _edit(self, message: Message, text: str, shown: tuple[Picture, ...]) -> None:
+    async def _edit(self, message: Message, text: str, shown: tuple[Attachment, ...]) -> None:
         await self._replies.stop_chat(message.chat)
         turn = await self._database.run(
             messages.add_turn, message.chat, message.parent, text, shown
@@ -361,15 +366,21 @@ def _message(message: Message, picture_path: PathOf) -> ApiMessage:
         return AssistantMessage(
             text=message.text, reasoning=message.reply.reasoning, ids=message.reply.ids
         )
-    return draft_message(message.text, message.pictures, picture_path)
+    return draft_message(message.text, message.attachments, picture_path)
 
 
-def draft_message(text: str, pictures: Sequence[Picture], picture_path: PathOf) -> UserMessage:
-    """Pictures come before the text."""
+def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
+    """Documents come first, then pictures: another question leaves what is long as it was."""
     content: list[ContentPart] = [
-        ImagePart(digest=picture.digest, path=str(picture_path(picture.digest)), name=picture.name)
-        for picture in pictures
+        ImagePart(digest=each.digest, path=str(picture_path(each.digest)), name=each.name)
+        for each in shown
+        if isinstance(each, Picture)
     ]
+    read = "\n\n".join(prompt_text(each) for each in shown if isinstance(each, Document))
+    if read and content:
+        content.insert(0, TextPart(text=f"{read}\n\n"))
+    elif read:
+        text = f"{read}\n\n{text}"
     if text or not content:
         content.append(TextPart(text=text))
     return UserMessage(content=tuple(content))

@@ -16,15 +16,13 @@ from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
+from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 INSTRUCTIONS_HEIGHT = 110
 
 
 def _text_field(name: str, spoken: str) -> LongText:
-    field = LongText()
-    field.setObjectName(name)
-    field.setAccessibleName(spoken)
+    field = named(LongText(), name, spoken)
     field.setProperty("class", "field")
     field.setTabChangesFocus(True)
     return field
@@ -100,16 +98,14 @@ class ComposerFormat(QWidget):
         self._chat = chat
         self.button = IconButton("braces", tr("Format of the replies"), name="replyFormat")
         self.button.clicked.connect(lambda: self._open(self.button))
-        self._menu = QMenu(self)
-        self._menu.setObjectName("replyFormatMenu")
+        self._menu = named(QMenu(self), "replyFormatMenu")
         schema = tr("JSON with a schema…")
         self._entries = {
             None: self._entry("actionFormatFree", tr("Free text"), lambda: chat.ask_for(None)),
             "json": self._entry("actionFormatJson", tr("JSON"), lambda: chat.ask_for(JSON)),
             "json_schema": self._entry("actionFormatSchema", schema, self.schema_asked.emit),
         }
-        self._chip = ToolButton()
-        self._chip.setObjectName("formatChip")
+        self._chip = named(ToolButton(), "formatChip")
         self._chip.setProperty("class", "chip")
         self._chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         set_tip(self._chip, tr("Change the format of the replies"))

@@ -13,10 +13,10 @@ from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.message_queue import QueuedMessages
+from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.draft import Draft
-from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
@@ -27,9 +27,9 @@ COUNTED_AFTER_MS = 250
 
 class Composer(DraftEditor):
     def __init__(
-        self, chat: ChatController, pictures: PictureController, draft_size: DraftSize
+        self, chat: ChatController, documents: DocumentController, draft_size: DraftSize
     ) -> None:
-        super().__init__(Draft(), pictures, "composer", "addPictures")
+        super().__init__(Draft(), documents, "composer", "addPictures")
         self.setObjectName("composer")
         self._draft_size = draft_size
         self._chat = chat
@@ -114,7 +114,8 @@ class Composer(DraftEditor):
         for button in (*buttons[0], *buttons[1]):
             writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)
         writing.setStretchFactor(self.text, 1)
-        parts = (self._waiting, self.strip, self.format, writing, self.notice, self._tokens)
+        strips = self.documents, self.strip
+        parts = (self._waiting, *strips, self.format, writing, self.notice, self._tokens)
         column(*parts, of=self, margins=(10, 8, 8, 8), spacing=6)
         self.setFocusProxy(self.text)
 
@@ -193,10 +194,15 @@ class Composer(DraftEditor):
         self.text.setPlainText(self._draft.text)
         self.text.moveCursor(self.text.textCursor().MoveOperation.End)
         self._on_pictures(self._draft)
+        self._on_documents(self._draft)
         self._show_queue()
 
     def _on_pictures(self, draft: Draft) -> None:
         super()._on_pictures(draft)
+        self._show_tokens()
+
+    def _on_documents(self, draft: Draft) -> None:
+        super()._on_documents(draft)
         self._show_tokens()
 
     def _show_tokens(self) -> None:

@@ -16,6 +16,7 @@ from core.api.errors import PromptTooLongError, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.stats import RequestStats
 from desktop.chat.shown_chat import ShownChat
+from desktop.documents.parts import estimated_tokens
 from desktop.i18n import tr
 from desktop.numbers import context_used, format_count
 from desktop.services import Services
@@ -195,9 +196,10 @@ def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int
 
 
 def _estimate(message: Message) -> int:
-    pictures = sum(each.tokens or PICTURE_TOKENS for each in message.pictures)
+    shown = sum(each.tokens or PICTURE_TOKENS for each in message.pictures)
+    shown += sum(map(estimated_tokens, message.documents))
     ids = message.reply.ids if message.reply else None
-    return pictures + (len(ids.data) // 4 + GLUE_TOKENS if ids else estimate(message.text))
+    return shown + (len(ids.data) // 4 + GLUE_TOKENS if ids else estimate(message.text))
 
 
 def estimate(text: str) -> int:
@@ -243,6 +245,7 @@ class DraftSize(QObject):
             return None
         pictures = self._chat.draft.ready_pictures()
         tokens += sum(each.tokens or PICTURE_TOKENS for each in pictures)
+        tokens += sum(map(estimated_tokens, self._chat.draft.ready_documents()))
         glue = GLUE_TOKENS if tokens else 0
         return DraftTokens(tokens, model.context_length - self._used() - tokens - glue)
 

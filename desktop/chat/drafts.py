@@ -7,14 +7,15 @@ from functools import partial
 
 from PySide6.QtCore import QTimer
 
+from desktop.documents.documents import DocumentController
 from desktop.engine.tasks import attempted
 from desktop.i18n import tr
-from desktop.pictures.draft import Draft, DraftPicture
+from desktop.pictures.draft import Draft, DraftDocument
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables import chats, drafts, messages
 from desktop.store.tables.drafts import StoredDraft
-from desktop.store.tables.records import Message, Picture
+from desktop.store.tables.records import Attachment, Message, Picture
 
 # Storing at every key would be felt; so would losing more than half a second of typing.
 STORED_AFTER_MS = 500
@@ -23,8 +24,11 @@ STORED_AFTER_MS = 500
 class Drafts:
     """One draft per chat, one (of None) for a new chat, and one per message being edited."""
 
-    def __init__(self, services: Services, pictures: PictureController) -> None:
+    def __init__(
+        self, services: Services, pictures: PictureController, documents: DocumentController
+    ) -> None:
         self.pictures = pictures
+        self.documents = documents
         self._database = services.database
         self._tasks = services.tasks
         self._settings = services.settings
@@ -41,7 +45,9 @@ class Drafts:
         self._timer = QTimer(singleShot=True, interval=STORED_AFTER_MS)
         self._timer.timeout.connect(self._store_typed)
         pictures.changed.connect(self.save)
-        services.engine.model_loaded.connect(lambda _: pictures.look_again(self._all()))
+        documents.changed.connect(self.save)
+        for look in (pictures.look_again, documents.count_again):
+            services.engine.model_loaded.connect(lambda _, look=look: look(self._all()))
 
     # Drafts.
 
@@ -67,11 +73,12 @@ class Drafts:
 
     def left(self, chat: int | None) -> StoredDraft | None:
         draft = self.of(chat)
-        left = StoredDraft(chat, draft.all_text(), draft.system, draft.key, draft.all_pictures())
-        return left if left.text or left.pictures else None
+        shown = draft.all_attachments()
+        left = StoredDraft(chat, draft.all_text(), draft.system, draft.key, shown)
+        return left if left.text or left.shown else None
 
-    def begin(self, chat: int, text: str, shown: Sequence[Picture]) -> None:
-        draft = self._drafts[chat] = Draft(text, self._pictures_of(shown))
+    def begin(self, chat: int, text: str, shown: Sequence[Attachment]) -> None:
+        draft = self._drafts[chat] = self._with(Draft(text), shown)
         self.save(draft)
 
     def save(self, draft: Draft) -> None:
@@ -96,9 +103,9 @@ class Drafts:
 
     async def _save(self, chat: int | None) -> None:
         draft = self._drafts.get(chat, Draft())
-        text, pictures = draft.all_text(), draft.all_pictures()
+        text, shown = draft.all_text(), draft.all_attachments()
         # A new chat keeps its key: what was prefilled for its draft belongs to it.
-        if chat is not None and not (text or pictures):
+        if chat is not None and not (text or shown):
             await self._database.run(drafts.remove, chat)
         else:
             await self._database.run(
@@ -107,7 +114,7 @@ class Drafts:
                 text,
                 draft.system,
                 draft.key,
-                pictures,
+                shown,
                 draft.format,
                 draft.settings,
             )
@@ -117,17 +124,23 @@ class Drafts:
         return [*unsent, *(draft for _, draft in self._edits.values())]
 
     def _read(self, row: StoredDraft) -> Draft:
-        pictures, own = self._pictures_of(row.pictures), dict(row.settings)
-        return Draft(row.text, pictures, row.key, row.system, row.format, own)
+        own = dict(row.settings)
+        draft = Draft(row.text, key=row.key, system=row.system, format=row.format, settings=own)
+        return self._with(draft, row.shown)
 
-    def _pictures_of(self, shown: Sequence[Picture]) -> list[DraftPicture]:
-        return [self.pictures.draft_picture(picture) for picture in shown]
+    def _with(self, draft: Draft, shown: Sequence[Attachment]) -> Draft:
+        for each in shown:
+            if isinstance(each, Picture):
+                draft.pictures.append(self.pictures.draft_picture(each))
+            else:
+                draft.documents.append(DraftDocument(each.name, document=each))
+        return draft
 
     # Messages being edited.
 
     def edit(self, message: Message) -> Draft:
         if message.id not in self._edits:
-            draft = Draft(message.text, self._pictures_of(message.pictures))
+            draft = self._with(Draft(message.text), message.attachments)
             self._edits[message.id] = (message.chat, draft)
         return self._edits[message.id][1]
 
@@ -172,7 +185,7 @@ class Drafts:
     # All of these.
 
     def digests(self) -> set[str]:
-        unsent = [each for draft in self._drafts.values() for each in draft.all_pictures()]
+        unsent = [each for draft in self._drafts.values() for each in draft.all_attachments()]
         return {each.digest for each in (*unsent, *self.edited_pictures())}
 
     def forget(self, gone: Collection[int]) -> None:

@@ -8,11 +8,13 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
+from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
+from desktop.numbers import format_bytes, format_count, precision_name
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, ToolButton
+from desktop.widgets.plain import Button, Label, ToolButton, named
 
 GAP_PX = 8
 SIDES_PX = 12
@@ -42,6 +44,7 @@ class EmptyPage(QWidget):
         )
         self._about = self._label(about, "emptyModel", "muted")
         self._about.hide()
+        self._defaults = self._label("", "emptyDefaults", "muted small")
         self._samples = [
             self._make_sample(folder, number, *sample) for number, sample in enumerate(samples(), 1)
         ]
@@ -72,6 +75,8 @@ class EmptyPage(QWidget):
         layout.addWidget(self._make_offer())
         layout.addSpacing(4)
         layout.addLayout(self._grid)
+        layout.addSpacing(4)
+        layout.addWidget(self._defaults)
         layout.addStretch(3)
         theme.signals().changed.connect(self._draw)
         self._draw()
@@ -93,12 +98,14 @@ class EmptyPage(QWidget):
         missing = status.phase is Phase.EMPTY
         self._missing.setVisible(missing)
         self._offered = not missing
+        self._defaults.setText(default_words(status.model) if status.model is not None else "")
         self._reason.setText(status.trouble or tr("No model is loaded. Choose one to begin."))
         self._show_offered()
 
     def _show_offered(self) -> None:
         self._about.setVisible(self._demo and self._offered)
-        self._offer.setVisible(self._demo and self._offered)
+        for each in (self._offer, self._defaults):
+            each.setVisible(self._demo and self._offered)
         for sample in self._samples:
             sample.setVisible(self._offered and sample in self._shown)
 
@@ -134,8 +141,7 @@ class EmptyPage(QWidget):
     def _make_sample(
         self, folder: Path, number: int, picture: str | None, question: str
     ) -> ToolButton:
-        button = ToolButton(self)
-        button.setObjectName(f"sample{number}")
+        button = named(ToolButton(self), f"sample{number}")
         spoken = tr("Try sample {number}: {question}")
         button.setAccessibleName(spoken.format(number=number, question=question))
         path = folder / picture if picture is not None else None
@@ -179,6 +185,21 @@ class EmptyPage(QWidget):
         for sample, (picture, _) in zip(self._samples, samples(), strict=True):
             if picture is None:
                 sample.setIcon(theme.icon("chat", "muted"))
+
+
+def default_words(model: ModelInfo) -> str:
+    """A sentence each about precision, context and cache as this computer allows them."""
+    words = tr(
+        "Precision: the most exact one that fits your memory and is fast here, for this model "
+        "{precision}.\nContext: up to {tokens} tokens in a chat, as long as memory allows.\nCache: "
+        "up to {host} of memory and {disk} on disk hold what was read."
+    )
+    return words.format(
+        precision=precision_name(model.precision),
+        tokens=format_count(model.context_length),
+        host=format_bytes(model.host_budget),
+        disk=format_bytes(model.disk_budget),
+    )
 
 
 def samples() -> tuple[tuple[str | None, str], ...]:

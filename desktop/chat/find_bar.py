@@ -18,7 +18,7 @@ from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row as row_of
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 # Looking through a long chat at every key would be felt.
 LOOKED_AFTER_MS = 120
@@ -51,8 +51,7 @@ class FindBar(QFrame):
         self._marked: list[TextField] = []
         self._field = QLineEdit()
         self._field.installEventFilter(self)
-        self._field.setObjectName("findText")
-        self._field.setAccessibleName(tr("Find in this chat"))
+        named(self._field, "findText", tr("Find in this chat"))
         self._field.setPlaceholderText(tr("Find in this chat"))
         self._field.setMaxLength(LONGEST)
         self._count = Label(name="findCount", style="muted small")

@@ -10,16 +10,17 @@ from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
+from desktop.documents.document_strip import DocumentStrip
+from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.pictures.given_data import FILE_TYPES, accept_copy, may_take, take_data
 from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
-from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
 MOST_LINES_OF_REPLY = 20
@@ -41,9 +42,8 @@ class ComposerText(LongText):
         super().__init__()
         self.can_be_left = False  # with Esc
         self.most_lines = MOST_LINES_SEEN
-        self.setObjectName("composerText")
-        self.setAccessibleName(tr("Message"))
-        self._placeholder = tr("Ask a question or drop a picture")
+        named(self, "composerText", tr("Message"))
+        self._placeholder = tr("Ask a question, or drop a picture or a document")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
         # The column around it takes drops.
@@ -175,37 +175,52 @@ class ReplyEditor(QFrame):
 
 
 class DraftEditor(QFrame):
-    """The text, pictures and notice of one draft; subclasses place them and a button to add."""
+    """The text, pictures, documents and notice of one draft; subclasses place them and a button to
+    add.
 
-    def __init__(self, draft: Draft, pictures: PictureController, name: str, add: str) -> None:
+    `open_document_asked(document, choose)`: call `choose` with the places of the parts to read.
+    """
+
+    open_document_asked = Signal(object, object)
+
+    def __init__(self, draft: Draft, documents: DocumentController, name: str, add: str) -> None:
         super().__init__()
         self._draft = draft
-        self._pictures = pictures
+        self._documents, self._pictures = documents, documents.pictures
         self._refusals: list[Refusal] = []
         self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName(f"{name}Pictures")
+        self.strip = named(PictureStrip(), f"{name}Pictures")
+        self.documents = DocumentStrip(f"{name}Documents")
         self.notice = Label(name=f"{name}Notice", style="warning small", wraps=True)
         self.notice.hide()
-        self.add = IconButton("picture", tr("Add pictures"), name=add)
+        self.add = IconButton("plus", tr("Add pictures or documents"), name=add)
         self.text.textChanged.connect(self._enable)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
         self.strip.remove_asked.connect(self._remove)
-        pictures.changed.connect(self._on_pictures)
-        pictures.refused.connect(self._on_refused)
+        self.documents.open_asked.connect(self._open_document)
+        self.documents.remove_asked.connect(self._remove_document)
+        self.documents.pages_asked.connect(
+            lambda number, keeps: documents.add_as_pictures(self._draft, number, keeps)
+        )
+        self._pictures.changed.connect(self._on_pictures)
+        self._pictures.refused.connect(self._on_refused)
+        for changed in (documents.changed, documents.progressed):
+            changed.connect(self._on_documents)
+        documents.refused.connect(self._on_refused)
 
     def take_data(self, data: QMimeData) -> None:
         self.say("")
-        refused = take_data(data, self._draft, self._pictures, self.text)
+        add_files = self._documents.add_files
+        refused = take_data(data, self._draft, self._pictures, add_files, self.text)
         if refused:
             self._on_refused(self._draft, (Refusal(said=refused),))
         self.text.setFocus()
 
     def add_files(self, paths: list[Path]) -> None:
         self.say("")
-        self._pictures.add_files(self._draft, paths)
+        self._documents.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
         """Show why something was not done, '' for nothing. Refused pictures are listed until the
@@ -216,12 +231,34 @@ class DraftEditor(QFrame):
 
     @property
     def empty(self) -> bool:
-        return self.text.document().isEmpty() and not self._draft.pictures
+        return self.text.document().isEmpty() and not (
+            self._draft.pictures or self._draft.documents
+        )
 
     def _remove(self, number: int) -> None:
         # The removed picture may have the keyboard focus.
         self.text.setFocus()
         self._pictures.remove(self._draft, number)
+
+    def _remove_document(self, number: int) -> None:
+        self.text.setFocus()
+        self._documents.remove(self._draft, number)
+
+    def _open_document(self, number: int) -> None:
+        choose = partial(self._documents.choose, self._draft, number)
+        for each in self._draft.documents:
+            if each.number == number and each.document is not None:
+                self.open_document_asked.emit(each.document, choose)
+
+    def _on_documents(self, draft: Draft) -> None:
+        if draft is self._draft:
+            seconds = {
+                each.number: self._documents.seconds(each.document)
+                for each in draft.documents
+                if each.document is not None
+            }
+            self.documents.show_draft(draft.documents, seconds, self._documents.room)
+            self._enable()
 
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:
@@ -248,28 +285,28 @@ class MessageEditor(DraftEditor):
     choose_pictures_asked = Signal(object)
     filled = Signal()
 
-    def __init__(self, draft: Draft, pictures: PictureController) -> None:
-        super().__init__(draft, pictures, "edit", "editAddPictures")
+    def __init__(self, draft: Draft, documents: DocumentController) -> None:
+        super().__init__(draft, documents, "edit", "editAddPictures")
         self.text.can_be_left = True
-        self.text.setObjectName("editText")
-        self.text.setAccessibleName(tr("Edit your message"))
+        named(self.text, "editText", tr("Edit your message"))
         self.text.setProperty("class", "field")
         cancel, send = tr("Cancel"), tr("Send again")
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
         self.send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
         buttons = row(self.add, None, self._cancel, self.send)
-        column(self.strip, self.text, self.notice, buttons, of=self)
+        column(self.documents, self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
         self.send.clicked.connect(self._ask_to_send)
         self._cancel.clicked.connect(self.left)
         # The file dialog may outlive these widgets.
-        add = partial(pictures.add_files, draft)
+        add = partial(documents.add_files, draft)
         self.add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
+        self._on_documents(draft)
 
     def say(self, words: str) -> None:
         super().say(words)
@@ -285,8 +322,8 @@ class MessageEditor(DraftEditor):
 
     def _ask_to_send(self) -> None:
         if not self._draft.complete:
-            self.say(tr("The message can be sent once its picture is ready."))
-        elif self.text.toPlainText().strip() or self._draft.pictures:
+            self.say(tr("The message can be sent once its files are ready."))
+        elif self.text.toPlainText().strip() or self._draft.attachments():
             self.send_asked.emit(self.text.toPlainText())
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

@@ -18,7 +18,7 @@ from desktop.pictures.draft import Draft
 from desktop.store.tables.records import Reply, ReplyState
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import ElidedLabel
+from desktop.widgets.plain import ElidedLabel, named
 
 LONGEST_SHOWN = 200
 Send = Callable[[int, Draft], Awaitable[None]]
@@ -76,8 +76,8 @@ class MessageQueue(QObject):
         self._drafts.save(self._drafts.of(chat))
 
     async def _take_back(self, chat: int | None, message: Draft) -> None:
-        # Until it is decoded, a picture belongs to the draft it was dropped into.
-        await self._drafts.pictures.settled(message)
+        # Until it is read, a file belongs to the draft it was dropped into.
+        await self._drafts.documents.settled(message)
         draft = self._drafts.of(chat)
         if message not in draft.queued:
             return
@@ -85,6 +85,7 @@ class MessageQueue(QObject):
         draft.queued.remove(message)
         draft.text = "\n\n".join(text for text in (message.text, draft.text) if text.strip())
         draft.pictures[:0] = message.pictures
+        draft.documents[:0] = message.documents
         if chat is None:
             # Messages of the chat that would have begun with it.
             draft.key, draft.system, draft.format = message.key, message.system, message.format
@@ -98,8 +99,7 @@ class QueuedMessages(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("queuedMessages")
-        self.setAccessibleName(tr("Queued messages"))
+        named(self, "queuedMessages", tr("Queued messages"))
         self._layout = column(of=self, margins=(6, 0, 0, 0), spacing=0)
         self._lines: list[QWidget] = []
         self._shown: list[Draft] = []
@@ -129,7 +129,8 @@ class QueuedMessages(QWidget):
 
 
 def queued_text(message: Draft) -> str:
-    text = " ".join(message.text[:LONGEST_SHOWN].split())
+    names = ", ".join(each.name for each in message.documents)
+    text = " ".join((message.text[:LONGEST_SHOWN] or names).split())
     count = len(message.pictures)
     if not count:
         said = tr("Queued: {text}")

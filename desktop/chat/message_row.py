@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -23,7 +24,7 @@ from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Button, Label, action, set_tip
+from desktop.widgets.plain import Button, Label, action, named, set_tip
 
 MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
@@ -31,7 +32,17 @@ MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 class Deed(NamedTuple):
     """An action on a message, which takes some time."""
 
-    kind: Literal["regenerate", "continue", "edit", "send_again", "fork", "before", "after"]
+    kind: Literal[
+        "regenerate",
+        "continue",
+        "edit",
+        "send_again",
+        "fork",
+        "before",
+        "after",
+        "delete",
+        "delete_with_reply",
+    ]
     message: int
 
 
@@ -42,6 +53,7 @@ class RowActions(QObject):
     `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
     `reply_typed`: the user paused while editing a reply. `take_over_asked`: move what follows
     another version here. `copy_asked(text, rich)`.
+    `open_document_asked(document, choose)`: see `DraftEditor`; None shows it only.
     """
 
     edit_asked = Signal(int, str)
@@ -58,8 +70,9 @@ class RowActions(QObject):
     tell_all_asked = Signal()
     choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
+    open_document_asked = Signal(object, object)
     link_asked = Signal(str)
-    # QAbstractButton, Deed | None: the pointer or the focus came to a button, or left it.
+    # QAbstractButton | QAction, Deed | None: the pointer or the focus came to a button, or left it.
     pointed = Signal(object, object)
 
     def watch(self, button: QAbstractButton, deed: Deed) -> None:
@@ -185,14 +198,26 @@ class MessageRow(TextOwner):
         if row.last and not row.message.is_reply:
             answer = tr("Write a reply")
             of_place.append((answer, lambda: asked.regenerate_asked.emit(row.id)))
-        deletes: list[MenuEntry] = [(tr("Delete"), lambda: asked.delete_asked.emit(row.id, False))]
-        if not row.message.is_reply:
-            with_reply = tr("Delete with its reply")
-            deletes.append((with_reply, lambda: asked.delete_asked.emit(row.id, True)))
-        for entries in (of_text if row.text else [], of_place, deletes):
+        for entries in (of_text if row.text else [], of_place):
             if menu.actions():
                 menu.addSeparator()
             menu.addActions([action(words, menu, act) for words, act in entries])
+        menu.addSeparator()
+        self._add_deletes(menu)
+
+    def _add_deletes(self, menu: QMenu) -> None:
+        asked, message = self._asked, self.row.id
+        menu.setToolTipsVisible(True)
+        for words, deed in (
+            (tr("Delete"), Deed("delete", message)),
+            (tr("Delete with its reply"), Deed("delete_with_reply", message)),
+        ):
+            answers = deed.kind == "delete_with_reply"
+            if not (answers and self.row.message.is_reply):
+                delete = partial(asked.delete_asked.emit, message, answers)
+                entry = action(words, menu, delete)
+                entry.hovered.connect(partial(asked.pointed.emit, entry, deed))
+                menu.addAction(entry)
 
     def open_link(self, address: str) -> None:
         self._asked.link_asked.emit(address)
@@ -225,8 +250,7 @@ class MessageBar(QWidget):
         self.after = IconButton("chevron_right", tr("Show the next version"), name="turnOn")
         self.copy = CopyButton(tr("Copy the reply") if is_reply else tr("Copy the message"))
         self.copy.setObjectName("copyMessage")
-        self.copy_json = CopyButton(tr("Copy as JSON, indented"), icon="braces")
-        self.copy_json.setObjectName("copyJson")
+        self.copy_json = named(CopyButton(tr("Copy as JSON, indented"), icon="braces"), "copyJson")
         self.copy_json.hide()
         self.again = (
             IconButton("regenerate", tr("Write another reply"), name="regenerate")

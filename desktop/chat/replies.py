@@ -232,15 +232,16 @@ class ReplyRun:
             self._remote.ask(self._command(self._settings.thinking), place)
         )
         stopped = asyncio.ensure_future(self._stopped.wait())
-        await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not asking.done():
-            asking.cancel()
-            return None
         try:
+            await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                return None
             self._request = asking.result()
         except WaymarkError as error:
             return error.info()
+        finally:
+            asking.cancel()
+            stopped.cancel()
         if self._stopped.is_set():
             self.stop()
         return await self._follow(self._request)

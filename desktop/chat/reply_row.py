@@ -17,7 +17,7 @@ from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Button, Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 
 # The parts that the user opened: reasoning, numbers, and how many pages of the text.
 Unfolded = tuple[bool, bool, int]
@@ -208,8 +208,7 @@ class ReasoningFold(QWidget):
         self._button = Button(parent=self, name="reasoningToggle", style="flat")
         self._button.setCheckable(True)
         self._button.toggled.connect(self._on_toggled)
-        self._frame = QFrame(self)
-        self._frame.setObjectName("reasoningBody")
+        self._frame = named(QFrame(self), "reasoningBody")
         self._frame.hide()
         self._lay_out()
         self._label()

@@ -171,8 +171,8 @@ class ShownChat(QObject):
         await self.show_again(chat)
 
     def open_made(self, made: Fork) -> None:
-        if made.text or made.pictures:
-            self._drafts.begin(made.chat, made.text, made.pictures)
+        if made.text or made.shown:
+            self._drafts.begin(made.chat, made.text, made.shown)
         self.open(made.chat)
 
     def keep_draft(self, draft: Draft) -> None:

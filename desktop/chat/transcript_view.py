@@ -15,7 +15,7 @@ from desktop.chat.user_row import UserRow
 from desktop.i18n import tr
 from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace
-from desktop.widgets.plain import Button
+from desktop.widgets.plain import Button, named
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.
 BUILT_AT_ONCE = 4
@@ -39,8 +39,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:
         super().__init__()
-        self.setObjectName("transcript")
-        self.setAccessibleName(tr("Conversation"))
+        named(self, "transcript", tr("Conversation"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setObjectName("transcriptContent")

@@ -15,11 +15,12 @@ from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
 from desktop.chat.message_row import Deed, MessageRow, RowActions
 from desktop.chat.transcript import Row
+from desktop.documents.document_strip import DocumentStrip
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 # From here on a field is used, which lays out only what is seen.
 LONGEST_BLOCK = 8_000
@@ -40,10 +41,11 @@ class UserRow(MessageRow):
         self._drafts = drafts
         self._line = LeftOutLine()
         self._line.undo.clicked.connect(actions.tell_all_asked)
-        self._strip = PictureStrip()
-        self._strip.setObjectName("messagePictures")
+        self._strip = named(PictureStrip(), "messagePictures")
         self._strip.open_asked.connect(actions.open_picture_asked)
         self._strip.filled.connect(self._fit)
+        self._documents = DocumentStrip("messageDocuments")
+        self._documents.open_asked.connect(self._open_document)
         self._text = UserText(formatted)
         self._text.laid_out.connect(self._fit)
         self._editor: MessageEditor | None = None
@@ -62,6 +64,8 @@ class UserRow(MessageRow):
             self._text.set_text(row.text)
         if self.row.message.pictures != row.message.pictures or self.row is row:
             self._strip.show_pictures(row.message.pictures)
+        if self.row.message.documents != row.message.documents or self.row is row:
+            self._documents.show_documents(row.message.documents)
         self.row = row
         self.bar.show_row(row)
         self.notice()
@@ -75,18 +79,18 @@ class UserRow(MessageRow):
     def _show_parts(self) -> None:
         self._text.setVisible(bool(self.row.text) and self._editor is None)
         self._strip.setVisible(bool(self.row.message.pictures) and self._editor is None)
+        self._documents.setVisible(bool(self.row.message.documents) and self._editor is None)
         self._fit()
 
     def is_busy(self) -> bool:
         return self._editor is not None or super().is_busy()
 
     def _make_bubble(self) -> QFrame:
-        bubble = QFrame()
-        bubble.setObjectName("userBubble")
+        bubble = named(QFrame(), "userBubble")
         bubble.setProperty("class", "messageBubble")
         bubble.setProperty("role", "user")
         bubble.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        column(self._strip, self._text, of=bubble, margins=(14, 9, 14, 9))
+        column(self._documents, self._strip, self._text, of=bubble, margins=(14, 9, 14, 9))
         return bubble
 
     def _fit(self) -> None:
@@ -94,7 +98,11 @@ class UserRow(MessageRow):
         words = self._text.wished_width() + 28
         pictures = sum(each.sizeHint().width() + 8 for each in self._strip.thumbnails()) + 34
         room = max(120, self.width() - 60)
-        wanted = max(words if self.row.text else 0, pictures if self.row.message.pictures else 0)
+        wanted = max(
+            words if self.row.text else 0,
+            pictures if self.row.message.pictures else 0,
+            self._documents.wished_width() + 40 if self.row.message.documents else 0,
+        )
         self._bubble.setFixedWidth(min(room, wanted) if self._editor is None else room)
 
     def edit(self) -> None:
@@ -104,10 +112,11 @@ class UserRow(MessageRow):
             field.moveCursor(field.textCursor().MoveOperation.End)
 
     def _open_editor(self) -> MessageEditor:
-        editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.pictures)
+        editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.documents)
         editor.send_asked.connect(self._send_again)
         editor.left.connect(self._cancel)
         editor.strip.open_asked.connect(self._asked.open_picture_asked)
+        editor.open_document_asked.connect(self._asked.open_document_asked)
         editor.choose_pictures_asked.connect(self._asked.choose_pictures_asked)
         editor.filled.connect(self._fit)
         self._asked.watch(editor.send, Deed("send_again", self.row.id))
@@ -117,6 +126,9 @@ class UserRow(MessageRow):
         self._editor = editor
         self._show_parts()
         return editor
+
+    def _open_document(self, place: int) -> None:
+        self._asked.open_document_asked.emit(self.row.message.documents[place], None)
 
     def _send_again(self, text: str) -> None:
         self._close_editor()
@@ -159,8 +171,7 @@ class UserText(WholeText):
             self._shown = _field(text)
         else:
             self._shown = self._body(text) if self._formatted else _block(text)
-        self._shown.setObjectName("userLongText" if is_long else "userText")
-        self._shown.setAccessibleName(tr("Your message"))
+        named(self._shown, "userLongText" if is_long else "userText", tr("Your message"))
         self._layout.addWidget(self._shown)
 
     def show_formatted(self, formatted: bool) -> None:

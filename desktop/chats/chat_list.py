@@ -17,6 +17,7 @@ from desktop.numbers import count_of
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat, DeletedMessages, Trashed
+from desktop.widgets.plain import named
 from desktop.widgets.plain_text import shortened, tip
 from desktop.widgets.two_lines import (
     ENDS_PX,
@@ -202,8 +203,7 @@ def set_up(
     model: QAbstractItemModel,
     show_menu: Callable[[QPoint], None],
 ) -> None:
-    view.setObjectName(name)
-    view.setAccessibleName(spoken)
+    named(view, name, spoken)
     view.setModel(model)
     view.setItemDelegate(ChatDelegate(view))
     view.setTextElideMode(Qt.TextElideMode.ElideRight)

@@ -30,7 +30,7 @@ from desktop.search.search import SearchController
 from desktop.services import Services
 from desktop.store import backups
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, fields, message_tree, pictures
+from desktop.store.tables import chats, documents, fields, message_tree, pictures
 from desktop.store.tables.records import DeletedMessages
 
 P = ParamSpec("P")
@@ -121,6 +121,7 @@ class Deletion(QObject):
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> Purged:
             purged = purge(connection)
+            documents.collect_garbage(connection)
             if any(purged):
                 self._remove_backups(spare)
             return purged

@@ -25,7 +25,7 @@ from desktop.store.tables.records import Chat, DeletedMessages, Trashed
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
 
 
@@ -113,8 +113,7 @@ class SideBar(QFrame):
         return self._chats.chat_list.chat_at(self.list.currentIndex())
 
     def _make_menu(self) -> QMenu:
-        menu = QMenu(self)
-        menu.setObjectName("chatMenu")
+        menu = named(QMenu(self), "chatMenu")
         menu.aboutToShow.connect(self._say_pin)
         self._pin: QAction = action(tr("Pin to the top"), menu, self.pin_current)
         menu.addAction(self._pin)
@@ -243,8 +242,7 @@ class TrashPage(QWidget):
         self._chats = chats
         self.list = QListView()
         set_up(self.list, "trashList", tr("Deleted chats"), chats.trash, self._show_menu)
-        self._menu = QMenu(self)
-        self._menu.setObjectName("trashMenu")
+        self._menu = named(QMenu(self), "trashMenu")
         self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
         self._menu.addAction(
             action(tr("Delete for good"), self._menu, lambda: self._ask_for_current(None))

@@ -97,8 +97,10 @@ class ContextController(QObject):
         model, live, place = self._engine.model, self._chat.running, self._chat.place
         if place is not None:
             last = self._chat.transcript.last_answered()
-            stats = last[1] if last is not None and last[1].remote is not None else None
-            return ContextView(stats, host=place_words(place))
+            report = last[1].remote if last is not None else None
+            # A running reply has numbers when the server has reported some.
+            told = report is not None and (report.prompt or live is None)
+            return ContextView(last[1] if last and told else None, host=place_words(place))
         if live is not None and live.stats is not None and live.done is not None:
             strip = Strip.of_request(live.stats, live.done)
             return ContextView(live.stats, live.done, strip, live.stats.bytes, model)

@@ -17,7 +17,7 @@ from desktop.context.strip import Strip
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Label, named, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 
 
@@ -26,20 +26,17 @@ class ContextPanel(QWidget):
         super().__init__(parent)
         self._hero = self._label("contextHero", "hero")
         self._summary = self._label("contextSummary", "muted")
-        self._progress = QProgressBar(self)
-        self._progress.setObjectName("contextProgress")
+        self._progress = named(QProgressBar(self), "contextProgress")
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName(tr("Reading the prompt"))
         self._tokens = ValueGrid((_tokens_row(),), self)
-        self._strip = ContextStrip(self)
-        self._strip.setObjectName("contextStrip")
+        self._strip = named(ContextStrip(self), "contextStrip")
         self._difference = self._label("contextDifference", "muted small")
         self._grids = [
             (_separator(self), ValueGrid(rows, self))
             for rows in (_prompt_rows(), _speed_rows(), _kept_rows())
         ]
-        self._bytes = ByteBars(self)
-        self._bytes.setObjectName("byteBars")
+        self._bytes = named(ByteBars(self), "byteBars")
         self._miss = self._label("contextMiss", "muted")
         set_tip(self._miss, tr("Why tokens were read a second time."))
         self._note = self._label("contextNote", "warning")

@@ -35,7 +35,7 @@ from desktop.context.strip import Strip, StripLayout, lay_out, room_is_cut, tier
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Label, show_tip
+from desktop.widgets.plain import Label, named, show_tip
 
 FILL_HEIGHT = 5
 BAR_HEIGHT = 24
@@ -51,11 +51,8 @@ LEGEND_COLUMNS = 2
 class ContextStrip(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._fill = FillBar(FILL_HEIGHT, self)
-        self._fill.setObjectName("contextFill")
-        self._fill.setAccessibleName(tr("How full the context is"))
-        self.bar = ContextBar(self)
-        self.bar.setObjectName("contextBar")
+        self._fill = named(FillBar(FILL_HEIGHT, self), "contextFill", tr("How full the context is"))
+        self.bar = named(ContextBar(self), "contextBar")
         self.legend = Legend(self)
         used_part = tr("The strip shows the used part.")
         self._cut = Label(used_part, self, name="contextUsedPart", style="muted small")

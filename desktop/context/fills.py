@@ -19,7 +19,7 @@ from desktop import theme
 from desktop.i18n import tr
 from desktop.numbers import format_bytes
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Label, named, set_tip
 
 Fill = Literal[
     "slab",
@@ -233,8 +233,7 @@ class ByteBars(QWidget):
 class PlaceBytes(QWidget):
     def __init__(self, place: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName(f"bytes{place.capitalize()}")
-        self.setAccessibleName(place_title(place))
+        named(self, f"bytes{place.capitalize()}", place_title(place))
         self._words = Label(parent=self, name=f"bytes{place.capitalize()}Words")
         self._words.setAccessibleName(place_title(place))
         self._bar = FillBar(BAR_HEIGHT, self)

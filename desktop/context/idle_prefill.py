@@ -1,10 +1,10 @@
 """Prefill while the engine is idle, so that the next message finds its context read.
 
 Finished replies and opened chats are prefilled the way later turns show them, so the next turn
-reads only the new message. Drafts with pictures or long texts are prefilled before Send. Near the
-context's end, a chat is also prefilled without its oldest turns, so that leaving them out costs
-nothing. Every other request interrupts this work; if it fails, the next request does it and reports
-the error.
+reads only the new message. Drafts with pictures, documents or long texts are prefilled before Send.
+Near the context's end, a chat is also prefilled without its oldest turns, so that leaving them out
+costs nothing. Every other request interrupts this work; if it fails, the next request does it and
+reports the error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController
 from desktop.context.limit import LimitController
+from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.settings import with_own
 from desktop.store.tables import messages
@@ -50,7 +50,7 @@ class IdlePrefill(QObject):
         chats: ChatsController,
         limit: LimitController,
         replies: Replies,
-        pictures: PictureController,
+        documents: DocumentController,
     ) -> None:
         super().__init__()
         self._chat = chat
@@ -71,7 +71,8 @@ class IdlePrefill(QObject):
         # Requests by chat, to be cancelled when it changes or is deleted.
         self._requests: dict[int, list[Request[Prepared]]] = {}
         replies.ended.connect(self._on_end)
-        pictures.changed.connect(self._on_pictures)
+        for changed in (documents.changed, documents.pictures.changed):
+            changed.connect(self._on_files)
         chat.draft_changed.connect(self._on_draft)
         chat.draft_typed.connect(self._on_typed)
         chat.reply_typed.connect(self._on_reply_typed)
@@ -105,7 +106,7 @@ class IdlePrefill(QObject):
         for request in self._requests.pop(chat, ()):
             request.cancel()
 
-    def _on_pictures(self, draft: Draft) -> None:
+    def _on_files(self, draft: Draft) -> None:
         if draft is self._chat.draft:
             self._on_draft()
 
@@ -221,7 +222,7 @@ class IdlePrefill(QObject):
             return
         if draft.pictures and not model.vision:
             return
-        message = draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
+        message = draft_message(draft.text.strip(), draft.attachments(), self._blobs.path)
         before = conversation_of(chat_path, self._blobs.path)
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
         if self._draft is not None:
@@ -240,4 +241,6 @@ class IdlePrefill(QObject):
 
 
 def is_worth_prefilling(draft: Draft) -> bool:
-    return draft.complete and (bool(draft.pictures) or len(draft.text) >= LONG_TEXT)
+    read = sum(len(each.parts[place]) for each in draft.ready_documents() for place in each.places)
+    is_long = len(draft.text) + read >= LONG_TEXT
+    return draft.complete and (bool(draft.pictures) or is_long)

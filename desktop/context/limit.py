@@ -41,7 +41,7 @@ from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
 from desktop.widgets.layouts import column
-from desktop.widgets.plain import Button, Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 
 SUMMARY_TOKENS = 300
 ASK = (
@@ -261,8 +261,7 @@ class LimitBar(QFrame):
     def __init__(self, limit: LimitController) -> None:
         super().__init__()
         self._limit = limit
-        self.setObjectName("limitBar")
-        self.setAccessibleName(tr("The context is filling up"))
+        named(self, "limitBar", tr("The context is filling up"))
         self.setProperty("class", "notice")
         self._words = Label(name="limitWords", wraps=True)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)

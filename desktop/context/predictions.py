@@ -7,9 +7,11 @@ pointer or the focus rests on a button; not during a reply, for it would answer 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import shiboken6
 from PySide6.QtCore import QObject, QPoint, QTimer
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton
 
 from core.api.chat import Conversation, UserMessage
@@ -28,6 +30,7 @@ from desktop.store.tables.records import ChatPath, Message
 from desktop.widgets.plain import set_tip, show_tip, tip_is_shown
 
 REST_MS = 150
+Target: TypeAlias = QAbstractButton | QAction
 # Stands for what the user will change: read from its first letter on.
 CHANGED = "\N{HORIZONTAL ELLIPSIS} "
 
@@ -42,12 +45,12 @@ class Predictions(QObject):
         self._database = services.database
         self._blobs = services.blobs
         self._tasks = services.tasks
-        self._pointed: tuple[QAbstractButton, Deed] | None = None
+        self._pointed: tuple[Target, Deed] | None = None
         self._request: Request[Predicted] | None = None
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._on_rest)
 
-    def point(self, button: QAbstractButton, deed: Deed | None) -> None:
+    def point(self, button: Target, deed: Deed | None) -> None:
         """The pointer or the focus came to a button, or left it (None)."""
         self._rest.stop()
         if self._request is not None:
@@ -74,7 +77,7 @@ class Predictions(QObject):
         if self._pointed is not None and here:
             self._tasks.spawn(self._predict(*self._pointed), tr("Predicting a wait"))
 
-    async def _predict(self, button: QAbstractButton, deed: Deed) -> None:
+    async def _predict(self, button: Target, deed: Deed) -> None:
         conversation = await self._conversation(deed)
         pointed, model = (button, deed), self._engine.model
         if conversation is None or model is None or self._pointed != pointed or self._chat.running:
@@ -101,6 +104,9 @@ class Predictions(QObject):
         place, row = transcript.place_of(deed.message), transcript.row_of(deed.message)
         if place is None or row is None:
             return None
+        if deed.kind in ("delete", "delete_with_reply"):
+            rest = shown.path[place + (1 if deed.kind == "delete" else 2) :]
+            return conversation_of(replace(shown, path=shown.path[:place] + rest), self._blobs.path)
         if deed.kind in ("before", "after"):
             sibling = row.sibling(-1 if deed.kind == "before" else 1)
             other: ChatPath | None = None
@@ -120,8 +126,8 @@ class Predictions(QObject):
     def _edited(self, message: Message, begun: bool) -> UserMessage:
         draft = self._drafts.edited(message.id) if begun else None
         if draft is None:
-            return draft_message(CHANGED + message.text, message.pictures, self._blobs.path)
-        return draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
+            return draft_message(CHANGED + message.text, message.attachments, self._blobs.path)
+        return draft_message(draft.text.strip(), draft.attachments(), self._blobs.path)
 
 
 def words_for(deed: Deed, predicted: Predicted) -> str:
@@ -139,7 +145,7 @@ def words_for(deed: Deed, predicted: Predicted) -> str:
         kept = tr("Reads the whole chat: {read}.")
     elif deed.kind == "edit":
         kept = tr("Reads up to {read}; everything before is kept.")
-    elif deed.kind in ("fork", "before", "after"):
+    elif deed.kind in ("fork", "before", "after", "delete", "delete_with_reply"):
         kept = tr("Reads {read}, before the next reply; everything before is kept.")
     else:
         kept = tr("Reads {read}; everything before is kept.")
@@ -152,7 +158,10 @@ def another_model_words(tokens: int, seconds: float) -> str:
     ).format(tokens=count_of(tokens, "token"), time=format_seconds(seconds))
 
 
-def _say(button: QAbstractButton, words: str) -> None:
+def _say(button: Target, words: str) -> None:
+    if isinstance(button, QAction):
+        set_tip(button, words)
+        return
     told = f"{button.accessibleName()}\n{words}".strip()
     set_tip(button, told)
     button.setAccessibleDescription(words)

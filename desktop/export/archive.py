@@ -5,9 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
-from core.api.archive import ArchivedChat, ArchivedMessage, ArchivedPicture, ArchivedReply
+from core.api.archive import (
+    ArchivedChat,
+    ArchivedDocument,
+    ArchivedMessage,
+    ArchivedPicture,
+    ArchivedReply,
+    AttachedDocument,
+)
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, fields, messages, pictures
+from desktop.store.tables import chats, documents, fields, messages, pictures
 from desktop.store.tables.records import Message, Picture, Reply, ReplyState
 
 
@@ -25,6 +32,8 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
     places = {message.id: place for place, (message, _) in enumerate(tree)}
     # The numbers of the database mean nothing elsewhere, their order does.
     ranks = {chosen: rank for rank, chosen in enumerate(sorted({each for _, each in tree}))}
+    found = {each.digest: each for message, _ in tree for each in message.documents}
+    numbers = {digest: number for number, digest in enumerate(found)}
     return ArchivedChat(
         title=fields.text(title),
         created=fields.moment(created),
@@ -36,14 +45,22 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
         settings=fields.text(settings) if settings is not None else "",
         left_out=places.get(left_out),
         messages=tuple(
-            _archived(message, ranks[chosen], places, place)
+            _archived(message, ranks[chosen], places, place, numbers)
             for place, (message, chosen) in enumerate(tree)
+        ),
+        documents=tuple(
+            ArchivedDocument(paged=each.paged, text=documents.PART_END.join(each.parts))
+            for each in found.values()
         ),
     )
 
 
 def _archived(
-    message: Message, chosen: int, places: Mapping[int, int], place: int
+    message: Message,
+    chosen: int,
+    places: Mapping[int, int],
+    place: int,
+    numbers: Mapping[str, int],
 ) -> ArchivedMessage:
     parent = None if message.parent is None else places.get(message.parent)
     return ArchivedMessage(
@@ -57,6 +74,15 @@ def _archived(
                 digest=each.digest, name=each.name, resized=each.resized, tokens=each.tokens
             )
             for each in message.pictures
+        ),
+        documents=tuple(
+            AttachedDocument(
+                document=numbers[each.digest],
+                name=each.name,
+                chosen=each.chosen,
+                tokens=each.tokens,
+            )
+            for each in message.documents
         ),
         reply=_archived_reply(message.reply) if message.reply else None,
     )
@@ -99,9 +125,15 @@ def add_archive(
     order = sorted({message.chosen for message in chat.messages})
     ranks = {chosen: first + rank for rank, chosen in enumerate(order)}
     ids: list[int] = []
+    texts = [(each.paged, store(each.text)) for each in chat.documents]
     for message in chat.messages:
         parent = None if message.parent is None else ids[message.parent]
         ids.append(_add_message(connection, new, parent, message, ranks[message.chosen], known))
+        read = [
+            documents.document_of(store(each.name), *texts[each.document], each.chosen, each.tokens)
+            for each in message.documents
+        ]
+        documents.attach(connection, "message", ids[-1], read)
     if chat.left_out is not None:
         chats.leave_out(connection, new, ids[chat.left_out])
     return new

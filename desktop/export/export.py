@@ -30,7 +30,7 @@ from desktop.services import Services
 from desktop.store.tables.records import Picture
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button
+from desktop.widgets.plain import Button, named
 from desktop.widgets.plain_text import shortened
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class ImportReport:
     chats: int = 0
     messages: int = 0
     pictures: int = 0
+    documents: int = 0
     left_out: list[tuple[str, str]] = field(default_factory=list)
     error: str = ""
 
@@ -56,6 +57,7 @@ class ImportReport:
             count_of(self.chats, "chat"),
             count_of(self.messages, "message"),
             count_of(self.pictures, "picture"),
+            *([count_of(self.documents, "document")] if self.documents else ()),
         )
         came = tr("{file}: {counts} from {program}.").format(
             file=self.file, counts=", ".join(counts), program=self.program or tr("no program")
@@ -154,6 +156,7 @@ class ExportController(QObject):
         report.chats += 1
         report.messages += len(chat.messages)
         report.pictures += len(digests_of(chat))
+        report.documents += len(chat.documents)
         report.left_out += [(title, _lost_words(kind, count)) for kind, count in lost.items()]
 
     async def _stored_pictures(
@@ -205,8 +208,7 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
         tr("What is shown: Markdown ({patterns})"): ".md",
     }
     filters = {each.format(patterns=f"*{suffix}"): suffix for each, suffix in kinds.items()}
-    dialog = QFileDialog(parent, title)
-    dialog.setObjectName("exportDialog")
+    dialog = named(QFileDialog(parent, title), "exportDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setNameFilters(list(filters))
     dialog.filterSelected.connect(lambda each: dialog.setDefaultSuffix(filters[each]))
@@ -234,8 +236,7 @@ def unused(path: Path) -> Path:
 
 async def choose_imports(parent: QWidget) -> list[Path]:
     kinds = tr("Exported chats ({patterns});;All files (*)").format(patterns="*.zip *.json")
-    dialog = QFileDialog(parent, tr("Import chats"), "", kinds)
-    dialog.setObjectName("importFilesDialog")
+    dialog = named(QFileDialog(parent, tr("Import chats"), "", kinds), "importFilesDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
     accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
@@ -255,8 +256,7 @@ class ImportDialog(QDialog):
         self.setWindowTitle(tr("Imported chats"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         words = "\n\n".join(report.words() for report in reports)
-        shown = QPlainTextEdit(shortened(words, LONGEST_REPORT))
-        shown.setObjectName("importWords")
+        shown = named(QPlainTextEdit(shortened(words, LONGEST_REPORT)), "importWords")
         shown.setAccessibleName(tr("What was imported"))
         shown.setReadOnly(True)
         shown.setProperty("class", "field")

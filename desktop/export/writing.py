@@ -167,6 +167,8 @@ class MarkdownWriter(Writer):
             self._say("> " + chat.system.replace("\n", "\n> ") + "\n\n")
         for message in shown_messages(chat):
             self._say(f"## {_author(message)}\n\n")
+            for document in message.documents:
+                self._say(f"[{tr('Document')}: {document.name}]\n\n")
             for picture in message.pictures:
                 self._say(f"[{tr('Picture')}: {picture.name}]\n\n")
             self._say(f"{message.text}\n\n")
@@ -187,6 +189,10 @@ class HtmlWriter(Writer):
         for message in shown_messages(chat):
             role = "reply" if message.reply else "you"
             self._say(f'<article class="{role}"><h2>{html.escape(_author(message))}</h2>\n')
+            for document in message.documents:
+                self._say(f"<details><summary>{html.escape(document.name)}</summary>")
+                text = chat.documents[document.document].text.replace("\f", "\n")
+                self._say(f"<pre>{html.escape(text)}</pre></details>\n")
             for picture in message.pictures:
                 if data := self._picture(picture.digest):
                     kind = suffix_of(data).removeprefix(".").replace("jpg", "jpeg")

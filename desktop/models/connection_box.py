@@ -15,7 +15,7 @@ from desktop.settings.controls import Switch
 from desktop.store.settings import NetworkSettings
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 FASTEST = 100_000
 
@@ -32,22 +32,20 @@ class ConnectionBox(QFrame):
         may = tr(
             "Waymark may connect: for searches, downloads of models, and servers that you added"
         )
-        self.allowed = Switch()
-        self.allowed.setObjectName("networkAllowed")
-        self.allowed.setAccessibleName(may)
+        self.allowed = named(Switch(), "networkAllowed", may)
         self.allowed.setChecked(network.allowed)
         self.allowed.toggled.connect(self.apply)
         self._hub = self._field("networkHub", tr("Model server"), network.hub, HUB)
         self._proxy = self._field(
             "networkProxy", tr("Proxy"), network.proxy, tr("the system's proxy")
         )
-        self._token = self._field(
-            "networkToken", tr("Access token"), downloads.token, tr("not stored; until you quit")
-        )
+        self._token = self._field("networkToken", tr("Access token"), "", "")
         self._token.setEchoMode(QLineEdit.EchoMode.Password)
-        self._limit = QSpinBox()
-        self._limit.setObjectName("networkLimit")
-        self._limit.setAccessibleName(tr("Limit of speed in MB a second"))
+        self._forget = IconButton("trash", tr("Delete the access token"), name="networkForgetToken")
+        self._forget.clicked.connect(lambda: downloads.change(downloads.network, ""))
+        downloads.changed.connect(self._show_token)
+        self._show_token()
+        self._limit = named(QSpinBox(), "networkLimit", tr("Limit of speed in MB a second"))
         self._limit.setRange(0, FASTEST)
         self._limit.setSuffix(tr(" MB a second"))
         self._limit.setSpecialValueText(tr("no limit"))
@@ -61,14 +59,14 @@ class ConnectionBox(QFrame):
         choose.clicked.connect(self.folder_asked)
         form = QFormLayout(self)
         form.setContentsMargins(12, 10, 12, 10)
-        form.addRow(row(self.allowed, Label(may), None))
+        form.addRow(row(self.allowed, (Label(may, wraps=True), 1)))
         for name, field in (
             (tr("Model server"), self._hub),
             (tr("Proxy"), self._proxy),
-            (tr("Access token"), self._token),
             (tr("Speed"), self._limit),
         ):
             form.addRow(Label(name, style="label"), field)
+        form.addRow(Label(tr("Access token"), style="label"), row((self._token, 1), self._forget))
         form.addRow(Label(tr("Folder"), style="label"), row((self._folder, 1), choose))
 
     def set_folder(self, folder: str) -> None:
@@ -85,15 +83,20 @@ class ConnectionBox(QFrame):
             proxy=self._proxy.text().strip(),
             models_folder=self._folder.text().strip(),
             megabytes_per_second=self._limit.value(),
+            token_for=self._downloads.network.token_for,
         )
-        token = self._token.text().strip()
-        if (network, token) != (self._downloads.network, self._downloads.token):
+        # Once typed it is in the keyring or in memory: the window has no use for it.
+        token = self._token.text().strip() or None
+        self._token.clear()
+        if token or network != self._downloads.network:
             self._downloads.change(network, token)
 
+    def _show_token(self) -> None:
+        self._token.setPlaceholderText(self._downloads.token_place())
+        self._forget.setEnabled(self._downloads.has_token)
+
     def _field(self, name: str, spoken: str, text: str, empty: str) -> QLineEdit:
-        field = QLineEdit(text)
-        field.setObjectName(name)
-        field.setAccessibleName(spoken)
+        field = named(QLineEdit(text), name, spoken)
         field.setPlaceholderText(empty)
         field.editingFinished.connect(self.apply)
         return field

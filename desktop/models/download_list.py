@@ -10,7 +10,7 @@ from desktop.i18n import tr
 from desktop.models.downloads import RUNNING, DownloadsController, ShownDownload, Stage
 from desktop.widgets.layouts import column, row
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, ElidedLabel, Label
+from desktop.widgets.plain import Button, ElidedLabel, Label, named
 
 STEPS = 1_000
 
@@ -30,8 +30,7 @@ class DownloadRow(QFrame):
         self._work = work
         self._name = ElidedLabel(name="downloadName", style="label")
         self._words = Label(name="downloadWords", style="muted small", wraps=True)
-        self._bar = QProgressBar()
-        self._bar.setObjectName("downloadProgress")
+        self._bar = named(QProgressBar(), "downloadProgress")
         self._bar.setRange(0, STEPS)
         self._bar.setTextVisible(False)
         self._turn = Button(name="downloadTurn")

@@ -29,6 +29,7 @@ from core.downloads.messages import (
     Repository,
     Stopped,
 )
+from core.system.secrets import Secrets
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_seconds
@@ -120,6 +121,7 @@ class DownloadsController(QObject):
         tasks: Tasks,
         settings: SettingsController,
         folders: Folders,
+        secrets: Secrets,
         client: DownloadsClient | None = None,
     ) -> None:
         super().__init__()
@@ -127,8 +129,8 @@ class DownloadsController(QObject):
         self._usual_folder = folders.data / "models"
         log = folders.engine_log.with_name("downloads.log")
         self._client = client or DownloadsClient(self._hear, log)
-        # Kept until the window is closed, and nowhere else.
-        self.token = ""
+        # The hub whose token was typed since the start.
+        self._secrets, self._typed_for = secrets, ""
         self.shown: dict[str, ShownDownload] = {}
 
     @property
@@ -140,11 +142,26 @@ class DownloadsController(QObject):
         chosen = self.network.models_folder
         return Path(chosen) if chosen else self._usual_folder
 
-    def change(self, network: NetworkSettings, token: str) -> None:
-        """Forbidding the network ends the process that connects."""
-        self.token = token
+    @property
+    def hub(self) -> str:
+        return self.network.hub or HUB
+
+    @property
+    def has_token(self) -> bool:
+        return self.hub in (self.network.token_for, self._typed_for)
+
+    def token_place(self) -> str:
+        """For a person: where the access token is kept."""
+        if not self.has_token:
+            return tr("none")
+        kept = self.network.token_for == self.hub
+        return tr("in the system's keyring") if kept else tr("in memory, until you quit")
+
+    def change(self, network: NetworkSettings, token: str | None = None) -> None:
+        """Apply other settings at once, and another token if there is one ('' deletes it);
+        forbidding the network ends the process that connects."""
         self._settings.set_network(network)
-        self._tasks.spawn(self._apply(), tr("Changing the connection"))
+        self._tasks.spawn(self._apply(token), tr("Changing the connection"))
 
     async def search(self, text: str) -> tuple[Repository, ...]:
         """Only what Waymark runs. Raises WaymarkError."""
@@ -180,20 +197,35 @@ class DownloadsController(QObject):
     async def _connect(self) -> None:
         if not self.network.allowed:
             raise OfflineError(tr("Allow Waymark to connect first; the switch is in this window."))
-        await self._client.configure(self._connection())
+        await self._client.configure(await self._connection())
 
-    def _connection(self) -> Connection:
+    async def _connection(self) -> Connection:
+        # The keyring may ask the user to unlock it: only if there is a token.
+        token = await self._secrets.read(_secret(self.hub)) if self.has_token else ""
         network = self.network
         return Connection(
-            hub=network.hub or HUB,
+            hub=self.hub,
             proxy=network.proxy,
-            token=self.token,
+            token=token,
             bytes_per_second=network.megabytes_per_second * MEGABYTE,
         )
 
-    async def _apply(self) -> None:
+    async def _keep_token(self, token: str) -> None:
+        """One token is kept: that of the hub in use."""
+        before = self.network.token_for
+        if before not in ("", self.hub):
+            await self._secrets.write(_secret(before), "")
+        kept = await self._secrets.write(_secret(self.hub), token) and token
+        self._typed_for = self.hub if token else ""
+        now = {"token_for": self.hub if kept else ""}
+        self._settings.set_network(self.network.model_copy(update=now))
+        self.changed.emit()
+
+    async def _apply(self, token: str | None) -> None:
+        if token is not None:
+            await self._keep_token(token)
         if self.network.allowed:
-            await self._client.configure(self._connection())
+            await self._client.configure(await self._connection())
         else:
             await self._client.close()
         await self._find_unfinished()
@@ -268,6 +300,10 @@ class DownloadsController(QObject):
 
 def _found(folder: Path) -> list[tuple[Job, int, bool]]:
     return [(job, job.received(), jobs.is_claimed(job)) for job in jobs.unfinished(folder)]
+
+
+def _secret(hub: str) -> str:
+    return f"access token for {hub}"
 
 
 @cache

@@ -23,7 +23,7 @@ from desktop.models.library import LibraryController
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, ElidedLabel, Label
+from desktop.widgets.plain import Button, ElidedLabel, Label, named
 from desktop.widgets.search_field import SearchField
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
@@ -57,9 +57,7 @@ class GetModelDialog(QDialog):
         self._settings = Button(tr("Connection"), name="networkToggle")
         self._settings.setCheckable(True)
         self._said = Label(name="modelSearchWords", style="muted small", wraps=True)
-        self._found = QListWidget()
-        self._found.setObjectName("modelResults")
-        self._found.setAccessibleName(tr("Models"))
+        self._found = named(QListWidget(), "modelResults", tr("Models"))
         for chosen in (self._found.itemClicked, self._found.itemActivated):
             chosen.connect(self._look_at)
         self._details = ModelDetails()
@@ -206,8 +204,7 @@ class GetModelDialog(QDialog):
 
     def _say(self, words: str, wrong: bool = False) -> None:
         self._said.setText(words)
-        self._said.setProperty("class", "error small" if wrong else "muted small")
-        theme.restyle(self._said)
+        theme.set_class(self._said, "error small" if wrong else "muted small")
         self._said.setVisible(bool(words))
 
     def _say_error(self, info: ErrorInfo) -> None:
@@ -242,9 +239,7 @@ class ModelDetails(QFrame):
         self._parameters = 0
         self._name = ElidedLabel(name="modelDetailsName", style="heading")
         self._facts = Label(name="modelDetailsFacts", style="muted", wraps=True)
-        self._choice = QComboBox()
-        self._choice.setObjectName("modelDetailsChoice")
-        self._choice.setAccessibleName(tr("What to download"))
+        self._choice = named(QComboBox(), "modelDetailsChoice", tr("What to download"))
         self._choice.currentIndexChanged.connect(self._show_choice)
         self._fit = Label(name="modelDetailsFit", wraps=True)
         self._files = Label(name="modelDetailsFiles", style="muted small", wraps=True)

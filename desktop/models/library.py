@@ -75,7 +75,7 @@ class LibraryController(QObject):
     ) -> None:
         super().__init__()
         self._tasks, self._settings, self.ours = tasks, settings, ours
-        self._client = client or LibraryClient(
+        self.client = client or LibraryClient(
             self._hear, folders.data / "library.json", folders.contexts
         )
         self.models: list[LibraryModel] = []
@@ -190,7 +190,7 @@ class LibraryController(QObject):
             paths = [str(group[0].path) for group in self._groups]
             self._facts = {path: self._facts[path] for path in paths if path in self._facts}
             self._arrange()
-            await self._client.describe(paths, again=wholly)
+            await self.client.describe(paths, again=wholly)
         except WaymarkError as error:
             self.failed.emit(error.info())
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from core.library.messages import ModelFacts, Way
@@ -20,19 +20,13 @@ from desktop.numbers import (
     short_count,
 )
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, ElidedLabel, Label
+from desktop.widgets.plain import Button, ElidedLabel, Label, named
 
 # Contexts for which the memory is shown, and the model's own.
 CONTEXTS = (4_096, 32_768)
 
 
 class LibraryDetails(QFrame):
-    load_asked = Signal()
-    eject_asked = Signal()
-    rename_asked = Signal()
-    reveal_asked = Signal()
-    delete_asked = Signal()
-
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("libraryDetails")
@@ -42,15 +36,25 @@ class LibraryDetails(QFrame):
         self._fit = Label(name="libraryFit", wraps=True)
         self._places = Label(name="libraryPlaces", style="muted small", wraps=True, selectable=True)
         self._memory = MemoryTable()
-        self.load = self._button("libraryLoad", tr("Load"), self.load_asked)
-        self._eject = self._button("libraryEject", tr("Eject"), self.eject_asked)
-        self._rename = self._button("libraryRename", tr("Rename"), self.rename_asked)
-        self._reveal = self._button("libraryReveal", tr("Show in folder"), self.reveal_asked)
-        self.delete = self._button("libraryDelete", tr("Delete"), self.delete_asked)
+        self.load = self._button("libraryLoad", tr("Load"))
+        self.eject = self._button("libraryEject", tr("Eject"))
+        self.rename = self._button("libraryRename", tr("Rename"))
+        self.reveal = self._button("libraryReveal", tr("Show in folder"))
+        self.relocate = self._button("libraryMove", tr("Move…"))
+        self.delete = self._button("libraryDelete", tr("Delete"))
         self.load.setProperty("class", "primary")
-        self._buttons = (self.load, self._eject, self._rename, self._reveal, self.delete)
+        self._buttons = (
+            self.load,
+            self.eject,
+            self.rename,
+            self.reveal,
+            self.relocate,
+            self.delete,
+        )
         parts = (self._name, self._facts, self._fit, self._memory, self._places, None)
-        acts = row(self._rename, self._reveal, self.delete, None, self._eject, self.load)
+        acts = row(
+            self.rename, self.reveal, self.relocate, self.delete, None, self.eject, self.load
+        )
         column(*parts, acts, of=self, margins=(14, 12, 14, 12), spacing=8)
         self.show_nothing("")
 
@@ -68,8 +72,10 @@ class LibraryDetails(QFrame):
         loaded: bool,
         coming: bool,
         busy: bool,
+        moving: bool,
     ) -> None:
-        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to."""
+        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to;
+        `moving`: a model is being moved."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         trouble = facts.trouble if facts is not None else None
@@ -90,26 +96,25 @@ class LibraryDetails(QFrame):
         self._places.show()
         self._show_buttons(name, loaded, busy)
         self.load.setEnabled(trouble is None and not loaded and not coming)
-        self.delete.setEnabled(not loaded and not coming)
+        for each in (self.relocate, self.delete):
+            each.setEnabled(not loaded and not coming and not moving)
 
     def _show_buttons(self, name: str, loaded: bool, busy: bool) -> None:
         for button in self._buttons:
             button.setAccessibleName(f"{button.text()}: {name}")
             button.show()
         self.load.setVisible(not loaded)
-        self._eject.setVisible(loaded)
-        self._eject.setEnabled(not busy)
+        self.eject.setVisible(loaded)
+        self.eject.setEnabled(not busy)
 
     def _say(self, label: Label, words: str, style: str) -> None:
         label.setText(words)
-        label.setProperty("class", style)
-        theme.restyle(label)
+        theme.set_class(label, style)
         label.show()
 
-    def _button(self, name: str, words: str, asked: object) -> Button:
+    def _button(self, name: str, words: str) -> Button:
         button = Button(words, name=name)
         button.setAutoDefault(False)
-        button.clicked.connect(asked)
         return button
 
 
@@ -118,8 +123,7 @@ class MemoryTable(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("libraryMemory")
-        self.setAccessibleName(tr("Memory by precision and context"))
+        named(self, "libraryMemory", tr("Memory by precision and context"))
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 4, 0, 4)
         self._grid.setHorizontalSpacing(12)
@@ -167,9 +171,7 @@ class MemoryTable(QWidget):
             cell.setAlignment(side)
             self._grid.addWidget(cell, line, place, side)
         cell.setText(words)
-        if cell.property("class") != style:
-            cell.setProperty("class", style)
-            theme.restyle(cell)
+        theme.set_class(cell, style)
         cell.show()
         return cell
 

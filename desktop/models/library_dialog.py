@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
@@ -17,13 +18,14 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
+from desktop.models.moving import MoveController, MoveRow
 from desktop.models.removal import Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
 from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
 
@@ -55,6 +57,7 @@ class LibraryDialog(QDialog):
     def __init__(
         self,
         library: LibraryController,
+        moves: MoveController,
         settings: SettingsController,
         tasks: Tasks,
         parent: QWidget,
@@ -63,6 +66,7 @@ class LibraryDialog(QDialog):
         self.setObjectName("libraryDialog")
         self.setWindowTitle(tr("Models"))
         self._library, self._settings, self._tasks = library, settings, tasks
+        self._moves = moves
         self._removal = Removal()
         self._path = ""
         # Why something failed, until the user does something else.
@@ -81,8 +85,7 @@ class LibraryDialog(QDialog):
 
     def _build(self) -> None:
         view = self.view
-        view.setObjectName("libraryList")
-        view.setAccessibleName(tr("Models on this computer"))
+        named(view, "libraryList", tr("Models on this computer"))
         view.setItemDelegate(TwoLineDelegate(view))
         view.setModel(self.list)
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -91,8 +94,7 @@ class LibraryDialog(QDialog):
         view.setUniformItemSizes(True)
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self._folders = Button(tr("Folders"), name="libraryFolders")
-        self._menu = QMenu(self)
-        self._menu.setObjectName("libraryFoldersMenu")
+        self._menu = named(QMenu(self), "libraryFoldersMenu")
         self._add = action(tr("Add a folder…"), self, self._choose_folder)
         self._add.setObjectName("actionAddModelFolder")
         self._again = action(tr("Look again"), self, self._look_again)
@@ -108,6 +110,7 @@ class LibraryDialog(QDialog):
         parts.addWidget(self._said)
         details = scrolled(self.details, "libraryDetailsScroll")
         parts.addLayout(row((view, 2), (details, 3), spacing=12), 1)
+        parts.addWidget(MoveRow(self._moves))
         parts.addLayout(row(None, close))
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
@@ -125,14 +128,17 @@ class LibraryDialog(QDialog):
         self.view.delete_asked.connect(self._ask_to_delete)
         self._folders.clicked.connect(self._open_folders)
         details = self.details
-        details.load_asked.connect(self._load)
-        details.eject_asked.connect(self._settings.engine.unload)
-        details.rename_asked.connect(lambda: self.view.edit(self.view.currentIndex()))
-        details.reveal_asked.connect(self._reveal)
-        details.delete_asked.connect(self._ask_to_delete)
+        details.load.clicked.connect(self._load)
+        details.eject.clicked.connect(self._settings.engine.unload)
+        details.rename.clicked.connect(lambda: self.view.edit(self.view.currentIndex()))
+        details.reveal.clicked.connect(self._reveal)
+        details.relocate.clicked.connect(self._choose_target)
+        details.delete.clicked.connect(self._ask_to_delete)
         self.question.confirmed.connect(self._delete)
         self._library.changed.connect(self._refresh)
         self._library.failed.connect(self._say_error)
+        self._moves.failed.connect(self._say_error)
+        self._moves.changed.connect(self._refresh)
         self._settings.engine.load_failed.connect(self._say_error)
         self._settings.changed.connect(self.list.refresh)
         self._settings.engine.changed.connect(self.list.refresh)
@@ -174,6 +180,7 @@ class LibraryDialog(QDialog):
         loaded, busy = self._is_loaded(model), self._settings.engine.status.phase in COMING
         coming = busy and model.has(self._settings.loaded.path)
         state = {"loaded": loaded, "coming": coming, "busy": busy}
+        state["moving"] = bool(self._moves.path)
         self.details.show_model(model, verdict, available, **state)
         if loaded or coming:
             self.question.withdraw()
@@ -211,8 +218,7 @@ class LibraryDialog(QDialog):
                 )
             )
         self._said.setText(self._trouble or " ".join(parts))
-        self._said.setProperty("class", "error small" if self._trouble else "muted small")
-        theme.restyle(self._said)
+        theme.set_class(self._said, "error small" if self._trouble else "muted small")
 
     def _say_error(self, error: ErrorInfo) -> None:
         self._trouble = f"{error.title}. {error.message}"
@@ -252,6 +258,17 @@ class LibraryDialog(QDialog):
         if folder:
             self._trouble = ""
             self._library.add_folder(folder)
+
+    def _choose_target(self) -> None:
+        model = self.current()
+        if model is not None:
+            self._trouble = ""
+            self._tasks.spawn(self._move(model), tr("Moving a model"))
+
+    async def _move(self, model: LibraryModel) -> None:
+        folder = await dialogs.choose_folder(self, tr("Choose a folder on another disk"), "")
+        if folder:
+            self._moves.begin(model.places[0], Path(folder))
 
     def _ask_to_delete(self) -> None:
         model = self.current()

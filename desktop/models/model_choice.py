@@ -35,8 +35,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, ToolButton, action, set_tip
-from desktop.widgets.plain_text import tip
+from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 # Models of other programs in the menu; more are found by choosing a folder.
@@ -99,8 +98,7 @@ class ModelsDialog(QDialog):
         super().__init__(parent)
         self.setObjectName("modelsDialog")
         self.setWindowTitle(tr("Choose a model"))
-        self._list = QListWidget()
-        self._list.setObjectName("modelsFound")
+        self._list = named(QListWidget(), "modelsFound")
         found = tr("There are several models. Choose one.")
         self._list.setAccessibleName(found)
         for model in models:
@@ -161,8 +159,7 @@ class ModelSwitcher(ToolButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._settings = settings
         self._place: Place | None = None
-        self._menu = QMenu(self)
-        self._menu.setObjectName("modelMenu")
+        self._menu = named(QMenu(self), "modelMenu")
         self._menu.setToolTipsVisible(True)
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
@@ -174,8 +171,7 @@ class ModelSwitcher(ToolButton):
         self._get.setObjectName("actionDownloadModel")
         self._library = action(tr("All models…"), self, self.library_asked.emit)
         self._library.setObjectName("actionAllModels")
-        self._offered = QMenu(tr("On this computer"), self)
-        self._offered.setObjectName("modelsOffered")
+        self._offered = named(QMenu(tr("On this computer"), self), "modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._say(tr("Looking for models…"))
         self._remote = QMenu(tr("On a server"), self)
@@ -232,7 +228,7 @@ class ModelSwitcher(ToolButton):
         for entry in self._menu.actions():
             words = waits.get(entry.data() or "")
             if words and not entry.isChecked():
-                entry.setToolTip(tip(words))
+                set_tip(entry, words)
 
     def show_offered(self, models: Sequence[FoundModel]) -> None:
         self._offered.clear()

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables.chats import new_key
-from desktop.store.tables.records import Picture
+from desktop.store.tables.records import Attachment, Document, Picture
 
 _numbers = itertools.count(1)
 
@@ -25,12 +25,28 @@ class DraftPicture:
 
 
 @dataclass(slots=True, eq=False)
+class DraftDocument:
+    """`document` is None until its text is read; `path` is None if it was stored with a draft.
+
+    `progress` says how far reading is; `counted` is the tokenizer that counted its tokens.
+    """
+
+    name: str
+    path: Path | None = None
+    document: Document | None = None
+    progress: str = ""
+    counted: str = ""
+    number: int = field(default_factory=lambda: next(_numbers))
+
+
+@dataclass(slots=True, eq=False)
 class Draft:
     """`queued` are messages before it. `key`, `system` and `format` are for the chat that will be
     created, if there is none yet."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
+    documents: list[DraftDocument] = field(default_factory=list)
     key: str = field(default_factory=new_key)
     system: str = ""
     format: ReplyFormat | None = None
@@ -39,17 +55,25 @@ class Draft:
 
     @property
     def complete(self) -> bool:
-        return all(each.picture is not None for each in self.pictures)
+        return all(each.picture is not None for each in self.pictures) and all(
+            each.document is not None for each in self.documents
+        )
 
     @property
     def empty(self) -> bool:
-        return not self.text.strip() and not self.pictures
+        return not (self.text.strip() or self.pictures or self.documents)
 
     def ready_pictures(self) -> tuple[Picture, ...]:
         return tuple(each.picture for each in self.pictures if each.picture is not None)
 
+    def ready_documents(self) -> tuple[Document, ...]:
+        return tuple(each.document for each in self.documents if each.document is not None)
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        return (*self.ready_documents(), *self.ready_pictures())
+
     def all_text(self) -> str:
         return "\n\n".join(each.text for each in (*self.queued, self) if each.text.strip())
 
-    def all_pictures(self) -> tuple[Picture, ...]:
-        return tuple(picture for each in (*self.queued, self) for picture in each.ready_pictures())
+    def all_attachments(self) -> tuple[Attachment, ...]:
+        return tuple(found for each in (*self.queued, self) for found in each.attachments())

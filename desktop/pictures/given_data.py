@@ -6,7 +6,7 @@ as it is, and only an image that the system already holds decoded is taken as on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -74,11 +74,17 @@ def png_bytes(image: QImage) -> bytes:
     return bytes(array.data())
 
 
-def take_data(data: QMimeData, draft: Draft, pictures: PictureController, text: LongText) -> str:
+def take_data(
+    data: QMimeData,
+    draft: Draft,
+    pictures: PictureController,
+    add_files: Callable[[Draft, Sequence[Path]], None],
+    text: LongText,
+) -> str:
     """Returns why it was refused, or ''."""
     given = sort_data(data)
     if given.files:
-        pictures.add_files(draft, given.files)
+        add_files(draft, given.files)
     elif given.read is not None:
         pictures.add_bytes(draft, given.read, tr("Pasted picture"))
     elif given.text:

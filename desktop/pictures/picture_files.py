@@ -44,8 +44,8 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
     except NotRegularFileError as error:
         if error.folder:
             return (
-                tr("{names} is a folder. Add the pictures inside it."),
-                tr("{names} are folders. Add the pictures inside them."),
+                tr("{names} is a folder. Add the files inside it."),
+                tr("{names} are folders. Add the files inside them."),
             )
         return tr("{names} is not a file."), tr("{names} are not files.")
     except OSError as error:
@@ -60,7 +60,10 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
         return tr("{names} is empty."), tr("{names} are empty.")
     if beginning.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings)):
         return None
-    return tr("{names} is not a picture."), tr("{names} are not pictures.")
+    return (
+        tr("{names} is neither a picture nor a document that Waymark can read."),
+        tr("{names} are neither pictures nor documents that Waymark can read."),
+    )
 
 
 def not_added(refusals: Iterable[Refusal]) -> str:

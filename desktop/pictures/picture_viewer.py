@@ -32,11 +32,11 @@ from PySide6.QtWidgets import (
 from core.api.events import ImageRendered
 from desktop.i18n import tr
 from desktop.numbers import format_count
-from desktop.pictures.picture import read_thumbnail
+from desktop.pictures.picture_strip import read_thumbnail
 from desktop.store.tables.records import Picture
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 # More would take too long through the pipe from the engine's process.
 MOST_PIXELS = 6_000_000
@@ -85,8 +85,7 @@ class PictureViewer(QDialog):
         self._next = IconButton(
             "chevron_right", tr("Next picture (Right)"), self, name="pictureNext"
         )
-        self._copy = CopyButton(tr("Copy the picture (Ctrl+C)"))
-        self._copy.setObjectName("pictureCopy")
+        self._copy = named(CopyButton(tr("Copy the picture (Ctrl+C)")), "pictureCopy")
         self._save = IconButton(
             "save", tr("Save the picture as a file (Ctrl+S)"), self, name="pictureSave"
         )

@@ -9,7 +9,7 @@ from core.api.errors import RemoteKeyError, RemoteUnreachableError, WaymarkError
 from core.api.events import Finished
 from core.client.requests import Request
 from core.remote.client import RemoteClient
-from core.remote.connection import host_of
+from core.remote.connection import host_of, normalised
 from core.remote.messages import KIND_NAMES, Place, RemoteServer
 from core.system.secrets import Secrets
 from desktop.engine.tasks import Tasks
@@ -75,19 +75,20 @@ class RemoteController(QObject):
         return self._client.ask(command, server, place.model, key, self._proxy)
 
     async def add(self, address: str, key: str) -> tuple[RemoteServer, bool]:
-        """Add a server, or read its models again; False if its key lasts until the app ends.
+        """Add a server, or read its models again, with the key that it had if none is given.
 
-        Raises WaymarkError.
+        Returns False with it if the key lasts until the app ends. Raises WaymarkError.
         """
         self._check_allowed()
+        typed = normalised(address)
+        known = self.settings.server(typed) or self.settings.server(f"{typed}/v1")
+        if known is not None and known.keyed and not key:
+            key = await self._secrets.read(_name(known.address))
         server = await self._client.look(address, key, self._proxy)
         kept = await self._secrets.write(_name(server.address), key) if key else True
         others = [each for each in self.settings.servers if each.address != server.address]
         self._put(self.settings.model_copy(update={"servers": (*others, server)}))
         return server, kept
-
-    async def key_of(self, server: RemoteServer) -> str:
-        return await self._secrets.read(_name(server.address)) if server.keyed else ""
 
     def remove(self, address: str) -> None:
         """Forget a server and its key. Its chats stay, and say that it is gone."""

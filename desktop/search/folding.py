@@ -17,6 +17,7 @@ _TERM = re.compile(r'"([^"]+)"|(\S+)')
 MOST_TERMS = 16
 BEFORE, AFTER = 60, 240
 _BLOCK = 4_096
+_PIECE = 100_000
 
 
 class _Folds(dict[int, str]):
@@ -33,7 +34,9 @@ _folds = _Folds()
 
 def fold(text: str) -> str:
     """`Café` and `CAFÉ` become `cafe`."""
-    return text.translate(_folds)
+    # In pieces, between which other threads have their turn.
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join(piece.translate(_folds) for piece in pieces)
 
 
 def terms_of(query: str) -> tuple[str, ...]:

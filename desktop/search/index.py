@@ -1,6 +1,7 @@
 """The search index: a file of its own next to the chats, which can be deleted and made again.
 
-    texts   the folded text of each message, with what tells that the message was changed since
+    texts   the folded text of each message and its documents, with what tells that the message was
+            changed since
     words   FTS5 over those texts, for the beginnings of words
 
 The file of chats is attached for reading only. Functions take the connection.
@@ -13,6 +14,7 @@ import logging
 import os
 import re
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,12 +43,19 @@ STALE = """
 SELECT t.id FROM texts AS t LEFT JOIN chats.messages AS m
 ON m.id = t.id AND m.created IS t.created AND length(m.text) IS t.size WHERE m.id IS NULL
 """
-MISSING = """
-SELECT id, created, text, length(text) FROM chats.messages AS m
+# The names and texts of a message's documents, '' without any. One that was left out in part is
+# found whole: people search for what they added.
+DOCUMENTS = """
+ifnull((SELECT group_concat(a.name || char(10) || d.text, char(10))
+FROM chats.message_documents AS a JOIN chats.documents AS d USING (digest)
+WHERE a.message = m.id), '')
+"""
+MISSING = f"""
+SELECT id, created, text, length(text), {DOCUMENTS} FROM chats.messages AS m
 WHERE id < ? AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id) ORDER BY id DESC LIMIT ?
 """
 FOUND = """
-SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model
+SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model, {documents}
 FROM {source} JOIN chats.messages AS m ON m.id = t.id JOIN chats.chats AS c ON c.id = m.chat
 LEFT JOIN chats.replies AS r ON r.message = m.id
 WHERE {conditions} AND c.deleted IS NULL AND m.deleted IS NULL
@@ -72,7 +81,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message, or with 0 a chat by its title. `model` is '' if it isn't known."""
+    """A message, or with 0 a chat by its title. `model` is '' if it isn't known. The extract may
+    be from a document of the message."""
 
     message: int
     chat: int
@@ -81,6 +91,7 @@ class Hit:
     is_reply: bool
     model: str
     extract: Extract
+    in_document: bool = False
 
 
 def open_index(path: Path, chats: Path) -> sqlite3.Connection:
@@ -147,8 +158,8 @@ def add_missing(connection: sqlite3.Connection, below: int) -> int:
     rows: list[tuple[int, object, object, str]] = []
     characters = 0
     while characters < STEP_CHARACTERS and (row := cursor.fetchone()):
-        number, created, text, size = row
-        rows.append((number, created, size, fold(fields.text(text))))
+        number, created, text, size, documents = row
+        rows.append((number, created, size, fold(_whole(text, documents))))
         characters += len(rows[-1][-1])
     cursor.close()
     with connection:
@@ -217,7 +228,7 @@ def _hits(
     named = {f"term{place}": term for place, term in enumerate(query.terms)}
     conditions = " AND ".join([condition, *(f"instr(t.text, :{name})" for name in named)])
     rows = connection.execute(
-        sql.format(source=source, conditions=conditions),
+        sql.format(source=source, conditions=conditions, documents=DOCUMENTS),
         named
         | {
             "words": words,
@@ -237,10 +248,22 @@ def _hits(
             fields.moment(created),
             bool(is_reply),
             model if isinstance(model, str) else "",
-            extract(fields.text(text), query.terms),
+            *_extracted(fields.text(text), documents, query.terms),
         )
-        for message, chat, title, text, created, is_reply, model in rows
+        for message, chat, title, text, created, is_reply, model, documents in rows
     ]
+
+
+def _whole(text: object, documents: object) -> str:
+    return f"{fields.text(text)}\n{fields.text(documents)}" if documents else fields.text(text)
+
+
+def _extracted(text: str, documents: object, terms: Sequence[str]) -> tuple[Extract, bool]:
+    """The extract, and whether it is of a document: the message itself has no match."""
+    found = extract(text, terms)
+    if found.match or not documents:
+        return found, False
+    return extract(fields.text(documents), terms), True
 
 
 def _quotable(term: str) -> str:

@@ -38,7 +38,7 @@ from desktop.search.search import MOST_HITS, SearchController
 from desktop.store.tables.messages import storable
 from desktop.widgets.dialogs import come_up
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
 
@@ -100,8 +100,7 @@ class SearchDialog(QDialog):
         self._ask()
 
     def _build(self) -> None:
-        self.list.setObjectName("searchHits")
-        self.list.setAccessibleName(tr("What was found"))
+        named(self.list, "searchHits", tr("What was found"))
         self.list.setModel(self.hits)
         self.list.setItemDelegate(HitDelegate(self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -193,9 +192,7 @@ class SearchDialog(QDialog):
 
 
 def _box(name: str, spoken: str) -> QComboBox:
-    box = QComboBox()
-    box.setObjectName(name)
-    box.setAccessibleName(spoken)
+    box = named(QComboBox(), name, spoken)
     # A model's name can be long.
     policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
     box.setSizeAdjustPolicy(policy)
@@ -306,7 +303,7 @@ def _facts(hit: Hit) -> str:
     elif hit.is_reply:
         who = hit.model or tr("reply")
     else:
-        who = tr("you")
+        who = tr("document") if hit.in_document else tr("you")
     return f"{who}{BETWEEN}{day.day} {day:%b %Y}"
 
 

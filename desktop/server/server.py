@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.api.errors import ErrorInfo, WaymarkError
 from core.api.params import CacheSettings, DraftSettings
 from core.server.access import digest_of
+from core.server.kept_replies import delete
 from core.server.messages import Listening, NotListening, RequestSeen, Serve
 from core.server.relay import LocalServer, ServerNews
 from desktop.engine.engine import EngineController
@@ -76,6 +77,8 @@ class ServerController(QObject):
         self._changing = asyncio.Lock()
         # The number of changes to the settings, and of the last one that was applied.
         self._changes = self._applied = 0
+        self._replies = folders.data / "clients" / "replies.db"
+        self._forgetting = False
         self.status = ServerStatus()
         # A key that was just made, until it is hidden; only its digest is stored.
         self.new_key = ""
@@ -106,6 +109,9 @@ class ServerController(QObject):
     def allow_lan(self, lan: bool) -> None:
         self._change({"lan": lan})
 
+    def keep_steady(self, steady: bool) -> None:
+        self._change({"steady": steady})
+
     def renew_key(self) -> None:
         """The old one ends at once, and so do its requests."""
         self._change({"key": self._make_key()})
@@ -115,9 +121,9 @@ class ServerController(QObject):
         self.changed.emit()
 
     def forget(self) -> None:
-        """A process that ends deletes what programs have sent."""
-        if self.settings.on:
-            self._apply()
+        """Forget what programs have sent: a process that ends deletes the pictures."""
+        self._forgetting = True
+        self._apply()
 
     async def close(self) -> None:
         async with self._changing:
@@ -146,6 +152,10 @@ class ServerController(QObject):
                 return
             self._applied = change
             await self._server.close()
+            keeps = self._settings.settings.cache.disk_bytes != 0
+            if self._forgetting or not keeps:
+                self._forgetting = False
+                delete(self._replies)
             if not settings.on:
                 return
             serve = Serve(
@@ -153,6 +163,8 @@ class ServerController(QObject):
                 lan=settings.lan,
                 key=settings.key,
                 pictures=str(self._folders.data / "clients" / "pictures"),
+                replies=str(self._replies) if keeps else "",
+                steady=settings.steady,
                 model=self._server.model,
             )
             try:

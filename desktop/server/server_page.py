@@ -28,7 +28,7 @@ from desktop.server.snippets import Connection, Snippet, snippets
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
@@ -96,20 +96,16 @@ class AccessBox(QFrame):
         self._on.toggled.connect(server.switch)
         self._state = Label(name="serverState", style="muted small", wraps=True)
         self._address = Label(name="serverAddress", selectable=True)
-        self._copy_address = CopyButton(tr("Copy the address"))
-        self._copy_address.setObjectName("serverCopyAddress")
+        self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
-        self._port = QSpinBox()
-        self._port.setObjectName("serverPort")
-        self._port.setAccessibleName(tr("Port"))
+        self._port = named(QSpinBox(), "serverPort", tr("Port"))
         self._port.setRange(LOWEST_PORT, HIGHEST_PORT)
         self._port.setGroupSeparatorShown(False)
         self._port.setKeyboardTracking(False)
         self._port.lineEdit().setTextMargins(7, 0, 0, 0)
         self._port.valueChanged.connect(server.set_port)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
-        self._copy_key = CopyButton(tr("Copy the key"))
-        self._copy_key.setObjectName("serverCopyKey")
+        self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
         self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
         self._renew = Button(tr("New key"), name="serverRenewKey")
         self._renew.setAutoDefault(False)
@@ -127,6 +123,9 @@ class AccessBox(QFrame):
             style="warning small",
             wraps=True,
         )
+        steady = tr("Hold lines steady that programs change with each request, such as dates")
+        self._steady = _switch("serverSteady", steady)
+        self._steady.toggled.connect(server.keep_steady)
         form = QFormLayout()
         form.addRow(
             Label(tr("Address"), style="label"), row(self._address, self._copy_address, None)
@@ -141,6 +140,7 @@ class AccessBox(QFrame):
             form,
             row(self._lan, Label(others), None),
             self._warning,
+            row(self._steady, Label(steady), None),
             of=self,
             margins=(12, 10, 12, 10),
             spacing=8,
@@ -153,7 +153,9 @@ class AccessBox(QFrame):
 
     def show_status(self) -> None:
         server, settings = self._server, self._server.settings
-        for control, value in ((self._on, settings.on), (self._lan, settings.lan)):
+        for control, value in (
+            (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
+        ):  # fmt: skip
             control.blockSignals(True)
             control.setChecked(value)
             control.blockSignals(False)
@@ -180,20 +182,15 @@ class ConnectBox(QFrame):
         self.setObjectName("serverConnect")
         self.setProperty("class", "card")
         self._snippets: tuple[Snippet, ...] = ()
-        self._program = QComboBox()
-        self._program.setObjectName("serverProgram")
-        self._program.setAccessibleName(tr("Program"))
+        self._program = named(QComboBox(), "serverProgram", tr("Program"))
         self._program.currentIndexChanged.connect(self._show)
         self._place = Label(name="serverSnippetPlace", style="muted small", wraps=True)
-        self._text = QPlainTextEdit()
-        self._text.setObjectName("serverSnippet")
-        self._text.setAccessibleName(tr("Text to paste"))
+        self._text = named(QPlainTextEdit(), "serverSnippet", tr("Text to paste"))
         self._text.setReadOnly(True)
         self._text.setProperty("class", "field")
         self._text.setTabChangesFocus(True)
         self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
-        self._copy = CopyButton(tr("Copy this text"))
-        self._copy.setObjectName("serverCopySnippet")
+        self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
         self._copy.clicked.connect(lambda: _copy(self._text.toPlainText(), self._copy))
         column(
             row(self._program, self._copy, None),
@@ -220,9 +217,7 @@ class ConnectBox(QFrame):
 
 
 def _switch(name: str, spoken: str) -> Switch:
-    switch = Switch()
-    switch.setObjectName(name)
-    switch.setAccessibleName(spoken)
+    switch = named(Switch(), name, spoken)
     return switch
 
 
@@ -236,8 +231,7 @@ class RequestList(QTreeWidget):
 
     def __init__(self, server: ServerController) -> None:
         super().__init__()
-        self.setObjectName("serverRequests")
-        self.setAccessibleName(tr("Requests of programs"))
+        named(self, "serverRequests", tr("Requests of programs"))
         self._server = server
         self._items: dict[int, QTreeWidgetItem] = {}
         self.setHeaderLabels([
@@ -248,8 +242,7 @@ class RequestList(QTreeWidget):
         self.setUniformRowHeights(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.setMinimumHeight(theme.px(LEAST_HEIGHT))
-        self.header().setObjectName("serverRequestsHeader")
-        self.header().setAccessibleName(tr("What the columns show"))
+        named(self.header(), "serverRequestsHeader", tr("What the columns show"))
         self.header().setSectionsMovable(False)
         self.header().setStretchLastSection(False)
         for place in range(self.columnCount()):
@@ -279,12 +272,18 @@ def cells(seen: RequestSeen) -> tuple[str, ...]:
     return (
         shortened(seen.client, LONGEST_NAME) or tr("a program without a name"),
         shortened(seen.path, LONGEST_NAME),
-        state_words(seen),
+        ", ".join((state_words(seen), *volatile_words(seen))),
         format_count(seen.reused) if counted else "",
         format_count(seen.read) if counted else "",
         format_count(seen.written) if seen.written else "",
         number(seen.tokens_per_s, 1) if seen.tokens_per_s else "",
     )
+
+
+def volatile_words(seen: RequestSeen) -> tuple[str, ...]:
+    if not seen.volatile:
+        return ()
+    return (tr("kept steady: {lines}").format(lines=", ".join(seen.volatile)),)
 
 
 def state_words(seen: RequestSeen) -> str:

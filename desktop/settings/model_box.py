@@ -24,7 +24,7 @@ from desktop.numbers import (
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 
 # Free space of the style around the text.
 ROOM_PX = 4
@@ -51,9 +51,7 @@ class ModelBox(QWidget):
         self._settings = settings
         # The last error, and how many folders had been chosen by then.
         self._told = ("", 0)
-        self._folders = FolderBox()
-        self._folders.setObjectName("modelFolder")
-        self._folders.setAccessibleName(tr("Model folder"))
+        self._folders = named(FolderBox(), "modelFolder", tr("Model folder"))
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self._folders.setSizeAdjustPolicy(policy)
         self._folders.setMinimumContentsLength(8)

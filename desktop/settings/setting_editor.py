@@ -29,7 +29,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets.layouts import Part, column
 from desktop.widgets.layouts import row as row_of
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 # Spin boxes would be lower than the other fields.
 CONTROL_HEIGHT = 30
@@ -195,8 +195,7 @@ class SettingEditor(Editor):
         self._prepare(control)
         if isinstance(control, Switch):
             control.setMinimumHeight(0)
-        control.setObjectName(f"{self._prefix}{control_name(self.row.key)}")
-        control.setAccessibleName(self.row.title)
+        named(control, f"{self._prefix}{control_name(self.row.key)}", self.row.title)
         return control
 
     def _choices(self) -> Control:
@@ -300,11 +299,9 @@ class BudgetEditor(Editor):
     def _prepare_controls(self) -> None:
         name = control_name(self.row.key)
         self.choice.addItems(["", tr("Custom"), tr("Save nothing on disk")][: len(self._choices)])
-        self.choice.setObjectName(f"setting{name}")
-        self.choice.setAccessibleName(tr("{} budget").format(self.row.title))
+        named(self.choice, f"setting{name}", tr("{} budget").format(self.row.title))
         self.choice.currentIndexChanged.connect(lambda at: self._choose(self._choices[at]))
-        self.size_box.setObjectName(f"size{name}")
-        self.size_box.setAccessibleName(tr("{} budget in GB or MB").format(self.row.title))
+        named(self.size_box, f"size{name}", tr("{} budget in GB or MB").format(self.row.title))
         self.size_box.valueChanged.connect(lambda size: self._put(int(size)))
         self.size_box.not_taken.connect(self._refuse)
         for control in (self.choice, self.size_box):

@@ -109,6 +109,13 @@ class SettingsController(QObject):
         """'' restores the published one."""
         self._put(self.settings.with_name(kept_path(path), name))
 
+    def follow(self, before: str, now: str) -> None:
+        """The model at the path `before` was moved."""
+        if self.kept_path == before:
+            self.kept_path = now
+        self._put(self.settings.with_moved(before, now))
+        self.changed.emit()
+
     def set_library(self, library: LibrarySettings) -> None:
         self._put(self.settings.model_copy(update={"library": library}))
 
@@ -136,6 +143,10 @@ class SettingsController(QObject):
         for row, value in values:
             settings = row.changed(settings, value)
         self._put(settings)
+
+    def set_shortcuts(self, shortcuts: dict[str, str]) -> None:
+        window = self.settings.window.model_copy(update={"shortcuts": shortcuts})
+        self._put(self.settings.model_copy(update={"window": window}))
 
     def fold(self, part: str, folded: bool) -> None:
         window = self.settings.window

@@ -25,8 +25,17 @@ from desktop.store.tables.records import ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 
 # The other tables hold what is deleted once it is done with; a backup would bring that back.
-LASTING = ("chats", "messages", "replies", "message_pictures")
-TABLES = (*LASTING, "pictures", "reply_parts", "drafts", "draft_pictures", "forgets")
+LASTING = ("chats", "messages", "replies", "message_pictures", "message_documents")
+SHARED = ("pictures", "documents")
+TABLES = (
+    *LASTING,
+    *SHARED,
+    "reply_parts",
+    "drafts",
+    "draft_pictures",
+    "draft_documents",
+    "forgets",
+)
 KINDS: dict[str, type | tuple[type, ...]] = {
     "INTEGER": int,
     "REAL": (int, float),
@@ -113,7 +122,7 @@ def _fill_gaps(target: sqlite3.Connection, backup: Path, tables: Sequence[str]) 
                 _copy(source, target, tables)
                 after = target.total_changes
                 # Also those that no message showed any more, which are deleted again.
-                _copy(source, target, ["pictures"])
+                _copy(source, target, SHARED)
     except (*ERRORS, StoreError):
         return False
     return after > before
@@ -260,7 +269,7 @@ def _parents_first(connection: sqlite3.Connection) -> Iterator[tuple[int, int, i
 
 
 def _mend_references(connection: sqlite3.Connection) -> None:
-    """Add the chats and pictures that are missing; delete rows that belong to nothing."""
+    """Add missing chats, pictures and documents; delete rows that belong to nothing."""
     missing = connection.execute(
         "SELECT chat FROM messages UNION SELECT chat FROM drafts WHERE chat IS NOT NULL"
         " EXCEPT SELECT id FROM chats"
@@ -284,6 +293,12 @@ def _mend_references(connection: sqlite3.Connection) -> None:
         connection.execute(
             "INSERT OR IGNORE INTO pictures SELECT digest, ifnull(resized_width, 0),"
             f" ifnull(resized_height, 0), x'' FROM {table}"
+        )
+    for table in ("message_documents", "draft_documents"):
+        # Else the message would lose a document without a word.
+        connection.execute(
+            f"INSERT OR IGNORE INTO documents SELECT digest, 0, ?, '' FROM {table}",
+            (fields.DAMAGED_DOCUMENT,),
         )
     for table, row, *_ in connection.execute("PRAGMA foreign_key_check").fetchall():
         connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (row,))

@@ -64,11 +64,14 @@ class WindowSettings(Settings):
     # True renders Markdown in the user's own messages.
     format_messages: bool = True
     folded: tuple[str, ...] = ()
+    # Keys by the names of actions, for those that have others than the program's.
+    shortcuts: dict[str, str] = Field(default_factory=dict)
 
 
 class NetworkSettings(Settings):
     """For all connections that the app makes. An empty `hub` is Hugging Face, an empty `proxy` the
     system's, an empty folder the one next to the chats; 0 is no limit.
+    `token_for` is the hub whose access token is in the system's keyring, '' if there is none.
     """
 
     allowed: bool = True
@@ -76,6 +79,7 @@ class NetworkSettings(Settings):
     proxy: str = ""
     models_folder: str = ""
     megabytes_per_second: Annotated[int, Field(ge=0, le=100_000)] = 0
+    token_for: str = ""
 
 
 class ModelChoices(Settings):
@@ -133,9 +137,11 @@ class PresetSettings(Settings):
 
 
 class ServerSettings(Settings):
-    """`key` is a digest, empty until the server is switched on first."""
+    """`key` is a digest, empty until the server is switched on first; `steady`: see
+    `core.server.volatile`."""
 
     on: bool = False
+    steady: bool = True
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
@@ -246,6 +252,18 @@ class AppSettings(Settings):
         known = [kept_path(path), *self.without_recent(path).recent_models]
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
+
+    def with_moved(self, before: str, now: str) -> AppSettings:
+        def follow(path: str) -> str:
+            return now if path == before else path
+
+        models = (
+            each.model_copy(update={"path": follow(each.path)}) for each in self.library.models
+        )
+        library = self.library.model_copy(update={"models": tuple(models)})
+        model = self.model.model_copy(update={"path": follow(self.model.path)})
+        recent = tuple(map(follow, self.recent_models))
+        return self.model_copy(update={"model": model, "recent_models": recent, "library": library})
 
     def without_recent(self, path: str) -> AppSettings:
         recent = tuple(each for each in self.recent_models if each != path)

@@ -19,7 +19,7 @@ from core.api.limits import PICTURE_FORMATS
 from desktop.i18n import tr
 from desktop.widgets.layouts import row
 from desktop.widgets.notices import GuardedButton
-from desktop.widgets.plain import Button, Label, make_plain
+from desktop.widgets.plain import Button, Label, make_plain, named
 from desktop.widgets.plain_text import shortened, visible
 from desktop.widgets.web_address import RefusedAddressError, WebAddress, web_address
 
@@ -57,8 +57,7 @@ def come_up(window: QWidget, focus: QWidget | None = None) -> None:
 
 
 async def choose_folder(parent: QWidget, title: str, start: str) -> str:
-    dialog = QFileDialog(parent, title, start)
-    dialog.setObjectName("folderDialog")
+    dialog = named(QFileDialog(parent, title, start), "folderDialog")
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly)
     dialog.setOption(QFileDialog.Option.ReadOnly)
@@ -68,18 +67,16 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
 async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
     # Files of Ollama have no ending.
     kinds = tr("GGUF models ({patterns});;All files (*)").format(patterns="*.gguf")
-    dialog = QFileDialog(parent, title, start, kinds)
-    dialog.setObjectName("modelFileDialog")
+    dialog = named(QFileDialog(parent, title, start, kinds), "modelFileDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.setOption(QFileDialog.Option.ReadOnly)
     return next(iter(await _chosen(dialog)), "")
 
 
-async def choose_pictures(parent: QWidget) -> list[str]:
+async def choose_files(parent: QWidget) -> list[str]:
     patterns = " ".join(f"*{suffix}" for each in PICTURE_FORMATS for suffix in each.suffixes)
-    kinds = tr("Pictures ({patterns});;All files (*)").format(patterns=patterns)
-    dialog = QFileDialog(parent, tr("Add pictures"), "", kinds)
-    dialog.setObjectName("pictureDialog")
+    kinds = tr("All files (*);;Pictures ({patterns})").format(patterns=patterns)
+    dialog = named(QFileDialog(parent, tr("Add pictures or documents"), "", kinds), "pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
     return await _chosen(dialog)
@@ -87,8 +84,7 @@ async def choose_pictures(parent: QWidget) -> list[str]:
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
     """Returns '' for none; the dialog confirms replacing."""
-    dialog = QFileDialog(parent, title)
-    dialog.setObjectName("saveDialog")
+    dialog = named(QFileDialog(parent, title), "saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.selectFile(name)
     return next(iter(await _chosen(dialog)), "")
@@ -124,8 +120,7 @@ class LinkDialog(QDialog):
         self._column = QVBoxLayout(self)
         self._column.setSpacing(8)
         self._column.addWidget(Label(question, style="muted", wraps=True))
-        self._address = QPlainTextEdit(shortened(address, LONGEST_SHOWN))
-        self._address.setObjectName("linkAddress")
+        self._address = named(QPlainTextEdit(shortened(address, LONGEST_SHOWN)), "linkAddress")
         self._address.setAccessibleName(tr("The whole address"))
         self._address.setReadOnly(True)
         self._address.setFixedHeight(ADDRESS_HEIGHT)

@@ -14,7 +14,7 @@ from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 
 SHOWN_FOR_MS = 8_000
@@ -40,8 +40,7 @@ class Toast(QFrame):
         super().__init__(owner)
         self._owner = owner
         self._below = below
-        self.setObjectName("toast")
-        self.setAccessibleName(tr("Message"))
+        named(self, "toast", tr("Message"))
         self._action: Callable[[], None] | None = None
         self._chat: int | None = None
         # Warnings and errors that weren't closed, oldest first.
@@ -166,8 +165,7 @@ class Question(QFrame):
         self._owner = owner
         # The button pressed, or the pointer, within `owner`; null if outside.
         self._pressed = QRect()
-        self.setObjectName(f"{name}Bar")
-        self.setAccessibleName(spoken)
+        named(self, f"{name}Bar", spoken)
         self.setProperty("class", "notice")
         self.setProperty("kind", "danger")
         self._words = Label(name=f"{name}Words", wraps=True)

@@ -7,6 +7,7 @@ All views use these instead, as `tests/desktop/test_plain_only.py` checks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from PySide6.QtCore import QObject, QPoint, QSize, Qt
 from PySide6.QtGui import (
@@ -31,6 +32,8 @@ from PySide6.QtWidgets import (
 
 from desktop.i18n import tr
 from desktop.widgets.plain_text import breakable, shortened, tip, unbroken
+
+Named = TypeVar("Named", bound=QWidget)
 
 # A label lays out all its text whenever its size is queried.
 LONGEST_LABEL = 4_000
@@ -144,6 +147,14 @@ class Button(QPushButton):
 class ToolButton(QToolButton):
     def set_words(self, words: str) -> None:
         self.setText(unshortcut(words))
+
+
+def named(widget: Named, name: str, spoken: str = "") -> Named:
+    """`name` is its objectName; `spoken` is for screen readers."""
+    widget.setObjectName(name)
+    if spoken:
+        widget.setAccessibleName(spoken)
+    return widget
 
 
 def set_tip(widget: QWidget | QAction, words: str) -> None:

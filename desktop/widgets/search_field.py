@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton
 
 from desktop.i18n import tr
-from desktop.widgets.plain import set_tip
+from desktop.widgets.plain import named, set_tip
 
 LONGEST = 200
 
@@ -19,8 +19,7 @@ class SearchField(QLineEdit):
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__()
-        self.setObjectName(name)
-        self.setAccessibleName(words)
+        named(self, name, words)
         self.setPlaceholderText(words)
         self.setMaxLength(LONGEST)
         self.setClearButtonEnabled(True)

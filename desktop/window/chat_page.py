@@ -5,6 +5,7 @@ After an action on a message the composer has the focus, and letters typed elsew
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -28,6 +29,7 @@ from desktop.pictures.given_data import accept_copy, may_take, sort_data
 from desktop.remote.remote import place_words
 from desktop.search.index import Hit
 from desktop.store.folders import DEMO_MODEL
+from desktop.store.tables.records import Document
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, in_column, scrolled
 from desktop.widgets.notices import Question
@@ -44,6 +46,8 @@ COMMAND_KEYS = (
 class ChatPage(QWidget):
     # list[Path]: dropped files, or a folder, that may be a model.
     model_dropped = Signal(object)
+    # Document, str: the words were found in it.
+    document_found = Signal(object, str)
 
     def __init__(self, parts: WindowParts, sample_folder: Path) -> None:
         super().__init__()
@@ -56,7 +60,7 @@ class ChatPage(QWidget):
         self.transcript = TranscriptView(parts.transcript, parts.drafts, parts.formats)
         self.empty = EmptyPage(sample_folder)
         self._for_demo = False
-        self.composer = Composer(parts.chat, parts.pictures, parts.draft_size)
+        self.composer = Composer(parts.chat, parts.documents, parts.draft_size)
         self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
         self._empty_page = scrolled(self.empty, "emptyScroll")
@@ -145,7 +149,7 @@ class ChatPage(QWidget):
         host = place_words(place)
         words = tr(
             "Send this chat to {host}? From your next message on, all of it is sent there: every "
-            "message, picture and instruction. What has been sent can't be taken back."
+            "message, document, picture and instruction. What has been sent can't be taken back."
         )
         if is_readable(place.address):
             words += " " + tr("The connection isn't encrypted: others in the network can read it.")
@@ -173,10 +177,18 @@ class ChatPage(QWidget):
     async def _show_hit(self, hit: Hit) -> None:
         await self._parts.chat.open_at(hit.chat, hit.message)
         place = self._parts.transcript.place_of(hit.message)
-        if place is not None and hit.extract.match:
+        if place is not None and hit.extract.match and not hit.in_document:
             self.find_bar.look_for(hit.extract.match, place)
         elif place is not None:
             self.transcript.show_message(place)
+            self._show_found(self._parts.transcript.rows[place].message.documents, hit)
+
+    def _show_found(self, documents: Sequence[Document], hit: Hit) -> None:
+        """Open the document that the match is in."""
+        for each in documents:
+            if hit.in_document and any(hit.extract.match in part for part in each.parts):
+                self.document_found.emit(each, hit.extract.match)
+                return
 
     def _write_on(self) -> None:
         self.composer.setFocus()

@@ -17,7 +17,7 @@ from desktop.remote.remote import place_words
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Button, ElidedLabel, ToolButton, set_tip
+from desktop.widgets.plain import Button, ElidedLabel, ToolButton, named, set_tip
 
 # In a narrower window some texts are hidden.
 NARROW_PX = 560
@@ -50,9 +50,7 @@ class HeaderBar(QFrame):
         self._place.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._state = ElidedLabel(name="engineState", style="muted small")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self._progress = QProgressBar()
-        self._progress.setObjectName("loadProgress")
-        self._progress.setAccessibleName(tr("Loading the model"))
+        self._progress = named(QProgressBar(), "loadProgress", tr("Loading the model"))
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(90)
         self._restart = Button(

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QShowEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
@@ -29,12 +29,14 @@ from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
 from desktop.settings.settings_panel import SettingsPanel
+from desktop.store.settings import TEXT_SIZES
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.store.tables.message_tree import Moved
 from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
 from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
+from desktop.window.commands import CommandPalette, name_of, set_shortcuts
 from desktop.window.menus import AboutDialog, ShortcutsDialog, add_menus, diagnostics
 from desktop.window.sides import SidePanel, Sides, fitted, fitted_size, move_focus
 from desktop.window.viewing import Viewing
@@ -42,6 +44,8 @@ from desktop.window.window_parts import WindowParts
 
 AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
+# Touchpads report parts of it.
+WHEEL_STEP = 120
 LAST_CHAT = "lastChat"
 # Phases in which the engine can't be restarted.
 STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
@@ -57,6 +61,8 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
         self._leaving = False
+        # Of the wheel with Ctrl, since the last step of the text size.
+        self._turned = 0
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
@@ -102,6 +108,7 @@ class MainWindow(QMainWindow):
         return {
             "actionNewChat": lambda: self._open(None),
             "actionAddPictures": self._choose_pictures,
+            "actionAddFolder": self._choose_folder,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
             "actionDelete": side_bar.delete_current,
@@ -125,7 +132,11 @@ class MainWindow(QMainWindow):
             "actionContext": lambda: self._turn_to(0),
             "actionSettings": lambda: self._turn_to(1),
             "actionFind": page.find_bar.begin,
+            "actionPalette": self._show_palette,
             "actionWrite": page.composer.setFocus,
+            "actionLarger": lambda: self._zoom(1),
+            "actionSmaller": lambda: self._zoom(-1),
+            "actionUsualSize": lambda: self._parts.settings.set_value("window.text_size", 100),
             "actionShortcuts": self._show_shortcuts,
             "actionAbout": self._show_about,
         }
@@ -175,6 +186,11 @@ class MainWindow(QMainWindow):
         page.composer.add.clicked.connect(self._choose_pictures)
         page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
+        page.document_found.connect(
+            lambda found, words: self._viewing.open_document(found, None, words)
+        )
+        page.composer.open_document_asked.connect(self._viewing.open_document)
+        page.transcript.messages.open_document_asked.connect(self._viewing.open_document)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
@@ -230,8 +246,16 @@ class MainWindow(QMainWindow):
         add = add or self.page.composer.add_files
         self._parts.tasks.spawn(self._add_chosen(add), tr("Choosing pictures"))
 
+    def _choose_folder(self) -> None:
+        self._parts.tasks.spawn(self._add_folder(), tr("Choosing a folder"))
+
+    async def _add_folder(self) -> None:
+        chosen = await dialogs.choose_folder(self, tr("Add a folder of documents"), "")
+        if chosen:
+            self.page.composer.add_files([Path(chosen)])
+
     async def _add_chosen(self, add: AddFiles) -> None:
-        chosen = await dialogs.choose_pictures(self)
+        chosen = await dialogs.choose_files(self)
         if chosen:
             add([Path(name) for name in chosen])
 
@@ -277,7 +301,7 @@ class MainWindow(QMainWindow):
     @cached_property
     def _library(self) -> LibraryDialog:
         parts = self._parts
-        dialog = LibraryDialog(parts.library, parts.settings, parts.tasks, self)
+        dialog = LibraryDialog(parts.library, parts.moves, parts.settings, parts.tasks, self)
         dialog.load_asked.connect(self._load_path)
         dialog.get_asked.connect(self._show_get_model)
         return dialog
@@ -353,7 +377,21 @@ class MainWindow(QMainWindow):
         dialogs.come_up(self)
 
     def _show_shortcuts(self) -> None:
-        ShortcutsDialog(list(self.actions_by_name.values()), self).show()
+        menus = self.menuBar().actions()
+        ShortcutsDialog(self.actions_by_name, menus, self._parts.settings, self).show()
+
+    def _show_palette(self) -> None:
+        entries = {
+            name_of(each): menu.actions()
+            for each in self.menuBar().actions()
+            if isinstance(menu := each.menu(), QMenu)
+        }
+        CommandPalette(entries, self).show()
+
+    def _zoom(self, steps: int) -> None:
+        place = TEXT_SIZES.index(theme.signals().text_size) + steps
+        size = TEXT_SIZES[min(max(place, 0), len(TEXT_SIZES) - 1)]
+        self._parts.settings.set_value("window.text_size", size)
 
     def _show_about(self) -> None:
         AboutDialog(diagnostics(self._parts.engine.status), self).show()
@@ -367,6 +405,7 @@ class MainWindow(QMainWindow):
             theme.force(cast(QApplication, QApplication.instance()), window.theme)
         if window.text_size != theme.signals().text_size:
             theme.set_text_size(window.text_size)
+        set_shortcuts(self.actions_by_name, window.shortcuts, self.menuBar().actions())
 
     def _on_focus(self, _old: QWidget | None, new: QWidget | None) -> None:
         if new is None and not self._leaving:
@@ -385,6 +424,23 @@ class MainWindow(QMainWindow):
             self.page.composer.setFocus()
             return True
         return move_focus(self, forward)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # Before the part of the window under the pointer, which would scroll.
+        self.windowHandle().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if not isinstance(event, QWheelEvent):
+            return super().eventFilter(watched, event)
+        if not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            return False
+        self._turned += event.angleDelta().y()
+        steps = int(self._turned / WHEEL_STEP)
+        self._turned -= steps * WHEEL_STEP
+        if steps:
+            self._zoom(steps)
+        return True
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._leaving:

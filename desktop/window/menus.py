@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from typing import NamedTuple
 
@@ -21,8 +21,10 @@ from core.client.programs import RESOURCES
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
 from desktop.numbers import format_count
+from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.plain import Button, Label, action, named
+from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
 
 
 class Entry(NamedTuple):
@@ -38,7 +40,8 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
     return {
         tr("&Chat"): (
             Entry("actionNewChat", tr("New chat"), "Ctrl+N"),
-            Entry("actionAddPictures", tr("Add pictures"), "Ctrl+O"),
+            Entry("actionAddPictures", tr("Add pictures or documents…"), "Ctrl+O"),
+            Entry("actionAddFolder", tr("Add a folder of documents…")),
             Entry("actionRename", tr("Rename"), "F2", separated=True),
             Entry("actionPin", tr("Pin or unpin"), "Ctrl+P"),
             Entry("actionDelete", tr("Delete")),
@@ -61,6 +64,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionRestart", tr("Restart the engine"), separated=True),
         ),
         tr("&View"): (
+            Entry("actionPalette", tr("All actions…"), "Ctrl+K"),
             Entry("actionChats", tr("Chats"), "Ctrl+B"),
             Entry("actionSearchChats", tr("Search titles"), "Ctrl+Shift+T"),
             Entry("actionSearchMessages", tr("Search all chats…"), "Ctrl+Shift+F"),
@@ -69,6 +73,9 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionSettings", tr("Settings"), "Ctrl+2"),
             Entry("actionFind", tr("Find in this chat"), "Ctrl+F"),
             Entry("actionWrite", tr("Write a message"), "Ctrl+L"),
+            Entry("actionLarger", tr("Larger text"), "Ctrl++", separated=True),
+            Entry("actionSmaller", tr("Smaller text"), "Ctrl+-"),
+            Entry("actionUsualSize", tr("Usual text size"), "Ctrl+0"),
         ),
         tr("&Help"): (
             Entry("actionShortcuts", tr("Keyboard shortcuts"), "F1"),
@@ -87,11 +94,10 @@ def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> 
                 menu.addSeparator()
             made = actions[name] = action(words, window, acts[name])
             made.setObjectName(name)
-            made.setShortcut(QKeySequence(shortcut))
+            made.setProperty(DEFAULT, shortcut)
             menu.addAction(made)
     assert acts.keys() == actions.keys(), "every entry does something, and everything has an entry"
-    window.menuBar().setObjectName("menuBar")
-    window.menuBar().setAccessibleName(tr("Menus"))
+    named(window.menuBar(), "menuBar", tr("Menus"))
     return actions
 
 
@@ -166,16 +172,57 @@ class _Page(QDialog):
 
 
 class ShortcutsDialog(_Page):
-    def __init__(self, actions: Sequence[QAction], parent: QWidget) -> None:
+    """All keys; those of the menus' actions can be changed."""
+
+    def __init__(
+        self,
+        actions: Mapping[str, QAction],
+        menus: Sequence[QAction],
+        settings: SettingsController,
+        parent: QWidget,
+    ) -> None:
         super().__init__(tr("Keyboard shortcuts"), "shortcutsDialog", parent)
-        native = QKeySequence.SequenceFormat.NativeText
-        of_menus = [
-            (each.shortcut().toString(native), each.text().replace("&", ""))
-            for each in actions
-            if not each.shortcut().isEmpty()
-        ]
-        self.add_pairs([*_other_keys(), *of_menus])
+        self._actions, self._menus, self._settings = actions, menus, settings
+        words = tr("Click a field and press the new keys. The cross removes them.")
+        self.inside.addWidget(Label(words, style="muted", wraps=True))
+        self._note = Label(name="shortcutNote", style="warning small", wraps=True)
+        self._edits: dict[str, ShortcutEdit] = {}
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(18)
+        grid.setColumnStretch(0, 1)
+        for line, (name, act) in enumerate(actions.items()):
+            edit = self._edits[name] = ShortcutEdit(act)
+            edit.keySequenceChanged.connect(partial(self._change, name))
+            grid.addWidget(Label(name_of(act)), line, 0)
+            grid.addWidget(edit, line, 1)
+        self.inside.addLayout(grid)
+        self.inside.addWidget(Label(tr("Keys that stay as they are"), style="heading"))
+        self.add_pairs(_other_keys())
         self.inside.addStretch(1)
+        reset = Button(tr("Restore all"), name="shortcutsReset")
+        reset.clicked.connect(self._reset)
+        self.buttons.insertWidget(0, reset)
+        self.buttons.insertWidget(1, self._note, 1)
+
+    def _change(self, name: str, keys: QKeySequence) -> None:
+        act = self._actions[name]
+        if keys == act.shortcut():
+            return
+        why = objection(keys, act, [*self._actions.values(), *self._menus])
+        self._note.setText(why)
+        if why:
+            self._edits[name].setKeySequence(act.shortcut())
+            return
+        chosen = {**self._settings.settings.window.shortcuts, name: keys.toString()}
+        if keys.toString() == act.property(DEFAULT):
+            del chosen[name]
+        self._settings.set_shortcuts(chosen)
+
+    def _reset(self) -> None:
+        self._note.setText("")
+        self._settings.set_shortcuts({})
+        for name, edit in self._edits.items():
+            edit.setKeySequence(self._actions[name].shortcut())
 
 
 def _other_keys() -> Sequence[tuple[str, str]]:

@@ -28,7 +28,7 @@ from desktop.context.context_panel import ContextPanel
 from desktop.i18n import tr
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import ToolButton
+from desktop.widgets.plain import ToolButton, named
 
 # The system's frame around a window, whose size is unknown before it is shown.
 FRAME = QSize(8, 40)
@@ -148,8 +148,7 @@ class SidePanel(QFrame):
         super().__init__()
         self._make_settings = make_settings
         self.setObjectName("contextSide")
-        self._pages = QStackedWidget()
-        self._pages.setObjectName("sidePages")
+        self._pages = named(QStackedWidget(), "sidePages")
         self._buttons = QButtonGroup(self)
         self._buttons.setExclusive(True)
         self._icons: list[tuple[ToolButton, str]] = []
@@ -175,8 +174,7 @@ class SidePanel(QFrame):
         self._pages.setCurrentIndex(page)
 
     def _tab(self, title: str, icon: str, name: str, page: int) -> ToolButton:
-        button = ToolButton()
-        button.setObjectName(name)
+        button = named(ToolButton(), name)
         button.set_words(title)
         button.setAccessibleName(title.replace("&", "and"))
         button.setCheckable(True)

@@ -1,4 +1,4 @@
-"""Open large pictures from a strip, fetch their pixels, copy and save them."""
+"""Open documents, and large pictures from a strip; fetch their pixels, copy and save them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from PySide6.QtWidgets import QWidget
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
 from core.api.limits import PICTURE_FORMATS
+from desktop.documents.document_dialog import Choose, DocumentDialog
+from desktop.documents.parts import estimated_tokens
 from desktop.i18n import tr
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
-from desktop.store.tables.records import Picture
+from desktop.store.tables.records import Document, Picture
 from desktop.widgets import dialogs
 from desktop.widgets.plain_text import is_seen
 from desktop.window.window_parts import WindowParts
@@ -60,6 +62,18 @@ class Viewing(QObject):
             lambda picture: spawn(self._save(viewer, picture), tr("Saving a picture"))
         )
         viewer.show()
+
+    def open_document(
+        self, document: Document, choose: Choose | None = None, words: str = ""
+    ) -> None:
+        """Show a document's text, where it has these words; with `choose`, the parts to read are
+        chosen for the draft."""
+        size, room = self._parts.draft_size.size, None
+        if choose is not None and size is not None:
+            room = size.left + estimated_tokens(document)
+        dialog = DocumentDialog(document, self._window, choose, room)
+        dialog.field.setText(words)
+        dialog.show()
 
     async def _render(self, viewer: PictureViewer, width: int, height: int) -> None:
         picture, why = viewer.picture, ""

@@ -22,6 +22,7 @@ from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
 from desktop.context.predictions import Predictions
+from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.export.export import ExportController
@@ -29,6 +30,7 @@ from desktop.formulas.formulas import formulas
 from desktop.i18n import tr, use_language
 from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
+from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
 from desktop.presets.chat_settings import ChatSettings
 from desktop.remote.remote import RemoteController
@@ -82,7 +84,8 @@ class WindowParts(QObject):
         self.replies = Replies(services)
         self.pictures = PictureController(services)
         self.chat_list = ChatList()
-        self.drafts = Drafts(services, self.pictures)
+        self.documents = DocumentController(services, self.pictures)
+        self.drafts = Drafts(services, self.pictures, self.documents)
         self.chats = ChatsController(services, self.chat_list, self.replies)
         self.formats = Formats(self.tasks)
         self.chat = ChatController(services, self.replies, self.drafts)
@@ -95,7 +98,7 @@ class WindowParts(QObject):
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(
-            services, self.chat, self.chats, self.limit, self.replies, self.pictures
+            services, self.chat, self.chats, self.limit, self.replies, self.documents
         )
         self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
@@ -106,8 +109,9 @@ class WindowParts(QObject):
         self.export = ExportController(services, self.chats, self.pictures)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
-        self.downloads = DownloadsController(self.tasks, self.settings, folders)
+        self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
+        self.moves = MoveController(self.tasks, self.settings, self.library)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.deletion.everything_gone.connect(self.server.forget)
         self.replies.ended.connect(self._on_ended)
@@ -137,6 +141,7 @@ class WindowParts(QObject):
             ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
             ("storing instructions", self.drafts.store_instructions, STEP_LIMIT_S),
             ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending the reading of documents", self.documents.close, STEP_LIMIT_S),
             ("ending formulas", formulas().close, STEP_LIMIT_S),
             ("ending downloads", self.downloads.close, STEP_LIMIT_S),
             ("ending the local server", self.server.close, STEP_LIMIT_S),

@@ -20,6 +20,7 @@ import pytest
 from core.client.programs import PROGRAMS, ROOT, clean_environment, program
 from core.loading.precision import PRECISIONS
 from core.loading.registry import FAMILIES
+from tests.downloads.test_download import demo_downloaded
 from tests.promises.fixtures import MODELS, PURE, RECURRENT, TILED, folder_of
 from tests.promises.pictures import SIZES, draw
 
@@ -78,8 +79,8 @@ def test_every_family_is_among_those_that_are_tried(folder_of: Callable[[str], P
         json.loads((folder_of(name) / "config.json").read_text("utf-8"))["model_type"]
         for name in (*MODELS, *RECURRENT, *TILED, *PURE)
     }
-    modules = {FAMILIES[name].__module__ for name in tried}
-    assert modules == {family.__module__ for family in FAMILIES.values()}
+    modules = {FAMILIES[name].build.__module__ for name in tried}
+    assert modules == {family.build.__module__ for family in FAMILIES.values()}
 
 
 @pytest.mark.parametrize("name", [*MODELS, *RECURRENT, *TILED, *PURE])
@@ -97,6 +98,12 @@ def test_the_demo_model_answers_about_a_picture_as_its_sources_do(
     tmp_path: Path, precision: str
 ) -> None:
     same_answers(tmp_path, DEMO, turns(SAMPLE), precision)
+
+
+def test_a_model_is_downloaded_and_answers(tmp_path: Path) -> None:
+    """From a hub on this computer, by the program that the window would run."""
+    model = demo_downloaded([str(ENGINE), "core.downloads"], tmp_path)
+    same_answers(tmp_path, model, turns(SAMPLE), "bfloat16")
 
 
 def test_a_reply_is_held_to_its_form_as_its_sources_hold_it(tmp_path: Path) -> None:

@@ -52,8 +52,12 @@
         <translation>Anzeigen einer anderen Fassung</translation>
     </message>
     <message>
-        <source>The message will be sent once its picture is ready.</source>
-        <translation>Die Nachricht wird gesendet, sobald ihr Bild bereit ist.</translation>
+        <source>The message will be sent once its files are ready.</source>
+        <translation>Die Nachricht wird gesendet, sobald ihre Dateien bereit sind.</translation>
+    </message>
+    <message>
+        <source>No other version has messages after it.</source>
+        <translation>Keine andere Fassung hat Nachrichten nach sich.</translation>
     </message>
     <message>
         <source>{title}: {message} The message was not sent.</source>
@@ -66,10 +70,6 @@
     <message>
         <source>{title}: {model}. Start a new chat, or load a model that can.</source>
         <translation>{title}: {model}. Beginnen Sie einen neuen Chat oder laden Sie ein Modell, das Bilder versteht.</translation>
-    </message>
-    <message>
-        <source>No other version has messages after it.</source>
-        <translation>Keiner anderen Version folgen Nachrichten.</translation>
     </message>
     <message>
         <source>Instructions for the model</source>
@@ -438,6 +438,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Beispiel {number} ausprobieren: {question}</translation>
     </message>
     <message>
+        <source>Precision: the most exact one that fits your memory and is fast here, for this model {precision}.
+Context: up to {tokens} tokens in a chat, as long as memory allows.
+Cache: up to {host} of memory and {disk} on disk hold what was read.</source>
+        <translation>Genauigkeit: die genaueste, die in Ihren Speicher passt und hier schnell ist, für dieses Modell {precision}.
+Kontext: bis zu {tokens} Token in einem Chat, solange der Speicher reicht.
+Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen wurde.</translation>
+    </message>
+    <message>
         <source>What is in the picture?</source>
         <translation>What is in the picture?</translation>
     </message>
@@ -526,8 +534,8 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Nachricht</translation>
     </message>
     <message>
-        <source>Ask a question or drop a picture</source>
-        <translation>Stellen Sie eine Frage oder legen Sie ein Bild ab</translation>
+        <source>Ask a question, or drop a picture or a document</source>
+        <translation>Stellen Sie eine Frage, oder legen Sie ein Bild oder Dokument ab</translation>
     </message>
     <message>
         <source>Edit the reply</source>
@@ -535,15 +543,15 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Save as a new version</source>
-        <translation>Als neue Version speichern</translation>
+        <translation>Als neue Fassung speichern</translation>
     </message>
     <message>
         <source>Save (Ctrl+Enter)</source>
-        <translation>Speichern (Strg+Enter)</translation>
+        <translation>Speichern (Strg+Eingabe)</translation>
     </message>
     <message>
-        <source>Add pictures</source>
-        <translation>Bilder hinzufügen</translation>
+        <source>Add pictures or documents</source>
+        <translation>Bilder oder Dokumente hinzufügen</translation>
     </message>
     <message>
         <source>Edit your message</source>
@@ -554,8 +562,8 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Erneut senden</translation>
     </message>
     <message>
-        <source>The message can be sent once its picture is ready.</source>
-        <translation>Die Nachricht kann gesendet werden, sobald ihr Bild bereit ist.</translation>
+        <source>The message can be sent once its files are ready.</source>
+        <translation>Die Nachricht kann gesendet werden, sobald ihre Dateien bereit sind.</translation>
     </message>
     <message>
         <source>Taking back a queued message</source>
@@ -599,7 +607,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Fill in one or both. Messages after this place are read again.</source>
-        <translation>Füllen Sie eines oder beides aus. Nachrichten nach dieser Stelle werden neu gelesen.</translation>
+        <translation>Füllen Sie eines oder beide aus. Nachrichten nach dieser Stelle werden neu gelesen.</translation>
     </message>
     <message>
         <source>Reply</source>
@@ -623,7 +631,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Quote in your message</source>
-        <translation>In der Nachricht zitieren</translation>
+        <translation>In Ihrer Nachricht zitieren</translation>
     </message>
     <message>
         <source>Insert above…</source>
@@ -635,7 +643,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Move what follows another version here</source>
-        <translation>Was einer anderen Version folgt, hierher verschieben</translation>
+        <translation>Was auf eine andere Fassung folgt, hierher verschieben</translation>
     </message>
     <message>
         <source>Write a reply</source>
@@ -723,7 +731,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Waiting for {host}</source>
-        <translation type="unfinished"></translation>
+        <translation>Wartet auf {host}</translation>
     </message>
     <message>
         <source>Waiting for another reply to finish</source>
@@ -763,7 +771,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Choosing where replies are written</source>
-        <translation type="unfinished"></translation>
+        <translation>Wählen, wo Antworten geschrieben werden</translation>
     </message>
     <message>
         <source>Opening a chat</source>
@@ -995,7 +1003,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Delete this for good? It can&apos;t be undone.</source>
-        <translation>Endgültig löschen? Das lässt sich nicht rückgängig machen.</translation>
+        <translation>Das endgültig löschen? Es lässt sich nicht rückgängig machen.</translation>
     </message>
     <message>
         <source>Delete all {} entries for good? This can&apos;t be undone.</source>
@@ -1147,39 +1155,39 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Checkpoints, budgets and drafts are those of {host}. They can&apos;t be seen or set from here, and nothing promises the same bits for the same chat there.</source>
-        <translation type="unfinished"></translation>
+        <translation>Checkpoints, Budgets und Vermutungen sind die von {host}. Von hier aus sind sie weder zu sehen noch einzustellen, und nichts verspricht dort dieselben Bits für denselben Chat.</translation>
     </message>
     <message>
         <source>Numbers that {host} reports appear with its first reply.</source>
-        <translation type="unfinished"></translation>
+        <translation>Zahlen, die {host} meldet, erscheinen mit seiner ersten Antwort.</translation>
     </message>
     <message>
         <source>Runs on {host}</source>
-        <translation type="unfinished"></translation>
+        <translation>Läuft auf {host}</translation>
     </message>
     <message>
         <source>{percent} % cached there</source>
-        <translation type="unfinished"></translation>
+        <translation>{percent} % dort aus dem Cache</translation>
     </message>
     <message>
         <source>{host} reports {reused} of {prompt} prompt tokens from its cache.</source>
-        <translation type="unfinished"></translation>
+        <translation>{host} meldet {reused} von {prompt} Token des Prompts aus seinem Cache.</translation>
     </message>
     <message>
         <source>{tokens} sent</source>
-        <translation type="unfinished"></translation>
+        <translation>{tokens} gesendet</translation>
     </message>
     <message>
         <source>{host} doesn&apos;t report how many of them were in its cache.</source>
-        <translation type="unfinished"></translation>
+        <translation>{host} meldet nicht, wie viele davon in seinem Cache waren.</translation>
     </message>
     <message>
         <source>{host} has reported no numbers of the prompt.</source>
-        <translation type="unfinished"></translation>
+        <translation>{host} hat keine Zahlen zum Prompt gemeldet.</translation>
     </message>
     <message>
         <source>not known here</source>
-        <translation type="unfinished"></translation>
+        <translation>hier nicht bekannt</translation>
     </message>
     <message>
         <source>First message: {tokens} read</source>
@@ -1283,7 +1291,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Prefilling a reply being edited</source>
-        <translation>Vorauslesen einer bearbeiteten Antwort</translation>
+        <translation>Lesen einer Antwort, die bearbeitet wird</translation>
     </message>
     <message>
         <source>Prefilling the draft</source>
@@ -1650,8 +1658,64 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Was importiert wurde</translation>
     </message>
     <message>
+        <source>Words, or pages like 3-7, 12</source>
+        <translation>Wörter, oder Seiten wie 3-7, 12</translation>
+    </message>
+    <message>
+        <source>Words</source>
+        <translation>Wörter</translation>
+    </message>
+    <message>
+        <source>Parts of the document</source>
+        <translation>Teile des Dokuments</translation>
+    </message>
+    <message>
+        <source>The text that the model reads</source>
+        <translation>Der Text, den das Modell liest</translation>
+    </message>
+    <message>
         <source>Close</source>
         <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Use these</source>
+        <translation>Diese verwenden</translation>
+    </message>
+    <message>
+        <source>All</source>
+        <translation>Alle</translation>
+    </message>
+    <message>
+        <source>Only those found</source>
+        <translation>Nur die gefundenen</translation>
+    </message>
+    <message>
+        <source>Choose the parts with the most matches, as many as the context has room for</source>
+        <translation>Die Teile mit den meisten Treffern wählen, so viele, wie in den Kontext passen</translation>
+    </message>
+    <message>
+        <source>The best that fit</source>
+        <translation>Die besten, die passen</translation>
+    </message>
+    <message>
+        <source>Chosen: {chosen} of {unit}, about {tokens} tokens.</source>
+        <translation>Gewählt: {chosen} von {unit}, etwa {tokens} Token.</translation>
+    </message>
+    <message>
+        <source>Chosen: {chosen} of {unit}, about {tokens} tokens. The context has room for {room}.</source>
+        <translation>Gewählt: {chosen} von {unit}, etwa {tokens} Token. Im Kontext ist Platz für {room}.</translation>
+    </message>
+    <message>
+        <source>Choose at least one part.</source>
+        <translation>Wählen Sie mindestens einen Teil.</translation>
+    </message>
+    <message>
+        <source>Page {number}</source>
+        <translation>Seite {number}</translation>
+    </message>
+    <message>
+        <source>Section {number}</source>
+        <translation>Abschnitt {number}</translation>
     </message>
     <message>
         <source>Export this chat</source>
@@ -1710,10 +1774,6 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Sie</translation>
     </message>
     <message>
-        <source>Waymark may connect: for searches, downloads of models, and servers that you added</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
         <source>Model server</source>
         <translation>Modellserver</translation>
     </message>
@@ -1730,8 +1790,12 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Zugriffstoken</translation>
     </message>
     <message>
-        <source>not stored; until you quit</source>
-        <translation>wird nicht gespeichert; gilt bis zum Beenden</translation>
+        <source>Waymark may connect: for searches, downloads of models, and servers that you added</source>
+        <translation>Waymark darf sich verbinden: zum Suchen und Herunterladen von Modellen und mit Servern, die Sie hinzugefügt haben</translation>
+    </message>
+    <message>
+        <source>Delete the access token</source>
+        <translation>Zugriffstoken löschen</translation>
     </message>
     <message>
         <source>Limit of speed in MB a second</source>
@@ -1815,7 +1879,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>{amount}, downloading in another Waymark</source>
-        <translation type="unfinished"></translation>
+        <translation>{amount}, wird in einem anderen Waymark heruntergeladen</translation>
     </message>
     <message>
         <source>Complete: {total}, every file checked against its published digest.</source>
@@ -1848,6 +1912,18 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>{speed} a second, {time} left</source>
         <translation>{speed} je Sekunde, noch {time}</translation>
+    </message>
+    <message>
+        <source>none</source>
+        <translation>keines</translation>
+    </message>
+    <message>
+        <source>in the system&apos;s keyring</source>
+        <translation>im Schlüsselbund des Systems</translation>
+    </message>
+    <message>
+        <source>in memory, until you quit</source>
+        <translation>im Arbeitsspeicher, bis Sie beenden</translation>
     </message>
     <message>
         <source>Changing the connection</source>
@@ -2050,6 +2126,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Im Ordner zeigen</translation>
     </message>
     <message>
+        <source>Move…</source>
+        <translation>Verschieben…</translation>
+    </message>
+    <message>
         <source>Its files have not been read yet.</source>
         <translation>Die Dateien wurden noch nicht gelesen.</translation>
     </message>
@@ -2170,6 +2250,14 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Ordner mit Modellen hinzufügen</translation>
     </message>
     <message>
+        <source>Moving a model</source>
+        <translation>Verschieben eines Modells</translation>
+    </message>
+    <message>
+        <source>Choose a folder on another disk</source>
+        <translation>Ordner auf einem anderen Laufwerk wählen</translation>
+    </message>
+    <message>
         <source>Deleting a model</source>
         <translation>Löschen eines Modells</translation>
     </message>
@@ -2207,11 +2295,11 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>On a server</source>
-        <translation type="unfinished"></translation>
+        <translation>Auf einem Server</translation>
     </message>
     <message>
         <source>Add a server…</source>
-        <translation type="unfinished"></translation>
+        <translation>Server hinzufügen…</translation>
     </message>
     <message>
         <source>Model settings</source>
@@ -2470,6 +2558,30 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{} Modelle</translation>
     </message>
     <message>
+        <source>{} page</source>
+        <translation>{} Seite</translation>
+    </message>
+    <message>
+        <source>{} pages</source>
+        <translation>{} Seiten</translation>
+    </message>
+    <message>
+        <source>{} section</source>
+        <translation>{} Abschnitt</translation>
+    </message>
+    <message>
+        <source>{} sections</source>
+        <translation>{} Abschnitte</translation>
+    </message>
+    <message>
+        <source>{} document</source>
+        <translation>{} Dokument</translation>
+    </message>
+    <message>
+        <source>{} documents</source>
+        <translation>{} Dokumente</translation>
+    </message>
+    <message>
         <source>nothing reused</source>
         <translation>nichts wiederverwendet</translation>
     </message>
@@ -2551,15 +2663,15 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>on {}</source>
-        <translation type="unfinished"></translation>
+        <translation>auf {}</translation>
     </message>
     <message>
         <source>{} of {} tokens cached there</source>
-        <translation type="unfinished"></translation>
+        <translation>{} von {} Token dort aus dem Cache</translation>
     </message>
     <message>
         <source>{} tokens sent</source>
-        <translation type="unfinished"></translation>
+        <translation>{} Token gesendet</translation>
     </message>
     <message>
         <source>{} encoded</source>
@@ -2626,12 +2738,44 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Es ist größer als {limit}.</translation>
     </message>
     <message>
-        <source>{names} is a folder. Add the pictures inside it.</source>
-        <translation>{names} ist ein Ordner. Fügen Sie die Bilder darin hinzu.</translation>
+        <source>{name} has no text.</source>
+        <translation>{name} enthält keinen Text.</translation>
     </message>
     <message>
-        <source>{names} are folders. Add the pictures inside them.</source>
-        <translation>{names} sind Ordner. Fügen Sie die Bilder darin hinzu.</translation>
+        <source>{name} has changed.</source>
+        <translation>{name} hat sich geändert.</translation>
+    </message>
+    <message>
+        <source>Reading page {page} of {count}</source>
+        <translation>Liest Seite {page} von {count}</translation>
+    </message>
+    <message>
+        <source>{name} has more than {limit} characters of text, the limit.</source>
+        <translation>{name} hat mehr als {limit} Zeichen Text, die Grenze.</translation>
+    </message>
+    <message>
+        <source>{name} takes too long to read, so it was stopped.</source>
+        <translation>{name} zu lesen dauert zu lange und wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>{name} needs more memory to read than it may have.</source>
+        <translation>{name} braucht zum Lesen mehr Speicher, als erlaubt ist.</translation>
+    </message>
+    <message>
+        <source>{name} can&apos;t be read: the process for it could not be started.</source>
+        <translation>{name} kann nicht gelesen werden: Der Prozess dafür ließ sich nicht starten.</translation>
+    </message>
+    <message>
+        <source>{name} is damaged: reading it failed.</source>
+        <translation>{name} ist beschädigt: Das Lesen ist fehlgeschlagen.</translation>
+    </message>
+    <message>
+        <source>{names} is a folder. Add the files inside it.</source>
+        <translation>{names} ist ein Ordner. Fügen Sie die Dateien darin hinzu.</translation>
+    </message>
+    <message>
+        <source>{names} are folders. Add the files inside them.</source>
+        <translation>{names} sind Ordner. Fügen Sie die Dateien darin hinzu.</translation>
     </message>
     <message>
         <source>{names} is not a file.</source>
@@ -2662,12 +2806,12 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{names} sind leer.</translation>
     </message>
     <message>
-        <source>{names} is not a picture.</source>
-        <translation>{names} ist kein Bild.</translation>
+        <source>{names} is neither a picture nor a document that Waymark can read.</source>
+        <translation>{names} ist weder ein Bild noch ein Dokument, das Waymark lesen kann.</translation>
     </message>
     <message>
-        <source>{names} are not pictures.</source>
-        <translation>{names} sind keine Bilder.</translation>
+        <source>{names} are neither pictures nor documents that Waymark can read.</source>
+        <translation>{names} sind weder Bilder noch Dokumente, die Waymark lesen kann.</translation>
     </message>
     <message>
         <source>Not added: {reason}</source>
@@ -2830,12 +2974,20 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>{count} ältere Nachrichten werden noch indiziert.</translation>
     </message>
     <message>
+        <source>document</source>
+        <translation>Dokument</translation>
+    </message>
+    <message>
         <source>Requests of programs</source>
         <translation>Anfragen von Programmen</translation>
     </message>
     <message>
         <source>Program</source>
         <translation>Programm</translation>
+    </message>
+    <message>
+        <source>Hold lines steady that programs change with each request, such as dates</source>
+        <translation>Zeilen festhalten, die Programme mit jeder Anfrage ändern, etwa Datumsangaben</translation>
     </message>
     <message>
         <source>Request</source>
@@ -2856,6 +3008,10 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     <message>
         <source>a program without a name</source>
         <translation>ein Programm ohne Namen</translation>
+    </message>
+    <message>
+        <source>kept steady: {lines}</source>
+        <translation>festgehalten: {lines}</translation>
     </message>
     <message>
         <source>Refused: wrong key</source>
@@ -2959,7 +3115,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>Servers</source>
-        <translation type="unfinished"></translation>
+        <translation>Server</translation>
     </message>
     <message>
         <source>Address</source>
@@ -2967,7 +3123,7 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>https://host or host:8000</source>
-        <translation type="unfinished"></translation>
+        <translation>https://Host oder Host:8000</translation>
     </message>
     <message>
         <source>Key</source>
@@ -2975,67 +3131,67 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
     </message>
     <message>
         <source>if the server asks for one</source>
-        <translation type="unfinished"></translation>
+        <translation>falls der Server einen verlangt</translation>
     </message>
     <message>
         <source>Connect</source>
-        <translation type="unfinished"></translation>
+        <translation>Verbinden</translation>
     </message>
     <message>
         <source>Models on servers</source>
-        <translation type="unfinished"></translation>
+        <translation>Modelle auf Servern</translation>
     </message>
     <message>
         <source>Remove the server</source>
-        <translation type="unfinished"></translation>
+        <translation>Server entfernen</translation>
     </message>
     <message>
         <source>Use for this chat</source>
-        <translation type="unfinished"></translation>
+        <translation>Für diesen Chat verwenden</translation>
     </message>
     <message>
         <source>Enter the key of {host} again.</source>
-        <translation type="unfinished"></translation>
+        <translation>Geben Sie den Schlüssel von {host} noch einmal ein.</translation>
     </message>
     <message>
         <source>A server that speaks OpenAI&apos;s protocol: vLLM, SGLang, llama.cpp, Ollama, LM Studio, another Waymark. Waymark connects to it when you press Connect and when a chat that runs there is answered. No chat is sent anywhere before you say so.</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Server, der OpenAIs Protokoll spricht: vLLM, SGLang, llama.cpp, Ollama, LM Studio, ein anderes Waymark. Waymark verbindet sich, wenn Sie „Verbinden“ drücken und wenn ein Chat beantwortet wird, der dort läuft. Kein Chat wird gesendet, bevor Sie zustimmen.</translation>
     </message>
     <message>
         <source>{host} and its key are removed. Chats that ran there stay here.</source>
-        <translation type="unfinished"></translation>
+        <translation>{host} und sein Schlüssel werden entfernt. Chats, die dort liefen, bleiben hier.</translation>
     </message>
     <message>
         <source>Connecting…</source>
-        <translation type="unfinished"></translation>
+        <translation>Verbindet…</translation>
     </message>
     <message>
         <source>Connecting to a server</source>
-        <translation type="unfinished"></translation>
+        <translation>Verbinden mit einem Server</translation>
     </message>
     <message>
         <source>Not encrypted: on the way to this server, others in the network can read the key and all that is sent.</source>
-        <translation type="unfinished"></translation>
+        <translation>Nicht verschlüsselt: Auf dem Weg zu diesem Server können andere im Netzwerk den Schlüssel und alles Gesendete lesen.</translation>
     </message>
     <message>
         <source>sees pictures</source>
-        <translation type="unfinished"></translation>
+        <translation>sieht Bilder</translation>
     </message>
     <message>
         <source>{host} answers, and lists no models.</source>
-        <translation type="unfinished"></translation>
+        <translation>{host} antwortet und nennt keine Modelle.</translation>
     </message>
     <message>
         <source>{host} answers with {models}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{host} antwortet mit {models}.</translation>
     </message>
     <message>
         <source>Its key is in the system&apos;s keyring.</source>
-        <translation type="unfinished"></translation>
+        <translation>Sein Schlüssel ist im Schlüsselbund des Systems.</translation>
     </message>
     <message>
         <source>There is no keyring here, so its key is kept until you quit.</source>
-        <translation type="unfinished"></translation>
+        <translation>Hier gibt es keinen Schlüsselbund; sein Schlüssel bleibt, bis Sie beenden.</translation>
     </message>
     <message>
         <source>Made; only this server&apos;s digest of it is kept. A new one replaces it.</source>
@@ -3862,8 +4018,8 @@ Modell: {model}</translation>
         <translation>GGUF-Modelle ({patterns});;Alle Dateien (*)</translation>
     </message>
     <message>
-        <source>Pictures ({patterns});;All files (*)</source>
-        <translation>Bilder ({patterns});;Alle Dateien (*)</translation>
+        <source>All files (*);;Pictures ({patterns})</source>
+        <translation>Alle Dateien (*);;Bilder ({patterns})</translation>
     </message>
     <message>
         <source>Link</source>
@@ -3953,27 +4109,27 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Send this chat</source>
-        <translation type="unfinished"></translation>
+        <translation>Diesen Chat senden</translation>
     </message>
     <message>
         <source>Keep it here</source>
-        <translation type="unfinished"></translation>
+        <translation>Hier behalten</translation>
     </message>
     <message>
         <source>Send it there</source>
-        <translation type="unfinished"></translation>
+        <translation>Dorthin senden</translation>
     </message>
     <message>
         <source>Choosing a schema</source>
         <translation>Wählen eines Schemas</translation>
     </message>
     <message>
-        <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, picture and instruction. What has been sent can&apos;t be taken back.</source>
-        <translation type="unfinished"></translation>
+        <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, document, picture and instruction. What has been sent can&apos;t be taken back.</source>
+        <translation>Diesen Chat an {host} senden? Ab Ihrer nächsten Nachricht wird alles dorthin gesendet: jede Nachricht, jedes Dokument, jedes Bild und jede Anweisung. Gesendetes lässt sich nicht zurückholen.</translation>
     </message>
     <message>
         <source>The connection isn&apos;t encrypted: others in the network can read it.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Verbindung ist nicht verschlüsselt: Andere im Netzwerk können sie lesen.</translation>
     </message>
     <message>
         <source>{chats} and {deleted}</source>
@@ -4020,6 +4176,10 @@ Modell: {model}</translation>
         <translation>Wählen von Bildern</translation>
     </message>
     <message>
+        <source>Add a folder of documents</source>
+        <translation>Ordner mit Dokumenten hinzufügen</translation>
+    </message>
+    <message>
         <source>Choosing a model</source>
         <translation>Wählen eines Modells</translation>
     </message>
@@ -4037,11 +4197,19 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>The messages follow this version now.</source>
-        <translation>Die Nachrichten folgen jetzt dieser Version.</translation>
+        <translation>Die Nachrichten folgen jetzt dieser Fassung.</translation>
     </message>
     <message>
         <source>&amp;Chat</source>
         <translation>&amp;Chat</translation>
+    </message>
+    <message>
+        <source>Add pictures or documents…</source>
+        <translation>Bilder oder Dokumente hinzufügen…</translation>
+    </message>
+    <message>
+        <source>Add a folder of documents…</source>
+        <translation>Ordner mit Dokumenten hinzufügen…</translation>
     </message>
     <message>
         <source>Pin or unpin</source>
@@ -4085,7 +4253,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Servers…</source>
-        <translation type="unfinished"></translation>
+        <translation>Server…</translation>
     </message>
     <message>
         <source>Restart the engine</source>
@@ -4224,40 +4392,224 @@ Modell: {model}</translation>
         <translation>Der Grund des Systems: {reason}.</translation>
     </message>
     <message>
+        <source>All actions…</source>
+        <translation>Alle Aktionen…</translation>
+    </message>
+    <message>
+        <source>Larger text</source>
+        <translation>Größerer Text</translation>
+    </message>
+    <message>
+        <source>Smaller text</source>
+        <translation>Kleinerer Text</translation>
+    </message>
+    <message>
+        <source>Usual text size</source>
+        <translation>Übliche Textgröße</translation>
+    </message>
+    <message>
+        <source>Click a field and press the new keys. The cross removes them.</source>
+        <translation>Klicken Sie in ein Feld und drücken Sie die neuen Tasten. Das Kreuz entfernt sie.</translation>
+    </message>
+    <message>
+        <source>Keys that stay as they are</source>
+        <translation>Tasten, die bleiben, wie sie sind</translation>
+    </message>
+    <message>
+        <source>Restore all</source>
+        <translation>Alle zurücksetzen</translation>
+    </message>
+    <message>
         <source>Predicting a wait</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhersage einer Wartezeit</translation>
     </message>
     <message>
         <source>Nothing is read again; everything is kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>Nichts wird noch einmal gelesen; alles bleibt erhalten.</translation>
     </message>
     <message>
         <source>{tokens} and looks at {images}</source>
-        <translation type="unfinished"></translation>
+        <translation>{tokens} und {images}</translation>
     </message>
     <message>
         <source>{read}, about {time}</source>
-        <translation type="unfinished"></translation>
+        <translation>{read}, etwa {time}</translation>
     </message>
     <message>
         <source>Reads the whole chat: {read}.</source>
-        <translation type="unfinished"></translation>
+        <translation>Liest den ganzen Chat: {read}.</translation>
     </message>
     <message>
         <source>Reads up to {read}; everything before is kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>Liest bis zu {read}; alles davor bleibt erhalten.</translation>
     </message>
     <message>
         <source>Reads {read}, before the next reply; everything before is kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>Liest {read}, vor der nächsten Antwort; alles davor bleibt erhalten.</translation>
     </message>
     <message>
         <source>Reads {read}; everything before is kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>Liest {read}; alles davor bleibt erhalten.</translation>
     </message>
     <message>
         <source>Reads this chat from the beginning, unless it has read it before: about {tokens}, {time}.</source>
-        <translation type="unfinished"></translation>
+        <translation>Liest diesen Chat von Anfang an, wenn es ihn nicht schon gelesen hat: etwa {tokens}, {time}.</translation>
+    </message>
+    <message>
+        <source>All actions</source>
+        <translation>Alle Aktionen</translation>
+    </message>
+    <message>
+        <source>Find an action</source>
+        <translation>Aktion suchen</translation>
+    </message>
+    <message>
+        <source>Actions</source>
+        <translation>Aktionen</translation>
+    </message>
+    <message>
+        <source>No action has this name</source>
+        <translation>Keine Aktion heißt so</translation>
+    </message>
+    <message>
+        <source>Use Ctrl, Alt or a function key, so that you can still type.</source>
+        <translation>Nehmen Sie Strg, Alt oder eine Funktionstaste, damit Sie weiter tippen können.</translation>
+    </message>
+    <message>
+        <source>{keys} edits text.</source>
+        <translation>{keys} bearbeitet Text.</translation>
+    </message>
+    <message>
+        <source>{keys} already belongs to: {action}</source>
+        <translation>{keys} gehört schon zu: {action}</translation>
+    </message>
+    <message>
+        <source>Text, pictures or both</source>
+        <translation>Text, Bilder oder beides</translation>
+    </message>
+    <message>
+        <source>Remove this document</source>
+        <translation>Dieses Dokument entfernen</translation>
+    </message>
+    <message>
+        <source>Document {name}, {caption}</source>
+        <translation>Dokument {name}, {caption}</translation>
+    </message>
+    <message>
+        <source>Choose what the model reads</source>
+        <translation>Wählen, was das Modell liest</translation>
+    </message>
+    <message>
+        <source>Show the text</source>
+        <translation>Text zeigen</translation>
+    </message>
+    <message>
+        <source>Choose pages…</source>
+        <translation>Seiten wählen…</translation>
+    </message>
+    <message>
+        <source>Read the pages as pictures</source>
+        <translation>Seiten als Bilder lesen</translation>
+    </message>
+    <message>
+        <source>Read text and pictures</source>
+        <translation>Text und Bilder lesen</translation>
+    </message>
+    <message>
+        <source>{caption}: more than fits, choose parts</source>
+        <translation>{caption}: mehr, als passt; wählen Sie Teile</translation>
+    </message>
+    <message>
+        <source>{chosen} of {count}</source>
+        <translation>{chosen} von {count}</translation>
+    </message>
+    <message>
+        <source>no text: use its pages as pictures</source>
+        <translation>kein Text: Lesen Sie die Seiten als Bilder</translation>
+    </message>
+    <message>
+        <source>about {tokens}</source>
+        <translation>etwa {tokens}</translation>
+    </message>
+    <message>
+        <source>about {time} to read</source>
+        <translation>etwa {time} zu lesen</translation>
+    </message>
+    <message>
+        <source>Adding files</source>
+        <translation>Hinzufügen von Dateien</translation>
+    </message>
+    <message>
+        <source>{name} was not added as pictures: at most {most} pages can be. Press it to choose pages first.</source>
+        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie darauf, um zuerst Seiten zu wählen.</translation>
+    </message>
+    <message>
+        <source>{name}, page {page}</source>
+        <translation>{name}, Seite {page}</translation>
+    </message>
+    <message>
+        <source>Waiting…</source>
+        <translation>Wartet…</translation>
+    </message>
+    <message>
+        <source>it has more than {most} files. Add the ones you need.</source>
+        <translation>er enthält mehr als {most} Dateien. Fügen Sie die hinzu, die Sie brauchen.</translation>
+    </message>
+    <message>
+        <source>files in it that are neither pictures nor documents: {count}.</source>
+        <translation>Dateien darin, die weder Bilder noch Dokumente sind: {count}.</translation>
+    </message>
+    <message>
+        <source>{name} has no text to read. Add its pages as pictures, or remove it.</source>
+        <translation>{name} enthält keinen Text zum Lesen. Fügen Sie die Seiten als Bilder hinzu, oder entfernen Sie es.</translation>
+    </message>
+    <message>
+        <source>Not sent, and nothing was cut off: the documents have {tokens} tokens, and the context holds {limit}. Press {name} to choose the parts to read, or load the model with a longer context.</source>
+        <translation>Nicht gesendet, und nichts wurde abgeschnitten: Die Dokumente haben {tokens} Token, und der Kontext fasst {limit}. Drücken Sie auf {name}, um die zu lesenden Teile zu wählen, oder laden Sie das Modell mit einem längeren Kontext.</translation>
+    </message>
+    <message>
+        <source>It belongs to {program}. Move it there, or download it here again.</source>
+        <translation>Es gehört zu {program}. Verschieben Sie es dort, oder laden Sie es hier noch einmal herunter.</translation>
+    </message>
+    <message>
+        <source>Other files are in its folder. Move it in your file manager.</source>
+        <translation>In seinem Ordner sind andere Dateien. Verschieben Sie es in Ihrem Dateimanager.</translation>
+    </message>
+    <message>
+        <source>It is there already.</source>
+        <translation>Es ist schon dort.</translation>
+    </message>
+    <message>
+        <source>Progress of the move</source>
+        <translation>Fortschritt des Verschiebens</translation>
+    </message>
+    <message>
+        <source>Stop moving</source>
+        <translation>Verschieben abbrechen</translation>
+    </message>
+    <message>
+        <source>Moving {name}: {done} of {total}</source>
+        <translation>{name} wird verschoben: {done} von {total}</translation>
+    </message>
+    <message>
+        <source>{host} was removed. Add it again, or choose another model.</source>
+        <translation>{host} wurde entfernt. Fügen Sie ihn wieder hinzu, oder wählen Sie ein anderes Modell.</translation>
+    </message>
+    <message>
+        <source>The key of {host} isn&apos;t stored. Enter it, then send again.</source>
+        <translation>Der Schlüssel von {host} ist nicht gespeichert. Geben Sie ihn ein und senden Sie erneut.</translation>
+    </message>
+    <message>
+        <source>A key is needed</source>
+        <translation>Ein Schlüssel wird gebraucht</translation>
+    </message>
+    <message>
+        <source>Deleting a key</source>
+        <translation>Löschen eines Schlüssels</translation>
+    </message>
+    <message>
+        <source>Allow Waymark to connect first; the switch is in *Get a model*.</source>
+        <translation>Erlauben Sie Waymark zuerst, sich zu verbinden; der Schalter ist in „Modell holen“.</translation>
     </message>
     <message>
         <source>instructions</source>
@@ -4326,26 +4678,6 @@ Modell: {model}</translation>
     <message>
         <source>Save the model with it</source>
         <translation>Das Modell mitspeichern</translation>
-    </message>
-    <message>
-        <source>{host} was removed. Add it again, or choose another model.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>The key of {host} isn&apos;t stored. Enter it, then send again.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>A key is needed</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Deleting a key</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Allow Waymark to connect first; the switch is in *Get a model*.</source>
-        <translation type="unfinished"></translation>
     </message>
 </context>
 </TS>

@@ -21,9 +21,10 @@ from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.transcript import LiveReply
 from desktop.chat.user_row import UserRow
+from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
-from desktop.pictures.picture import PictureThumbnail
+from desktop.pictures.picture_strip import PictureThumbnail
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Reply
@@ -136,13 +137,10 @@ def no_drafts() -> Drafts:
     tasks = Tasks(lambda error: None)
     engine = EngineController(FakeEngine(), tasks)
     database = SimpleNamespace(run_now=lambda stored: [])
-    services = cast(
-        Services,
-        SimpleNamespace(
-            engine=engine, blobs=BlobStore(Path()), tasks=tasks, database=database, settings=None
-        ),
-    )
-    return Drafts(services, PictureController(services))
+    rest = {"tasks": tasks, "database": database, "settings": None}
+    services = cast(Services, SimpleNamespace(engine=engine, blobs=BlobStore(Path()), **rest))
+    pictures = PictureController(services)
+    return Drafts(services, pictures, DocumentController(services, pictures))
 
 
 def no_formats() -> Formats:

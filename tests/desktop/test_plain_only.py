@@ -25,7 +25,8 @@ MADE_IN: dict[str, tuple[str, ...]] = {
 CALLED_IN: dict[str, tuple[str, ...]] = {
     "setToolTip": (PLAIN,),
     "setTextFormat": (PLAIN,),
-    "setHtml": (DOCUMENTS,),
+    # What is copied as formatted text is Markdown rendered without raw HTML.
+    "setHtml": (DOCUMENTS, "desktop/chat/chat.py"),
     "setInformativeText": (PLAIN,),
 }
 # No part of the window uses these; whoever does adds a plain form of them first.

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.api.errors import WaymarkError
+from core.client.programs import program
 from core.downloads import download, jobs, parts, transfer
 from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
@@ -26,6 +27,7 @@ from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
 from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
 from core.downloads.transfer import Patience
+from desktop.store.folders import DEMO_MODEL
 from tests.downloads.fake_hub import FakeHub, FakeRepository, Fault, flipped
 
 NAME = "Org/Tiny-1B"
@@ -425,3 +427,34 @@ def test_L2_a_download_that_was_deleted_elsewhere_ends_by_name(
     with pytest.raises(WaymarkError, match="deleted"):
         asyncio.run(fetch(job, hub))
     assert not (tmp_path / jobs.HIDDEN).exists()
+
+
+def demo_downloaded(command: list[str], folder: Path) -> Path:
+    """The demo model, fetched from a local hub by the process of downloads that `command` runs."""
+    files = {path.name: path.read_bytes() for path in DEMO_MODEL.iterdir()}
+    heard: list[DownloadNews] = []
+
+    async def live() -> None:
+        client = DownloadsClient(heard.append, folder / "log", command)
+        try:
+            await client.configure(Connection(hub=local.address))
+            (found,) = await client.search("tiny")
+            plan = choices(await client.look(found.name))[-1]
+            await client.fetch(jobs.create(folder / "models", plan).work)
+            await ended(heard)
+        finally:
+            await client.close()
+
+    config = {"model_type": "qwen3_5"}
+    with FakeHub({"Org/Tiny-Demo": FakeRepository(files, config=config)}) as local:
+        asyncio.run(live())
+    assert isinstance(heard[-1], Completed), heard[-1]
+    return Path(heard[-1].path)
+
+
+def test_the_process_of_downloads_brings_a_whole_model(tmp_path: Path) -> None:
+    """`make test-installer` does the same with the installed one, and chats with the model."""
+    model = demo_downloaded(program("core.downloads"), tmp_path)
+    assert {path.name for path in model.iterdir()} == {path.name for path in DEMO_MODEL.iterdir()}
+    for path in DEMO_MODEL.iterdir():
+        assert (model / path.name).read_bytes() == path.read_bytes()

@@ -21,9 +21,12 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def main() -> None:
+    # Imported by the first sheet.
+    import openpyxl  # noqa: F401
+
     from core.helper import __main__ as helper
 
-    for name in ("picture.open", "template.render", "tokenizer.build"):
+    for name in ("document.open", "picture.open", "template.render", "tokenizer.build"):
         helper.Tasks()[name]
     sys.addaudithook(watch)
     helper.main()

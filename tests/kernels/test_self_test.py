@@ -166,8 +166,10 @@ def test_a_state_that_is_not_updated_is_found(name: str, caplog: pytest.LogCaptu
 
 
 def test_a_window_that_hides_nothing_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    def sees_all(queries: Tensor, keys: Tensor, values: Tensor, scale: float, _: int) -> Tensor:
-        return PLAIN_OPS.causal_attention(queries, keys, values, scale, None)
+    def sees_all(
+        queries: Tensor, keys: Tensor, values: Tensor, scale: float, _: int, sinks: Tensor | None
+    ) -> Tensor:
+        return PLAIN_OPS.causal_attention(queries, keys, values, scale, None, sinks)
 
     assert_found(with_op("causal_attention", sees_all), "causal_attention", caplog, "off by")
 

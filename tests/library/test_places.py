@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from pathlib import Path
 
+import pytest
+
+from core.gguf.library import find_towers
+from core.library.__main__ import _names_in, state_of
 from core.library.places import find_models, watched_folders
 from tests.gguf.files import write
 
@@ -76,3 +82,50 @@ def test_folders_are_watched_down_to_the_models(tmp_path: Path) -> None:
     for number in range(1_500):
         (ours / f"{number}").mkdir()
     assert len(watched_folders(ours, [], tmp_path, {})) <= 1_000
+
+
+def test_many_models_in_one_folder_take_a_few_reads_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of names, states and vision towers: each reading of the folder would cost them all."""
+    many = tmp_path / "ours" / "many"
+    many.mkdir(parents=True)
+    names = [f"M{number}-Q4_K_M.gguf" for number in range(2_000)]
+    for name in (*names, "mmproj-M7.gguf"):
+        (many / name).touch()
+    os.utime(many, ns=(0, 0))
+    reads, scandir = list[str](), os.scandir
+
+    def counted(folder: str | Path) -> object:
+        reads.append(str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    found = find_models(tmp_path / "ours", home=tmp_path, environment={})
+    assert [each.name for each in found if each.tower is None] == []
+    names_in = cache(_names_in)
+    states = {state_of(each.path, names_in) for each in found}
+    assert len(found) == len(states) == 2_000
+    assert all(find_towers(each.path) == [many / "mmproj-M7.gguf"] for each in found)
+    assert reads.count(str(many)) < 10
+
+
+def test_a_state_changes_with_a_part_or_the_tower(tmp_path: Path) -> None:
+    first, second = (tmp_path / f"M-0000{part}-of-00002.gguf" for part in (1, 2))
+    other = tmp_path / "N.gguf"
+
+    def states() -> tuple[str, str]:
+        names_in = cache(_names_in)
+        return state_of(first, names_in), state_of(other, names_in)
+
+    for path in (first, other):
+        path.touch()
+    seen = [states()]
+    for change in (
+        second.touch,
+        lambda: second.write_bytes(b"x"),
+        (tmp_path / "mmproj.gguf").touch,
+    ):
+        change()
+        seen.append(states())
+    assert len({one for one, _ in seen}) == 4 and len({one for _, one in seen}) == 2

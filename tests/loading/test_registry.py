@@ -21,6 +21,7 @@ from core.api.errors import (
 from core.api.model_info import HEADROOM_BYTES
 from core.loading.model import ReadModel
 from core.weights.folder import ModelFolder
+from core.weights.memory import TRIM_BYTES
 from tests.loads import estimate_bytes, load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 
@@ -81,9 +82,11 @@ def test_an_unknown_architecture_lists_the_known(path: Path, model_type: Any) ->
 def test_the_estimate_is_what_the_parameters_take(path: Path) -> None:
     folder = ModelFolder.open(path)
     parameters = load(path).model.num_parameters
-    assert estimate_bytes(folder, torch.float32) == 4 * parameters
+    # Small matrices are freed together after they are packed, so they are there twice.
+    assert 4 * parameters < TRIM_BYTES
+    assert estimate_bytes(folder, torch.float32) == 2 * 4 * parameters
     # A few numbers per layer stay in float32.
-    assert 2 * parameters < estimate_bytes(folder, torch.bfloat16) < 2.1 * parameters
+    assert 2 * 2 * parameters < estimate_bytes(folder, torch.bfloat16) < 2 * 2.1 * parameters
 
 
 def test_too_little_memory_is_told_before_a_byte_is_read(path: Path) -> None:

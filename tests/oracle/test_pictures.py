@@ -23,7 +23,7 @@ from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
-from tests.oracle import runs, tiny_gemma3, tiny_gemma4, tiny_lfm, tiny_lfm2_vl
+from tests.oracle import runs, tiny_gemma3, tiny_gemma4, tiny_lfm, tiny_lfm2_vl, tiny_minicpm_v
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CPU,
@@ -45,6 +45,7 @@ from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
 from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, make_gemma4_pair
 from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, make_lfm3_vl_pair, write_lfm3_vl
 from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
+from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, make_minicpm_v_pair
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
 from tests.oracle.tiny_text import TinyLfm2
 
@@ -102,6 +103,11 @@ LFM3_VL = {
     ),
     "large-kernel": TinyLfm3Vl(tower="CC", kernel=5, seed=3),
     "one-patch-kernel": TinyLfm3Vl(tower="CF", kernel=1, seed=4),
+}
+MINICPM_V = {
+    "plain": TinyMiniCpmV(),
+    "untied": TinyMiniCpmV(Tiny(layers="FL", tied=False), depth=2, inserted=0, seed=1),
+    "last-layer": TinyMiniCpmV(hidden=36, heads=3, depth=2, inserted=1, side=1, seed=2),
 }
 GEMMA3 = {
     "vision": TinyGemma3(),
@@ -190,6 +196,8 @@ SEVERAL_VL = three(Picture(6, 10, 1), Picture(2, 4, 2), Picture(2, 2, 3))
 SHAPED = mixed(Shaped(4, 6), Shaped(2, 8, 1), 62)
 IN_LINE = mixed(InLine(4, 6), InLine(2, 8, 1), 62)
 LINES = three(InLine(6, 10, 1), InLine(2, 4, 2), InLine(2, 2, 3))
+SQUARES = mixed(Shaped(4, 8, 0, 4, 4), Shaped(8, 16, 1, 4, 4), 62)
+SEVERAL_SQUARES = three(Shaped(12, 8, 1, 4, 4), Shaped(4, 4, 2, 4, 4), Shaped(8, 8, 3, 4, 4))
 SHAPES = three(Shaped(6, 10, 1), Shaped(2, 4, 2), Shaped(2, 2, 3))
 
 
@@ -267,6 +275,16 @@ FAMILIES = {
         TinyLfm2Vl(dtype=B, seed=9),
         "Lfm2VlForConditionalGeneration",
         given=tiny_lfm2_vl.oracle_inputs,
+    ),
+    "minicpm_v": Row(
+        make_minicpm_v_pair,
+        MINICPM_V,
+        ("plain",),
+        {"several": SEVERAL_SQUARES, "mixed": SQUARES},
+        TinyMiniCpmV(dtype=B, seed=9),
+        "MiniCPMV4_6ForConditionalGeneration",
+        bound=math.inf,  # as of Qwen3.5
+        given=tiny_minicpm_v.oracle_inputs,
     ),
     "lfm3_vl": Row(
         make_lfm3_vl_pair,

@@ -30,6 +30,7 @@ from tests.oracle.tiny_lfm import (
     write_lfm3_vl,
 )
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
+from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, write_minicpm_v
 from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
@@ -132,6 +133,12 @@ TILED: dict[str, Callable[[Path], object]] = {
     "lfm3_vl": lambda path: write_lfm3_vl(
         path, TinyLfm3Vl(TinyLfm3("CSF", seed=18), tower="CF", seed=18)
     ),
+    "minicpm_v": lambda path: write_minicpm_v(
+        path,
+        TinyMiniCpmV(
+            Tiny(layers="LF", seed=21), depth=2, inserted=0, patch=8, slice_patches=32, seed=21
+        ),
+    ),
 }
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
@@ -157,6 +164,8 @@ PURE: dict[str, Callable[[Path], object]] = {
     "gemma4_large": lambda path: write_gemma4(
         path, TinyGemma4("SSF", experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, seed=1)
     ),
+    # Without a tower: the decoder reads the patches of a picture.
+    "gemma4_unified": lambda path: write_gemma4(path, TinyGemma4("SF", unified=True, seed=22)),
     "granite_swa": lambda path: write_granite_swa(
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
     ),

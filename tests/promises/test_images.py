@@ -26,7 +26,7 @@ from tests.promises.machine import (
 from tests.promises.pictures import draw, part_of
 
 
-@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "gemma4"])
+@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "minicpm_v", "gemma4"])
 def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     """An engine that has read nothing, with a model that sees."""
     return Machine(loaded_of(request.param))
@@ -227,7 +227,10 @@ def test_I10_earlier_pictures_keep_their_own_numbers(machine: Machine, picture: 
     held = [machine.cache.embeddings.get(key) for key in keys]
     assert len(kept) == 3
     for row, embedding in zip(kept, held, strict=True):
-        assert embedding is not None and torch.equal(row, embedding)
+        assert embedding is not None
+        # One family has an id before and after.
+        around = (len(embedding) - len(row)) // 2
+        assert torch.equal(row, embedding[around : len(embedding) - around])
     storages = {row.untyped_storage().data_ptr() for row in held if row is not None}
     assert len(storages) == 3
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from core.api.chat import ImagePart, Message
 from core.api.prompt import Image
 from tests.oracle.tiny_lfm2_vl import token_id
+from tests.oracle.tiny_minicpm_v import tokenizer as minicpm_tokens
 from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import CountdownFlag, Machine, same, spans, user, words
 from tests.promises.pictures import draw
@@ -34,6 +35,24 @@ def shown(tmp_path: Path) -> Shown:
 def machine(loaded_of: LoadedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(Machine, "grids_of_a_picture", TILES + 1)
     return Machine(loaded_of("lfm2_vl"), tmp_path / "cache")
+
+
+def test_slices_are_one_picture_with_its_number(
+    loaded_of: LoadedOf, tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(loaded_of("minicpm_v"), tmp_path / "cache")
+    monkeypatch.setattr(Machine, "grids_of_a_picture", 5)
+    chat: list[Message] = [user(shown(1), "one")]
+    chat += [machine.same_as_cold(chat).reply, user(shown(2), "two")]
+    answer = machine.same_as_cold(chat)
+    assert answer.stats.images_encoded == 1
+    ids = machine.prompt(chat).ids(-1)
+    numbers = [
+        minicpm_tokens().decode([ids[place + 1]])
+        for place, each in enumerate(ids)
+        if each == minicpm_tokens().token_to_id("<image_id>")
+    ]
+    assert numbers == ["0", "1"]
 
 
 def embedding_of(machine: Machine, image: Image) -> Tensor:

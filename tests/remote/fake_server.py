@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -61,7 +62,8 @@ def delta(text: str = "", model: str = "m", reason: str | None = None, **more: o
 class FakeServer:
     """Answers a path with the next of its answers; the last one stays."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: ssl.SSLContext | None = None) -> None:
+        self._certificate = certificate
         self.answers: dict[str, deque[Answer]] = {}
         self.asked: list[Asked] = []
         self.gone = 0
@@ -72,10 +74,12 @@ class FakeServer:
     def __enter__(self) -> FakeServer:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._on_connection, "127.0.0.1", 0), self._loop
+            asyncio.start_server(self._on_connection, "127.0.0.1", 0, ssl=self._certificate),
+            self._loop,
         ).result()
         self.port = self._server.sockets[0].getsockname()[1]
-        self.address = f"http://127.0.0.1:{self.port}/v1"
+        scheme = "http" if self._certificate is None else "https"
+        self.address = f"{scheme}://127.0.0.1:{self.port}/v1"
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -162,7 +162,12 @@ OLLAMA = [
     _chunk(
         [],
         "qwen3:8b",
-        usage={"prompt_tokens": 300, "completion_tokens": 4, "total_tokens": 304},
+        usage={
+            "prompt_tokens": 300,
+            "completion_tokens": 4,
+            "total_tokens": 304,
+            "prompt_tokens_details": {"cached_tokens": 256},
+        },
     ),
 ]
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +113,29 @@ def test_A5_a_server_that_is_not_there_has_a_name() -> None:
         address = server.address
     assert talk(reply_of(address)).error == "RemoteUnreachableError"
     assert talk(Look(request=1, address=address)).error == "RemoteUnreachableError"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> ssl.SSLContext:
+    """One that nobody has signed."""
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate")]
+    name = ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl")
+    subprocess.run([*made, *files, *name], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    return context
+
+
+def test_A5_a_certificate_that_can_t_be_verified_is_refused(
+    certificate: ssl.SSLContext,
+) -> None:
+    with FakeServer(certificate) as server:
+        heard = talk(reply_of(server.address, key="secret"))
+    assert heard.error == "RemoteUnreachableError" and server.asked == []
+    assert heard.words == "The server's certificate can't be verified."
 
 
 def test_A5_an_endless_reply_ends_at_the_limit() -> None:

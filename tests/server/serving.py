@@ -29,6 +29,7 @@ from core.server.access import Access, digest_of
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
+from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
 from core.server.messages import RequestSeen
 from core.server.requests.pictures import Pictures
@@ -102,13 +103,16 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def serving(connect: Connect, folder: Path, access: Access = ACCESS) -> Iterator[Served]:
+def serving(
+    connect: Connect, folder: Path, access: Access = ACCESS, disk: bool = False
+) -> Iterator[Served]:
     ready: list[Served | BaseException] = []
     ended: list[Callable[[], object]] = []
 
     async def run() -> None:
         client = await connect()
-        answering = Answering(client, CACHE)
+        kept = KeptReplies(folder / "replies.db" if disk else None)
+        answering = Answering(client, CACHE, kept)
         pictures = Pictures(folder / "pictures")
         seen: list[RequestSeen] = []
         with contextlib.closing(bound(0, access.lan)) as listening:
@@ -120,6 +124,7 @@ def serving(connect: Connect, folder: Path, access: Access = ACCESS) -> Iterator
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await client.close()
+        kept.close()
         pictures.clear()
 
     def guarded() -> None:
@@ -147,7 +152,7 @@ def serving(connect: Connect, folder: Path, access: Access = ACCESS) -> Iterator
 @contextlib.contextmanager
 def serving_model(model: Path, folder: Path, disk: bool = False) -> Iterator[Served]:
     """A real worker with the model of a folder."""
-    with serving(lambda: connected(model, folder, disk), folder) as served:
+    with serving(lambda: connected(model, folder, disk), folder, disk=disk) as served:
         yield served
 
 

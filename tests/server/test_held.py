@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.server.held import HeldReplies, Placed
+from core.server.kept_replies import KeptReplies
 
 IMAGE = ImagePart(digest="a" * 64, path="here", name="one")
 
@@ -131,6 +134,49 @@ def test_the_arguments_of_calls_count_towards_the_limit() -> None:
     held.keep(placed(held, FIRST), reply("I write.", 1).model_copy(update={"calls": (call,)}))
     sent = AssistantMessage(text="I write.", calls=(call,))
     assert numbers(placed(held, FIRST, sent, NEXT)) == [None]
+
+
+def test_D1_replies_are_found_after_a_restart(tmp_path: Path) -> None:
+    file, sent = tmp_path / "replies.db", AssistantMessage(text=ANSWER.text.strip())
+    with closing(KeptReplies(file)) as kept:
+        held = HeldReplies(kept=kept)
+        first = placed(held, SYSTEM, FIRST)
+        held.keep(first, ANSWER)
+    # Only the conversation itself is the key to what was said.
+    data = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert b"300" not in data and b"think" not in data and first.branch.chat.encode() not in data
+    with closing(KeptReplies(file)) as kept:
+        held = HeldReplies(kept=kept)
+        found = placed(held, SYSTEM, FIRST, sent, NEXT)
+        assert numbers(found) == [1] and found.branch == first.branch
+        assert numbers(placed(held, said("Other?"), sent, NEXT)) == [None]
+
+
+def test_D4_the_file_of_replies_is_bounded(tmp_path: Path) -> None:
+    with closing(KeptReplies(tmp_path / "replies.db", most_bytes=300_000)) as kept:
+        held = HeldReplies(kept=kept)
+        for number in range(600):
+            held.keep(placed(held, said(f"Question {number}?")), reply("x" * 400, number))
+        again = HeldReplies(kept=kept)
+        sent = AssistantMessage(text="x" * 400)
+        assert numbers(placed(again, said("Question 0?"), sent, NEXT)) == [None]
+        assert numbers(placed(again, said("Question 599?"), sent, NEXT)) == [599]
+    assert (tmp_path / "replies.db").stat().st_size < 500_000
+
+
+@pytest.mark.parametrize("damage", [b"nonsense" * 1_000, None])
+def test_D3_a_damaged_file_of_replies_costs_what_it_held(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    file = tmp_path / "replies.db"
+    with closing(KeptReplies(file)) as kept:
+        HeldReplies(kept=kept).keep(placed(HeldReplies(), SYSTEM, FIRST), ANSWER)
+    file.write_bytes(damage or b"\xff".join((file.read_bytes()[:5_000], b"\xff" * 3_000)))
+    with closing(KeptReplies(file)) as kept:
+        held, sent = HeldReplies(kept=kept), AssistantMessage(text=ANSWER.text)
+        assert numbers(placed(held, SYSTEM, FIRST, sent, NEXT)) in ([None], [1])
+        held.keep(placed(held, SYSTEM, FIRST), ANSWER)
+        assert numbers(placed(held, SYSTEM, FIRST, sent, NEXT)) == [1]
 
 
 TITLE = "Give a title to this chat:\nUser: How tall is it, please?\nReply: It is 300 metres tall."

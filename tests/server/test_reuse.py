@@ -152,3 +152,26 @@ def test_A3_the_engine_is_free_as_soon_as_a_client_has_gone(
         stream.close()
         text, _ = ask(served, messages)
         assert text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_message_names_the_stop_sequence_that_ended_it(
+    folder_of: FolderOf, tmp_path: Path, stream: bool
+) -> None:
+    with serving_model(folder_of("hybrid"), tmp_path) as served:
+        messages: list[Any] = [{"role": "user", "content": QUESTIONS[0]}]
+        greedy = {"temperature": 0.0}
+        asked: Any = {"model": "m", "messages": messages, "max_tokens": 40, "extra_body": greedy}
+        client = served.anthropic().messages
+
+        def reply(**fields: Any) -> Any:
+            if not stream:
+                return client.create(**asked, **fields)
+            with client.stream(**asked, **fields) as events:
+                return events.get_final_message()
+
+        whole = reply().content[0].text
+        stop = whole[1:]
+        ended = reply(stop_sequences=["never said by it", stop])
+        assert (ended.stop_reason, ended.stop_sequence) == ("stop_sequence", stop)
+        assert ended.content[0].text == whole[:1]

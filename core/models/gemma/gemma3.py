@@ -169,10 +169,7 @@ def build(config: Gemma3Config, weights: Weights, device: torch.device) -> Decod
         device,
         text,
         tied=config.tied,
-        blocks=[
-            _block(text, scope.scope(f"layers.{layer}"), kind)
-            for layer, kind in enumerate(text.types)
-        ],
+        blocks=[_block(text, *each) for each in scope.layers(text.types)],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), width, text.rms_norm_eps),
         ropes={
             kind: RoPE(settings.frequencies(text.head_dim, device), weights.dtype)

@@ -286,7 +286,7 @@ def decoder(
         device,
         text,
         tied=tied,
-        blocks=[_block(text, scope.scope(f"layers.{layer}"), layer) for layer in range(layers)],
+        blocks=[_block(text, *each) for each in scope.layers(range(layers))],
         norm=RMSNorm(scope.scope("norm"), width, epsilon),
         ropes={
             kind: RoPE(rope.frequencies(text.dim(kind), device), weights.dtype)

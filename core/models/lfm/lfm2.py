@@ -140,10 +140,7 @@ def decoder(
         device,
         config,
         tied=tied,
-        blocks=[
-            _block(config, scope.scope(f"layers.{layer}"), layer)
-            for layer in range(config.num_hidden_layers)
-        ],
+        blocks=[_block(config, *each) for each in scope.layers(range(config.num_hidden_layers))],
         norm=RMSNorm(scope.scope("embedding_norm"), config.hidden_size, config.norm_eps),
         ropes={"full_attention": RoPE(frequencies, scope.dtype)},
         tower=tower,

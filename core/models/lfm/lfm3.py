@@ -138,10 +138,7 @@ def decoder(
         device,
         config,
         tied=tied,
-        blocks=[
-            _block(config, scope.scope(f"layers.{layer}"), kind)
-            for layer, kind in enumerate(config.types)
-        ],
+        blocks=[_block(config, *each) for each in scope.layers(config.types)],
         norm=RMSNorm(scope.scope("embedding_norm"), config.hidden_size, config.norm_eps),
         ropes={
             # In float32 whatever the model's type, as in training.

@@ -165,8 +165,7 @@ class VisionTower:
         self.patches = Linear(tower, "patchifier", patch_width, width)
         self.norm = RMSNorm(tower.scope("embedding_norm"), width, vision.norm_eps)
         self.blocks = [
-            VisionBlock(tower.scope(f"layers.{index}"), vision, kind)
-            for index, kind in enumerate(vision.types)
+            VisionBlock(inner, vision, kind) for inner, kind in tower.layers(vision.types)
         ]
         theta = vision.rope_parameters.rope_theta
         self.frequencies = inverse_frequencies(theta, vision.head_dim // 2, device)

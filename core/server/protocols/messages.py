@@ -75,6 +75,8 @@ def _usage(ended: Ended) -> Body:
 def _stop_reason(ended: Ended) -> str:
     if ended.complete and ended.calls:
         return "tool_use"
+    if ended.stop:
+        return "stop_sequence"
     return "end_turn" if ended.complete else "max_tokens"
 
 
@@ -122,7 +124,7 @@ class MessageWriter(Writer):
         opened = b"" if self._index >= 0 else self._begin_block("text")
         last = self._event(
             "message_delta",
-            delta={"stop_reason": _stop_reason(ended), "stop_sequence": None},
+            delta={"stop_reason": _stop_reason(ended), "stop_sequence": ended.stop or None},
             usage=_usage(ended),
             timings=ended.timings(),
         )
@@ -138,6 +140,7 @@ class MessageWriter(Writer):
             given = json.loads(call.arguments)
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
         message = self._message(blocks, _stop_reason(ended), _usage(ended))
+        message["stop_sequence"] = ended.stop or None
         return {**message, "timings": ended.timings()}
 
     def broken(self, refusal: Refusal) -> bytes:

@@ -11,8 +11,14 @@ from core.api.chat import ToolCall
 from core.api.model_info import ModelInfo
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from core.server.facts import capabilities
-from core.server.protocols.protocol import Call, Protocol, Writer, finish_reason, to_json
+from core.server.protocols.protocol import (
+    Call,
+    Protocol,
+    Writer,
+    capabilities,
+    finish_reason,
+    to_json,
+)
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
 from core.server.requests.parameters import Body, sampling_of, schema_format

@@ -77,6 +77,15 @@ class Count:
     problem: Problem
 
 
+def capabilities(model: ModelInfo) -> list[str]:
+    asked = {
+        "vision": model.vision,
+        "tools": model.tools is not None,
+        "thinking": model.thinking_switch,
+    }
+    return ["completion", *(name for name, can in asked.items() if can)]
+
+
 # Some clients take these for ends of lines, and so of events.
 _SEPARATORS = {ord(each): f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
 

@@ -44,12 +44,15 @@ class Delta:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """`side`: it ran on a branch of its own, which evicts and keeps nothing. `calls`: the reply
-    calls tools."""
+    calls tools. `volatile` names lines of the system prompt that were left out or pinned;
+    `stop` is the stop string that ended the reply."""
 
     reason: FinishReason
     stats: RequestStats
     side: bool
     calls: bool = False
+    volatile: tuple[str, ...] = ()
+    stop: str = ""
 
     @property
     def complete(self) -> bool:
@@ -69,4 +72,5 @@ class Ended:
             "images_encoded": stats.images_encoded,
             "miss": None if stats.miss is None else stats.miss.model_dump(),
             "side": self.side,
+            "volatile_lines": self.volatile,
         }

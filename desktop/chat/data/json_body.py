@@ -13,7 +13,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.text_selection import WholeText
 from desktop.i18n import tr
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label, ToolButton
+from desktop.widgets.plain import Label, ToolButton, named
 
 DATA, SOURCE = 1, 2
 
@@ -103,8 +103,7 @@ class JsonBody(WholeText):
             self._view = None
 
     def _button(self, name: str, page: int, said: str, spoken: str) -> ToolButton:
-        button = ToolButton(self)
-        button.setObjectName(name)
+        button = named(ToolButton(self), name)
         button.set_words(said)
         button.setAccessibleName(spoken)
         button.setCheckable(True)

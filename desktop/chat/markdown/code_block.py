@@ -24,7 +24,7 @@ from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
-from desktop.widgets.plain import Label
+from desktop.widgets.plain import Label, named
 
 # A line that isn't wrapped is laid out and drawn whole when any of it is visible.
 LONGEST_LINE = 2_000
@@ -202,8 +202,7 @@ class CodeBlock(QFrame):
         self._colours: Highlighting | None = None
         self._coloured = False
         self._label = Label(parent=self, name="codeLanguage")
-        self._copy_button = CopyButton(tr("Copy the code"), self)
-        self._copy_button.setObjectName("codeCopy")
+        self._copy_button = named(CopyButton(tr("Copy the code"), self), "codeCopy")
         self._copy_button.clicked.connect(self.copy)
         tail = tr("The beginning is shown once this is complete.")
         self._note = Label(tail, self, name="codeTail", style="muted small", wraps=True)

@@ -151,7 +151,7 @@ def purge(
 
 def delete_everything(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE messages SET parent = NULL")
-    for table in ("drafts", "chats", "pictures", "forgets"):
+    for table in ("drafts", "chats", "pictures", "documents", "forgets"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO forgets (key) VALUES (NULL)")
 

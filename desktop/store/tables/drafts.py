@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import fields, pictures
-from desktop.store.tables.records import Picture
+from desktop.store.tables import documents, fields, pictures
+from desktop.store.tables.records import Attachment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class StoredDraft:
     text: str
     system: str
     key: str
-    pictures: tuple[Picture, ...]
+    shown: tuple[Attachment, ...]
     format: ReplyFormat | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ def save(
     text: str,
     system: str,
     key: str,
-    shown: Sequence[Picture],
+    shown: Sequence[Attachment],
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> None:
@@ -55,6 +55,7 @@ def save(
     )
     assert cursor.lastrowid is not None
     pictures.attach(connection, "draft", cursor.lastrowid, shown)
+    documents.attach(connection, "draft", cursor.lastrowid, shown)
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
@@ -64,12 +65,13 @@ def remove(connection: sqlite3.Connection, chat: int | None) -> None:
 def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
     number, chat, text, system, key, reply_format, settings = row
     shown = pictures.attached(connection, "draft", number)
+    read = documents.attached(connection, "draft", number)
     return StoredDraft(
         fields.whole(chat),
-        shown.told_in(fields.text(text)),
+        read.told_in(shown.told_in(fields.text(text))),
         fields.text(system),
         fields.text(key),
-        shown.pictures,
+        (*read.found, *shown.found),
         fields.model(ReplyFormat, reply_format),
         fields.tree(settings),
     )

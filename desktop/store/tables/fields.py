@@ -16,6 +16,7 @@ Value = TypeVar("Value", bound=BaseModel)
 
 DAMAGED = "This text was damaged and could not be read."
 DAMAGED_PICTURE = "[A picture of this message was damaged and could not be read.]"
+DAMAGED_DOCUMENT = "[A document of this message was damaged and could not be read.]"
 DIGEST = re.compile("[0-9a-f]{64}")
 ZEROS = re.compile("\0+")
 # In the year 9999, the last of the calendar, in every time zone.
@@ -76,13 +77,15 @@ def stored_tree(value: Mapping[str, object]) -> str | None:
     return json.dumps(value) if value else None
 
 
-def numbers(value: object) -> tuple[int, ...]:
-    """A JSON list of positive integers; () if it is missing or something else."""
+def numbers(value: object, least: int = 1) -> tuple[int, ...]:
+    """A JSON list of integers, each at least `least`; () if it is missing or something else."""
     try:
         found = json.loads(value) if isinstance(value, str) else ()
     except ValueError:
         return ()
-    whole_ones = isinstance(found, list) and all(type(each) is int and each > 0 for each in found)
+    whole_ones = isinstance(found, list) and all(
+        type(each) is int and each >= least for each in found
+    )
     return tuple(found) if whole_ones else ()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, fields, messages
-from desktop.store.tables.records import Message, Picture
+from desktop.store.tables.records import Attachment, Message
 
 HEADING = "Summary of the conversation so far:"
 
@@ -18,7 +18,7 @@ class Fork:
 
     chat: int
     text: str = ""
-    pictures: tuple[Picture, ...] = ()
+    shown: tuple[Attachment, ...] = ()
 
 
 def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None:
@@ -40,7 +40,7 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
     chats.leave_out(connection, new, copies.get(left_out))
     if path[place].is_reply:
         return Fork(new)
-    return Fork(new, path[place].text, path[place].pictures)
+    return Fork(new, path[place].text, path[place].attachments)
 
 
 def begin_from(
@@ -65,7 +65,7 @@ def begin_from(
         reply_format,
         settings,
     )
-    return Fork(new, question.text, question.pictures) if question else Fork(new)
+    return Fork(new, question.text, question.attachments) if question else Fork(new)
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
@@ -100,6 +100,11 @@ def _copy(connection: sqlite3.Connection, message: int, chat: int, parent: int |
     connection.execute(
         "INSERT INTO message_pictures SELECT ?, place, digest, name, resized_width,"
         " resized_height, tokens FROM message_pictures WHERE message = ?",
+        (cursor.lastrowid, message),
+    )
+    connection.execute(
+        "INSERT INTO message_documents SELECT ?, place, digest, name, chosen, tokens"
+        " FROM message_documents WHERE message = ?",
         (cursor.lastrowid, message),
     )
     return cursor.lastrowid

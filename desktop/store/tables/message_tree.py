@@ -83,7 +83,8 @@ def purge(
         " error = NULL, stats = NULL, format = NULL, model = NULL WHERE message = ?",
         ids,
     )
-    connection.executemany("DELETE FROM message_pictures WHERE message = ?", ids)
+    for table in ("message_pictures", "message_documents"):
+        connection.executemany(f"DELETE FROM {table} WHERE message = ?", ids)
     for chat in {chat for _, chat in rows}:
         connection.execute("INSERT INTO forgets (key) SELECT key FROM chats WHERE id = ?", (chat,))
         connection.execute("UPDATE chats SET key = ? WHERE id = ?", (chats.new_key(), chat))

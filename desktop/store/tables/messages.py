@@ -19,9 +19,17 @@ from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.remote.messages import Place
-from desktop.store.tables import chats, drafts, fields, pictures
+from desktop.store.tables import chats, documents, drafts, fields, pictures
 from desktop.store.tables.drafts import StoredDraft
-from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
+from desktop.store.tables.records import (
+    Attachment,
+    ChatPath,
+    Document,
+    Message,
+    Picture,
+    Reply,
+    ReplyState,
+)
 
 
 class Node(NamedTuple):
@@ -47,7 +55,7 @@ def append_turn(
     connection: sqlite3.Connection,
     chat: int | None,
     text: str,
-    shown: Sequence[Picture] = (),
+    shown: Sequence[Attachment] = (),
     key: str = "",
     system: str = "",
     left: StoredDraft | None = None,
@@ -60,11 +68,12 @@ def append_turn(
     it."""
     drafts.remove(connection, chat)
     if chat is None:
-        title = chats.title_from(storable(text))
+        names = (each.name for each in shown if isinstance(each, Document))
+        title = chats.title_from(storable(text or next(names, "")))
         chat = chats.create(connection, title, key, storable(system), reply_format, settings)
         chats.run_at(connection, chat, place)
     if left is not None:
-        drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
+        drafts.save(connection, chat, left.text, left.system, left.key, left.shown)
     parent = fitting_parent(connection, chat, end_of_path(connection, chat), is_reply=False)
     return add_turn(connection, chat, parent, text, shown)
 
@@ -74,7 +83,7 @@ def add_turn(
     chat: int,
     parent: int | None,
     text: str,
-    shown: Sequence[Picture] = (),
+    shown: Sequence[Attachment] = (),
 ) -> Turn:
     chats.touch(connection, chat)
     message = add_message(connection, chat, parent, text, shown)
@@ -91,11 +100,12 @@ def add_message(
     chat: int,
     parent: int | None,
     text: str,
-    shown: Sequence[Picture] = (),
+    shown: Sequence[Attachment] = (),
 ) -> int:
     """Add a user's message as the chosen child of `parent`; returns its id."""
     message = insert(connection, chat, parent, text)
     pictures.attach(connection, "message", message, shown)
+    documents.attach(connection, "message", message, shown)
     return message
 
 
@@ -417,16 +427,18 @@ def _message(
     connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
 ) -> Message:
     message, chat, parent, text, created, replied, *reply = row
-    shown = pictures.Attached(())
+    shown, read = pictures.Attached[Picture](), pictures.Attached[Document]()
     if replied is None:
         shown = pictures.attached(connection, "message", message)
+        read = documents.attached(connection, "message", message)
     return Message(
         id=message,
         chat=chat,
         parent=fields.whole(parent),
-        text=shown.told_in(fields.text(text)),
+        text=read.told_in(shown.told_in(fields.text(text))),
         created=fields.moment(created),
-        pictures=shown.pictures,
+        pictures=shown.found,
+        documents=read.found,
         reply=_reply(reply) if replied is not None else None,
         siblings=siblings,
     )

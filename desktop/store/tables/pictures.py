@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from desktop.store.tables import fields
-from desktop.store.tables.records import Picture
+from desktop.store.tables.records import Attachment, Picture
 
 OwnerKind: TypeAlias = Literal["message", "draft"]
+T = TypeVar("T")
 
 
-class Attached(NamedTuple):
-    """The pictures of a message or a draft, and how many were lost to damage."""
+class Attached(NamedTuple, Generic[T]):
+    """The pictures or documents of a message or a draft, and how many were lost to damage."""
 
-    pictures: tuple[Picture, ...]
+    found: tuple[T, ...] = ()
     lost: int = 0
+    words: str = fields.DAMAGED_PICTURE
 
     def told_in(self, text: str) -> str:
-        """The text with a line for each lost picture."""
-        return "\n\n".join([text] + [fields.DAMAGED_PICTURE] * self.lost) if self.lost else text
+        """The text with a line for each that was lost."""
+        return "\n\n".join([text] + [self.words] * self.lost) if self.lost else text
 
 
 def attach(
-    connection: sqlite3.Connection, kind: OwnerKind, owner: int, shown: Sequence[Picture]
+    connection: sqlite3.Connection, kind: OwnerKind, owner: int, shown: Sequence[Attachment]
 ) -> None:
-    for place, picture in enumerate(shown):
+    pictures = [each for each in shown if isinstance(each, Picture)]
+    for place, picture in enumerate(pictures):
         connection.execute(
             "INSERT INTO pictures (digest, width, height, thumbnail) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (digest) DO NOTHING",
@@ -45,7 +48,7 @@ def attach(
         )
 
 
-def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int) -> Attached:
+def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int) -> Attached[Picture]:
     rows = connection.execute(
         "SELECT digest, name, width, height, resized_width, resized_height, tokens, thumbnail"
         f" FROM {kind}_pictures LEFT JOIN pictures USING (digest) WHERE {kind} = ? ORDER BY place",

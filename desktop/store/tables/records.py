@@ -66,6 +66,30 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A document's text by its SHA-256, in parts that are pages if `paged`, else sections.
+
+    The model reads the parts at the places `chosen`, in order; None is all of them. `tokens` counts
+    what it reads, None if no model has counted it.
+    """
+
+    digest: str
+    name: str
+    paged: bool
+    parts: tuple[str, ...]
+    chosen: tuple[int, ...] | None = None
+    tokens: int | None = None
+    source: str = ""
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(range(len(self.parts))) if self.chosen is None else self.chosen
+
+
+Attachment: TypeAlias = Picture | Document
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """A reply without its text. `model` is the name of its model, '' if unknown; `edited`: the user
     wrote it or changed its text."""
@@ -91,8 +115,13 @@ class Message:
     text: str
     created: float
     pictures: tuple[Picture, ...] = ()
+    documents: tuple[Document, ...] = ()
     reply: Reply | None = None
     siblings: tuple[int, ...] = field(default=())
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        return (*self.documents, *self.pictures)
 
     @property
     def is_reply(self) -> bool:

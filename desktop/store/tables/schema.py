@@ -146,7 +146,51 @@ ALTER TABLE chats ADD COLUMN place TEXT;
 ALTER TABLE chats ADD COLUMN agreed TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH)
+# Documents by the SHA-256 of their text, with a form feed after each part but the last; parts are
+# pages if `paged`, else sections. `source` is the SHA-256 of the file's name's ending and bytes, ''
+# if unknown. `chosen` are the places of the parts that the model reads as JSON, NULL for all.
+TENTH = """
+CREATE TABLE documents (
+    digest TEXT PRIMARY KEY,
+    paged INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    source TEXT NOT NULL
+) STRICT;
+CREATE INDEX documents_by_source ON documents (source);
+CREATE TABLE message_documents (
+    message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    digest TEXT NOT NULL REFERENCES documents,
+    name TEXT NOT NULL,
+    chosen TEXT,
+    tokens INTEGER,
+    PRIMARY KEY (message, place)
+) STRICT;
+CREATE INDEX message_documents_by_digest ON message_documents (digest);
+CREATE TABLE draft_documents (
+    draft INTEGER NOT NULL REFERENCES drafts ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    digest TEXT NOT NULL REFERENCES documents,
+    name TEXT NOT NULL,
+    chosen TEXT,
+    tokens INTEGER,
+    PRIMARY KEY (draft, place)
+) STRICT;
+CREATE INDEX draft_documents_by_digest ON draft_documents (digest);
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    FIRST,
+    SECOND,
+    THIRD,
+    FOURTH,
+    FIFTH,
+    SIXTH,
+    SEVENTH,
+    EIGHTH,
+    NINTH,
+    TENTH,
+)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -22,10 +22,10 @@ from tests.bench.levels import LEVELS, Level
 PACKAGE = "llama_cpp_python-0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 TOOLS = ("cmake==3.31.10", "ninja==1.13.0")
-PROGRAMS = ("llama-bench", "llama-quantize", "llama-results")
+PROGRAMS = ("llama-bench", "llama-quantize", "llama-results", "llama-server")
 NATIVE = "native"  # where no level has a name
 LONGEST_S = 3600.0  # all of it; two cores compile it in some minutes
-_LEFT_OUT = ("CURL", "OPENSSL", "BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_SERVER", "BUILD_APP")
+_LEFT_OUT = ("CURL", "OPENSSL", "BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_APP")
 
 
 class BuildError(Exception):
@@ -116,6 +116,8 @@ def flags(level: Level | None) -> Iterable[str]:
     wanted = () if level is None else level.llama
     given = {f"GGML_{name}": name in wanted for name in sorted(chosen) if level is not None}
     given |= {f"LLAMA_{name}": False for name in _LEFT_OUT}
+    # A folder that an earlier version configured has it off.
+    given["LLAMA_BUILD_SERVER"] = True
     given |= {"GGML_NATIVE": level is None, "GGML_CCACHE": False, "BUILD_SHARED_LIBS": False}
     switches = [f"-D{name}={'ON' if value else 'OFF'}" for name, value in given.items()]
     return ["-DCMAKE_BUILD_TYPE=Release", *switches]

@@ -16,6 +16,12 @@ from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, type_in, words
 
 
+def settled_text(engine: FakeEngine) -> str:
+    last = engine.settled[-1].conversation.messages[-1]
+    assert isinstance(last, AssistantMessage)
+    return last.text
+
+
 async def talk(app: App, engine: FakeEngine, *turns: tuple[str, str]) -> None:
     for question, answer in turns:
         (await send(app, engine, question)).finish(answer)
@@ -34,11 +40,6 @@ def said_in(conversation: Conversation) -> list[tuple[str, str]]:
         elif isinstance(message, AssistantMessage):
             found.append(("reply", message.text))
     return found
-
-
-def settled(engine: FakeEngine) -> list[tuple[str, str]]:
-    """What the idle engine was asked to read last."""
-    return said_in(engine.settled[-1].conversation) if engine.settled else []
 
 
 def row_of(app: App, text: str) -> MessageRow:
@@ -151,7 +152,7 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     field.setPlainText("It is blue.")
     # The part before the edit is read while the user types.
     app.window.page.transcript.messages.reply_typed.emit(2, "It is blue.")
-    await until(lambda: settled(engine)[-1:] == [("reply", "It is ")])
+    await until(lambda: settled_text(engine) == "It is ")
     begun = engine.settled[-1].conversation.messages[-1]
     assert isinstance(begun, AssistantMessage) and begun.ids is not None
     assert begun.ids.is_paused and begun.ids.num_ids == 6
@@ -159,7 +160,7 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     await until(lambda: shown(app) == ["one", "It is blue."])
     assert words(app, "replyEnding") == "Edited by you."
     # The idle engine reads it with the ids up to the edit as they were sampled, and a pause there.
-    await until(lambda: settled(engine)[-1:] == [("reply", "It is blue.")])
+    await until(lambda: settled_text(engine) == "It is blue.")
     told = engine.settled[-1].conversation.messages[-1]
     assert isinstance(told, AssistantMessage)
     assert told.ids is not None

@@ -71,7 +71,7 @@ async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard
         await say(app, engine, f"Question {number}", f"Answer {number}")
     rows = app.window.page.transcript.row_widgets
     assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
-    assert rows[2].y() - rows[0].y() < 150
+    assert rows[2].y() - rows[0].y() < 160
     numbers = rows[-1].findChild(QWidget, "numbersText")
     assert isinstance(numbers, QWidget)
     middles = [
@@ -191,21 +191,18 @@ def right_click(widget: QWidget) -> list[str]:
     return said
 
 
-RARE_MENU = [
+MORE = [
     *("", "Copy as plain text", "Copy as formatted text", "Quote in your message"),
-    *("", "Insert above…", "Insert below…", "", "Delete"),
+    *("", "Insert above…", "Insert below…"),
+    *("", "Delete"),
 ]
 QUESTION_MENU = [
     *("Copy the message", "Edit the message and send it again", "Fork into a new chat"),
-    *RARE_MENU,
-    "Delete with its reply",
+    *(*MORE, "Delete with its reply"),
 ]
 REPLY_MENU = [
     *("Copy the reply", "Write another reply", "Fork into a new chat"),
-    "Continue the reply from where it stopped",
-    *RARE_MENU[:5],
-    "Edit the reply",
-    *RARE_MENU[5:],
+    *("Continue the reply from where it stopped", *MORE[:5], "Edit the reply", *MORE[5:]),
 ]
 
 

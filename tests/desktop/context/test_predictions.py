@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QFocusEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication, QMenu
 
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.events import Predicted
@@ -76,6 +76,29 @@ async def test_W2_what_is_predicted_is_what_the_click_sends(
     assert told == await pressed(app, engine, "editSend")
     engine.asked[-1].finish("Now", stats=STATS)
     await ended(app)
+
+
+@pytest.mark.parametrize(("name", "left"), [("Delete", 1), ("Delete with its reply", 0)])
+async def test_deleting_a_message_says_what_the_next_turn_reads(
+    open_app: OpenApp, engine: FakeEngine, name: str, left: int
+) -> None:
+    app = await open_app()
+    for question in ("Hello", "And then?"):
+        (await send(app, engine, question)).finish("Good day", stats=STATS)
+        await ended(app)
+        await settle()
+    menu = QMenu()
+    user_rows(app)[-1].add_entries(menu)
+    (entry,) = [each for each in menu.actions() if each.text() == name]
+    entry.hovered.emit()
+    await until(lambda: "212" in entry.toolTip())
+    predicted = engine.foreseen[-1].conversation
+    before = len(engine.settled)
+    entry.trigger()
+    await until(lambda: len(engine.settled) > before)
+    assert predicted == engine.settled[-1].conversation
+    said = [each.text for each in predicted.messages if each.role == "assistant"]
+    assert said == ["Good day"] + ["Good day"] * left
 
 
 async def test_the_keyboard_asks_too_and_nothing_is_asked_during_a_reply(

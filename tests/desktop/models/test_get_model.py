@@ -19,12 +19,14 @@ from desktop.models.downloads import ShownDownload, Stage, catalogue
 from desktop.models.fits import Fit, Memory, describe_fit, fit_of, needs
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.store.settings import AppSettings, NetworkSettings, SettingsFile
+from tests.client.test_secrets import MemoryKeyring, backend
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import find, press, words
 from tests.downloads.fake_hub import COMMIT, FakeHub, FakeRepository
 
 FILES = {path.name: path.read_bytes() for path in DEMO_MODEL.iterdir()}
 GB = 10**9
+__all__ = ["backend"]
 
 
 @pytest.fixture
@@ -209,6 +211,48 @@ async def test_a_folder_is_absolute_and_one_that_can_not_be_used_is_said_here(
         assert app.parts.downloads.folder == folder
     press(app, "modelDownload")
     await until(lambda: "stored there" in words(app, "modelSearchWords"))
+
+
+def type_token(app: App, token: str) -> None:
+    press(app, "networkToggle")
+    field = find(app, QLineEdit, "networkToken")
+    field.setText(token)
+    field.editingFinished.emit()
+    assert field.text() == ""
+
+
+def sent_token(hub: FakeHub) -> str | None:
+    return hub.asked[-1].headers.get("authorization")
+
+
+@pytest.mark.parametrize("keyring_there", [True, False])
+async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
+    open_app: OpenApp, folders: Folders, hub: FakeHub, backend: MemoryKeyring, keyring_there: bool
+) -> None:
+    backend.locked = not keyring_there
+    app = await open_app()
+    ask(app, "Org/Tiny-GGUF")
+    await until(lambda: words(app, "modelDetailsFacts"))
+    assert sent_token(hub) is None and backend.reads == 0
+    type_token(app, "hf_verysecret")
+    place = "keyring" if keyring_there else "in memory"
+    await until(lambda: place in find(app, QLineEdit, "networkToken").placeholderText())
+    ask(app, "Org/Tiny-Vision")
+    await until(lambda: sent_token(hub) == "Bearer hf_verysecret")
+    app.leave()
+    await app.gone.wait()
+    files = [path for path in folders.data.rglob("*") if path.is_file()]
+    assert not any(b"verysecret" in path.read_bytes() for path in files)
+    app = await open_app()
+    asked = len(hub.asked)
+    ask(app, "Org/Tiny-Vision")
+    await until(lambda: len(hub.asked) > asked)
+    assert sent_token(hub) == ("Bearer hf_verysecret" if keyring_there else None)
+    if keyring_there:
+        press(app, "networkToggle")
+        press(app, "networkForgetToken")
+        await until(lambda: not app.parts.downloads.has_token)
+        assert not backend.kept
 
 
 async def test_H9_the_window_connects_to_nothing_by_itself(

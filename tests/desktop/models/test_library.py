@@ -15,6 +15,7 @@ from core.api.errors import EngineDiedError, MissingFileError
 from core.client.client import EngineClient
 from core.gguf.library import FoundModel
 from core.library.messages import Described, Device, ModelFacts, Way
+from core.library.places import OURS
 from core.loading.registry import FAMILIES
 from desktop.app import App
 from desktop.engine.engine_status import Phase
@@ -22,6 +23,7 @@ from desktop.models import library as library_module
 from desktop.models.library import Place
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.library_list import family_name
+from desktop.models.moving import plan_move
 from desktop.models.removal import Removal, TrashError, plan_removal, trash
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
@@ -107,7 +109,7 @@ def note(dialog: LibraryDialog, row: int) -> str:
 async def library(app: App, make: Callable[[str], ModelFacts] = facts) -> FakeLibrary:
     controller = app.parts.library
     fake = FakeLibrary(controller._hear, make)
-    controller._client = fake  # type: ignore[assignment]
+    controller.client = fake  # type: ignore[assignment]
     return fake
 
 
@@ -457,3 +459,51 @@ def test_L3_a_cache_folder_of_the_user_is_no_part_of_a_model(tmp_path: Path) -> 
     assert plan_removal(found).paths == (path,)
     (path / ".cache" / "browser").mkdir()
     assert plan_removal(found).paths == ()
+
+
+async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
+    open_app: OpenApp,
+    folders: Folders,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, target = model(folders.data / "models" / "Org" / "Name"), tmp_path / "disk"
+    target.mkdir()
+    app = await open_app()
+    client = app.parts.library.client
+    (await library(app)).move = client.move  # type: ignore[attr-defined]
+    app.parts.settings.set_name(str(before), "Mine")
+    dialog = opened(app)
+    await until(lambda: names(dialog) == ["Mine"] and not app.parts.library.scanning)
+
+    async def chosen(*_: object) -> str:
+        return str(target)
+
+    monkeypatch.setattr("desktop.models.library_dialog.dialogs.choose_folder", chosen)
+    press(app, "libraryMove")
+    now = target / "Org" / "Name"
+    await until(lambda: not app.parts.moves.path and not before.exists())
+    assert (now / "model.safetensors").read_bytes() == bytes(1_000)
+    await until(lambda: names(dialog) == ["Mine"] and dialog.list.shown[0].path == str(now))
+    assert app.parts.settings.settings.library.folders == (str(target),)
+    # To where it is, and of another program.
+    press(app, "libraryMove")
+    await until(lambda: "there already" in words(app, "libraryWords"))
+    found = FoundModel(now, "n", "LM Studio", None)
+    app.parts.moves.begin(found, home)
+    await until(lambda: "LM Studio" in words(app, "libraryWords"))
+    assert now.is_dir()
+
+
+def test_a_vision_tower_goes_along_and_stays_for_the_other_model(tmp_path: Path) -> None:
+    folder, target = tmp_path / "ours" / "Org" / "Name", tmp_path / "disk"
+    folder.mkdir(parents=True)
+    for name in ("M-Q4_K_M.gguf", "M-Q8_0.gguf", "mmproj-M.gguf"):
+        write(folder / name)
+    place = FoundModel(folder / "M-Q4_K_M.gguf", "M", OURS, None)
+    move = plan_move(place, [tmp_path / "ours"], target)
+    tower = "Org/Name/mmproj-M.gguf"
+    assert (move.files, move.kept) == ((tower, "Org/Name/M-Q4_K_M.gguf"), (tower,))
+    (folder / "M-Q8_0.gguf").unlink()
+    assert plan_move(place, [tmp_path / "ours"], target) == move.model_copy(update={"kept": ()})

@@ -67,7 +67,7 @@ async def test_what_is_no_picture_is_refused_in_words(
         tmp_path / "gone.png",
         written(tmp_path, "broken.png", b"\x89PNG broken"),
     ]
-    expected = ["notes.txt is not a picture", "folder is a folder", "empty.png is empty"]
+    expected = ["notes.txt is neither a picture", "folder is a folder", "empty.png is empty"]
     expected += ["gone.png can't be read"]
     if hasattr(os, "mkfifo"):
         # Opening a pipe would wait for its other end.

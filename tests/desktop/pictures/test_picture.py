@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
-from desktop.pictures.picture import LARGEST, SMALLEST, PictureThumbnail, read_thumbnail
+from desktop.pictures.picture_strip import LARGEST, SMALLEST, PictureThumbnail, read_thumbnail
 from desktop.widgets.icon_button import IconButton
 from tests.desktop.widgets import samples
 

@@ -74,14 +74,15 @@ async def give(app: App, paths: list[Path]) -> None:
 
 async def test_a_second_refusal_adds_to_the_first(open_app: OpenApp, tmp_path: Path) -> None:
     app = await open_app()
-    drop(app, files([written(tmp_path, "a.txt", b"words")]))
-    await until(lambda: words(app, "composerNotice") == "Not added: a.txt is not a picture.")
+    drop(app, files([written(tmp_path, "a.bin", bytes(9))]))
+    refused = "Not added: a.bin is neither a picture nor a document that Waymark can read."
+    await until(lambda: words(app, "composerNotice") == refused)
     drop(app, files([written(tmp_path, "b.png", b"\x89PNG broken"), tmp_path / "gone.png"]))
     await until(lambda: "b.png was not added" in words(app, "composerNotice"))
     said = words(app, "composerNotice")
-    assert "a.txt is not a picture" in said and "gone.png can't be read" in said
-    drop(app, files([written(tmp_path, f"{at}.txt", b"words") for at in range(14)]))
-    await until(lambda: "a.txt, 0.txt, 1.txt and 12 more" in words(app, "composerNotice"))
+    assert "a.bin is neither a picture" in said and "gone.png can't be read" in said
+    drop(app, files([written(tmp_path, f"{at}.bin", bytes(9)) for at in range(14)]))
+    await until(lambda: "a.bin, 0.bin, 1.bin and 12 more" in words(app, "composerNotice"))
     # Another chat's composer has nothing to do with it.
     app.parts.chat.open(None)
     assert app.parts.chat.draft is app.window.page.composer._draft
@@ -188,13 +189,13 @@ async def test_an_edit_waits_in_its_chat_and_for_its_pictures(
     assert len(editor(app).strip.thumbnails()) == 2
     # It can't be sent before all pictures are described.
     engine.may_describe.clear()
-    app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "a.txt", b"words")])
+    app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "a.bin", bytes(9))])
     app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "mars.png", png(10, 10))])
     await until(lambda: not editor(app)._draft.complete)
     assert not find(app, QPushButton, "editSend").isEnabled()
-    assert "a.txt is not a picture" in words(app, "editNotice")
+    assert "a.bin is neither a picture" in words(app, "editNotice")
     QTest.keyClick(editor(app).text, Qt.Key.Key_Return)
-    assert "is ready" in words(app, "editNotice") and len(engine.asked) == 1
+    assert "are ready" in words(app, "editNotice") and len(engine.asked) == 1
     engine.may_describe.set()
     await until(find(app, QPushButton, "editSend").isEnabled)
     press(app, "editCancel")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from desktop.store.tables.records import ReplyState
 from tests.client.test_secrets import MemoryKeyring
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.hands import ended, find, press, press_key, type_in, words
+from tests.desktop.hands import ended, find, press, press_key, settle, type_in, words
 from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
 
 KEY = "sk-0123456789"
@@ -137,6 +139,19 @@ async def test_a_server_is_added_and_a_new_chat_runs_there(
     assert engine.settled == [] and engine.read == []
 
 
+async def test_where_a_chat_runs_is_shown_in_a_narrow_window(
+    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+) -> None:
+    app = await ready(open_app)
+    await add(app, server)
+    app.parts.chat.run_at(Place(address=server.address, model="m"))
+    app.window.resize(app.window.minimumSize())
+    await settle()
+    assert words(app, "chatPlace") == f"Runs on {host(server)}"
+    # The title makes room for it.
+    assert words(app, "chatTitle") == ""
+
+
 async def test_A5_a_local_chat_is_sent_only_after_a_yes_and_once_for_each_chat(
     open_app: OpenApp, engine: FakeEngine, server: FakeServer
 ) -> None:
@@ -211,6 +226,39 @@ async def test_A5_what_arrived_is_kept_and_the_chat_goes_on_here_or_there(
     await until(lambda: app.parts.chat.place is None)
     await here(app, engine, "Go on")
     assert len(chats_sent(server)) == 2
+
+
+async def test_A5_the_process_that_connects_may_die(
+    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+) -> None:
+    app = await ready(open_app)
+    await add(app, server)
+    app.parts.chat.run_at(Place(address=server.address, model="m"))
+    server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"), ANSWER)
+    await send(app, "What is it?")
+    await until(lambda: app.parts.transcript.rows[-1].text == "A red ")
+    pid = app.parts.remote._client.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    await ended(app)
+    reply = app.parts.transcript.rows[-1].message
+    assert reply.text == "A red " and reply.reply is not None and reply.reply.error is not None
+    assert reply.reply.error.title == "The connection to the server ended"
+    await send(app, "Again")
+    await ended(app)
+    assert app.parts.transcript.rows[-1].text == "A red star."
+
+
+async def test_a_server_is_read_again_with_the_key_that_it_had(
+    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+) -> None:
+    app = await ready(open_app)
+    await add(app, server, KEY)
+    server.on("/v1/models", as_json({"data": [{"id": "m"}, {"id": "n"}]}))
+    await add(app, server)
+    (known,) = app.parts.remote.settings.servers
+    assert known.keyed and [each.name for each in known.models] == ["m", "n"]
+    assert {each.headers["authorization"] for each in server.asked} == {f"Bearer {KEY}"}
 
 
 async def test_a_reply_is_stopped_edited_and_keeps_its_branches(

@@ -13,8 +13,8 @@ BY_KEY = {row.key: row for part in parts() for row in part.rows}
 
 
 def test_every_setting_of_the_engine_is_offered() -> None:
-    # The grid is for programs, the window chooses how to restore and where the
-    # contexts lie, and the model's folder has a control of its own.
+    # The grid is for programs, the window chooses how to restore and where the contexts lie, and
+    # the model's folder has a control of its own.
     wanted = {f"sampling.{name}" for name in SamplingParams.model_fields}
     wanted |= {f"cache.{name}" for name in CacheSettings.model_fields} - {"cache.restore"}
     wanted |= {f"model.{name}" for name in ModelSettings.model_fields} - {

@@ -13,7 +13,7 @@ from core.api.events import FinishReason
 from desktop.app import App
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.message_editor import ComposerText
-from desktop.pictures.picture import PictureThumbnail
+from desktop.pictures.picture_strip import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (

@@ -45,6 +45,7 @@ async def test_the_models_name_opens_a_menu_of_models(
         "The demo model": True,
         "All models…": False,
         "On this computer": False,
+        "On a server": False,
         "Get a model…": False,
         "Choose a folder…": False,
         "Choose a GGUF file…": False,

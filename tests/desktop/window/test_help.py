@@ -6,12 +6,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QLabel
+from PySide6.QtWidgets import QDialog, QKeySequenceEdit, QLabel
 
 from core.api.model_info import LoadFacts
 from core.client.programs import ROOT
 from desktop.app import App
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.window.commands import name_of
 from desktop.window.menus import diagnostics, licences, version
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
@@ -50,10 +51,12 @@ async def test_about_says_what_runs_here_and_nothing_of_any_chat(
 
 async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(open_app: OpenApp) -> None:
     app = await open_app()
-    shown = said(page(app, "actionShortcuts", "shortcutsDialog"))
-    keys = [each.shortcut().toString() for each in app.window.actions_by_name.values()]
-    assert {key for key in keys if key} <= set(shown)
-    assert {"Enter", "Shift+Enter", "Ctrl+V"} <= set(shown)
+    dialog = page(app, "actionShortcuts", "shortcutsDialog")
+    edits = {
+        each.accessibleName(): each.keySequence() for each in dialog.findChildren(QKeySequenceEdit)
+    }
+    assert edits == {name_of(each): each.shortcut() for each in app.window.actions_by_name.values()}
+    assert {"Enter", "Shift+Enter", "Ctrl+V"} <= set(said(dialog))
 
 
 def test_without_a_model_and_without_metadata_it_says_so() -> None:

@@ -45,6 +45,7 @@ from tests.desktop.hands import (
     type_in,
 )
 from tests.desktop.models.test_get_model import plan
+from tests.documents import pdf
 
 UI_PAGE = Path(__file__).parents[3] / "docs" / "ui.md"
 CONTROLS = (
@@ -105,8 +106,12 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await send(app, engine, "The last")
     type_in(app, "One that waits")
     press_key(app, Qt.Key.Key_Return)
-    drop(app, files([folder / "a.png"]))
-    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (folder / "a.pdf").write_bytes(pdf(["one", "two"]))
+    drop(app, files([folder / "a.png", folder / "a.pdf"]))
+    draft = app.parts.chat.draft
+    await until(lambda: draft.pictures and draft.documents and draft.complete)
+    press(app, "documentMore")
+    press(app, "documentOpen")
     press(app, "messageMore")
     await settle()
 
@@ -160,6 +165,7 @@ async def test_names_and_the_keyboard(
     await until(lambda: app.parts.downloads.shown)
     app.window.actions_by_name["actionGetModel"].trigger()
     app.window.actions_by_name["actionServer"].trigger()
+    app.window.actions_by_name["actionServers"].trigger()
     app.window.actions_by_name["actionSearchMessages"].trigger()
     app.window.actions_by_name["actionModels"].trigger()
     press(app, "chatSettings")

@@ -154,6 +154,12 @@ async def test_the_empty_page_is_whole_in_a_small_window(
         assert not any(one.intersects(other) for one, other in combinations(places, 2))
         said = app.window.findChild(QWidget, "emptyModel")
         assert said is not None and said.isVisible() == (samples == 6)
+        # A sentence each on precision, context and cache, as this computer allows them.
+        defaults = app.window.findChild(QLabel, "emptyDefaults")
+        assert defaults is not None and defaults.isVisible() == (samples == 6)
+        assert [line.partition(":")[0] for line in defaults.text().splitlines()] == [
+            "Precision", "Context", "Cache",
+        ]  # fmt: skip
         # A page higher than the window scrolls, and the field stays whole.
         composer = app.window.page.composer
         assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()

@@ -187,7 +187,7 @@ def test_H7_a_damaged_digest_costs_its_picture_and_says_so(
             assert message.pictures == ()
             assert message.text == f"{question(2, 4)}\n\n{fields.DAMAGED_PICTURE}"
         second = database.run_now(drafts.stored)[1]
-        assert second.pictures == () and second.text.endswith(fields.DAMAGED_PICTURE)
+        assert second.shown == () and second.text.endswith(fields.DAMAGED_PICTURE)
 
 
 async def write_on(database: Database) -> None:

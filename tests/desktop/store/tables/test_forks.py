@@ -28,7 +28,7 @@ def test_a_fork_at_a_reply_ends_with_it_and_is_told_the_same(
     second = answered(connection, first.chat, "two")
     answered(connection, first.chat, "three")
     made = forks.fork(connection, first.chat, second.reply)
-    assert made is not None and (made.text, made.pictures) == ("", ())
+    assert made is not None and (made.text, made.shown) == ("", ())
     old, new = path_of(connection, first.chat), path_of(connection, made.chat)
     assert texts(connection, made.chat) == ["one", "on one", "two", "on two"]
     assert [each.reply for each in new.path] == [each.reply for each in old.path[:4]]
@@ -55,7 +55,7 @@ def test_a_fork_at_a_users_message_puts_it_into_the_composer(
     first = answered(connection, None, "one")
     second = answered(connection, first.chat, "two")
     made = forks.fork(connection, first.chat, second.message)
-    assert made is not None and (made.text, made.pictures) == ("two", (PICTURE,))
+    assert made is not None and (made.text, made.shown) == ("two", (PICTURE,))
     assert texts(connection, made.chat) == ["one", "on one"]
 
 

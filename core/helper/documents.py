@@ -1,0 +1,238 @@
+"""Tasks on documents: from a file's bytes to text in parts, which are pages of a PDF and sections
+of everything else. Nothing that a file links to is opened, and no script or macro runs.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from html.parser import HTMLParser
+
+import pypdfium2 as pdfium
+
+from core.api.errors import DocumentTooLargeError, DocumentUnreadableError
+from core.api.limits import MAX_DOCUMENT_CHARACTERS, MAX_DOCUMENT_PAGES
+from core.client.codec import Fields
+from core.helper.office import office_text
+
+# Between the parts of a text; removed from the parts themselves.
+PART_END = "\f"
+# A section ends before a heading if it is at least so long, and at a line's end before it gets
+# longer than this.
+SHORTEST_SECTION, LONGEST_SECTION = 500, 6_000
+HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+_HTML = re.compile(rb"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})""", re.IGNORECASE)
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\0\0", "utf-32-le"),
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+# Control characters, and the marks that PDFium leaves where a word was hyphenated.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
+_HYPHENATED = re.compile(r"[\x02\ufffe]\n?")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n){3,}")
+_HEADING = re.compile(r"#{1,6} \S")
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_WRONG_PASSWORD = 4
+LARGEST_PAGE_PIXELS = 16_000_000
+
+
+class DocumentTasks:
+    """One opened PDF at a time; other documents are read by `open` at once."""
+
+    def __init__(self) -> None:
+        self._pdf: pdfium.PdfDocument | None = None
+
+    def open(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
+        """The number of pages of a PDF, whose text `pages` reads; else 0 and the text."""
+        self.close(fields, b"")
+        name = fields["name"]
+        if b"%PDF-" in attached[:1024]:
+            self._pdf = _opened(attached, name)
+            return {"pages": len(self._pdf)}, b""
+        text = PART_END.join(sections(*_read(attached, name)))
+        if len(text) > MAX_DOCUMENT_CHARACTERS:
+            raise DocumentTooLargeError(
+                f"{name} has {len(text):,} characters of text; the limit is "
+                f"{MAX_DOCUMENT_CHARACTERS:,}."
+            )
+        return {"pages": 0}, text.encode()
+
+    def close(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
+        if self._pdf is not None:
+            self._pdf.close()
+        self._pdf = None
+        return {}, b""
+
+    def pages(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
+        """The text of the pages from `first` up to `end`; one that is damaged counts as empty."""
+        texts, damaged = [], 0
+        for number in range(fields["first"], fields["end"]):
+            try:
+                texts.append(self._page_text(number))
+            except pdfium.PdfiumError:
+                texts.append("")
+                damaged += 1
+        return {"damaged": damaged}, PART_END.join(texts).encode()
+
+    def picture(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
+        """A page as a PNG whose longest edge has `longest` pixels."""
+        assert self._pdf is not None
+        try:
+            with closing(self._pdf[fields["page"]]) as page:
+                width, height = page.get_size()
+                scale = fields["longest"] / max(width, height, 1.0)
+                if not 0 < width * height * scale * scale <= LARGEST_PAGE_PIXELS:
+                    raise DocumentUnreadableError("This page has no size that can be drawn.")
+                drawn = page.render(scale=scale, may_draw_forms=False).to_pil()
+        except pdfium.PdfiumError as error:
+            raise DocumentUnreadableError("This page is damaged.") from error
+        data = io.BytesIO()
+        drawn.convert("RGB").save(data, "PNG")
+        return {}, data.getvalue()
+
+    def _page_text(self, number: int) -> str:
+        assert self._pdf is not None
+        with closing(self._pdf[number]) as page, closing(page.get_textpage()) as text:
+            found = text.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
+        return cleaned(_HYPHENATED.sub("", found)).strip()
+
+
+def _opened(data: bytes, name: str) -> pdfium.PdfDocument:
+    try:
+        pdf = pdfium.PdfDocument(data)
+        count = len(pdf)
+    except pdfium.PdfiumError as error:
+        if error.err_code == _WRONG_PASSWORD:
+            raise DocumentUnreadableError(f"{name} is protected by a password.") from error
+        raise DocumentUnreadableError(f"{name} is damaged, or is no PDF.") from error
+    if count > MAX_DOCUMENT_PAGES:
+        raise DocumentTooLargeError(
+            f"{name} has {count:,} pages; the limit is {MAX_DOCUMENT_PAGES:,}."
+        )
+    if not count:
+        raise DocumentUnreadableError(f"{name} has no pages.")
+    return pdf
+
+
+def _read(data: bytes, name: str) -> tuple[str, bool]:
+    """A document's text, and whether lines that begin with # are headings."""
+    if data.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0")):
+        return cleaned(office_text(data, name)), True
+    text = decoded(data, name)
+    suffix = name[name.rfind(".") :].lower() if "." in name else ""
+    if suffix in HTML_SUFFIXES or _HTML.match(data[:1024]):
+        return html_text(text), True
+    return cleaned(text), suffix in MARKDOWN_SUFFIXES
+
+
+def decoded(data: bytes, name: str) -> str:
+    """A text by its byte order mark or declared encoding, else UTF-8, else Windows-1252."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace").replace("\r\n", "\n")
+    if b"\0" in data[:65_536]:
+        raise DocumentUnreadableError(f"{name} is no text, PDF, Word or Excel document.")
+    declared = _CHARSET.search(data[:2048])
+    for encoding in ("utf-8", declared[1].decode() if declared else "cp1252"):
+        try:
+            return data.decode(encoding).replace("\r\n", "\n")
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return data.decode("cp1252", "replace").replace("\r\n", "\n")
+
+
+def cleaned(text: str) -> str:
+    return _CONTROL.sub("", text.replace("\r", "\n"))
+
+
+def sections(text: str, has_headings: bool) -> Iterator[str]:
+    """The text in parts that are lines of it, unchanged when joined."""
+    part: list[str] = []
+    length = 0
+    fenced = False
+    for line in text.splitlines(keepends=True):
+        fenced ^= _FENCE.match(line) is not None
+        begins = has_headings and not fenced and _HEADING.match(line) is not None
+        ends = begins and length >= SHORTEST_SECTION
+        if part and (ends or length + len(line) > LONGEST_SECTION):
+            yield "".join(part)
+            part, length = [], 0
+        # A file may be one line.
+        while len(line) > LONGEST_SECTION:
+            yield line[:LONGEST_SECTION]
+            line = line[LONGEST_SECTION:]
+        part.append(line)
+        length += len(line)
+    if part:
+        yield "".join(part)
+
+
+class _HtmlText(HTMLParser):
+    SKIPPED = frozenset("head script style template noscript svg math iframe object".split())
+    BLOCKS = frozenset(
+        """address article aside blockquote body dd div dl dt fieldset figure footer form header hr
+        li main nav ol p pre section table tr ul""".split()
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self._skipped: list[str] = []
+        self._preformatted = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag in self.SKIPPED:
+            self._skipped.append(tag)
+        if self._skipped:
+            return
+        self._preformatted += tag == "pre"
+        if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
+            self.pieces.append(f"\n\n{'#' * int(tag[1])} ")
+        elif tag == "li":
+            self.pieces.append("\n- ")
+        elif tag in ("td", "th"):
+            self.pieces.append("| " if self._begins_line() else " | ")
+        elif tag in ("br", "tr"):
+            self.pieces.append("\n")
+        elif tag in self.BLOCKS:
+            self.pieces.append("\n\n")
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        if tag not in self.SKIPPED:
+            self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._skipped:
+            # An element that was left open ends with the one around it.
+            del self._skipped[self._skipped.index(tag) :]
+        elif not self._skipped:
+            self._preformatted -= tag == "pre" and self._preformatted > 0
+            if tag in self.BLOCKS or re.fullmatch("h[1-6]", tag):
+                self.pieces.append("\n" if tag in ("tr", "li") else "\n\n")
+
+    def handle_data(self, data: str) -> None:
+        if self._skipped:
+            return
+        if not self._preformatted:
+            data = re.sub(r"\s+", " ", data)
+            data = data.lstrip() if self._begins_line() else data
+        self.pieces.append(data)
+
+    def _begins_line(self) -> bool:
+        return not self.pieces or self.pieces[-1].endswith("\n")
+
+
+def html_text(source: str) -> str:
+    """The text that a page shows, with headings and lists as in Markdown; links are only words."""
+    parser = _HtmlText()
+    parser.feed(source)
+    parser.close()
+    text = re.sub(r"[ \t]+\n", "\n", cleaned("".join(parser.pieces)))
+    return _BLANK_LINES.sub("\n\n", text).strip()

@@ -1,0 +1,234 @@
+"""MiniCPM-V's pictures: a small one as a whole, a large one as a whole and then slice by slice.
+
+Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`. Ids around the
+whole and each slice tell them apart. A picture is encoded, cached and reused as one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from PIL import Image as Pillow
+from torch import Tensor
+
+from core.api.errors import BrokenConfigError
+from core.api.prompt import Image
+from core.vision.configs import (
+    HALF,
+    MAX_TILE_SIZE,
+    MAX_TILES,
+    Source,
+    TokenId,
+    mark_of,
+    published,
+)
+from core.vision.decode import DecodedPicture
+from core.vision.processor import (
+    Grid,
+    PictureProcessor,
+    ProcessedImage,
+    ResizePlan,
+    check_size,
+    pixels_of,
+)
+
+PATCHES_OF_TOKEN = 4  # along an edge
+MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceConfig:
+    """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
+    about that; 0 is none. `marks` are the ids of MARKS."""
+
+    patch_size: int
+    size: int
+    most_slices: int
+    marks: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+
+    @property
+    def token_size(self) -> int:
+        return self.patch_size * PATCHES_OF_TOKEN
+
+    @property
+    def most_tokens(self) -> int:
+        # Sides are rounded to whole tokens, of which a narrow picture has at least one.
+        each = 2 * max(1, self.size // self.token_size) ** 2 + 3
+        return (self.most_slices + 1) * each
+
+    def with_max_tokens(self, limit: int | None) -> SliceConfig:
+        """The same with fewer slices: a picture that isn't narrow has at most `limit` tokens."""
+        if not limit:
+            return self
+        each = max(1, self.size // self.token_size) ** 2 + 3
+        most = min(self.most_slices, limit // each - 1)
+        return replace(self, most_slices=most if most > 1 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Pixels of the whole, and of all slices together."""
+
+    height: int
+    width: int
+    rows: int = 0
+    columns: int = 0
+    slices_height: int = 0
+    slices_width: int = 0
+
+
+class SliceImageProcessor(PictureProcessor):
+    config: SliceConfig
+
+    @property
+    def max_tokens(self) -> int:
+        return self.config.most_tokens
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        layout = self._layout(width, height)
+        tokens = sum(
+            grid.num_patches // PATCHES_OF_TOKEN**2 + len(grid.before) + len(grid.after)
+            for grid in self._grids(layout)
+        )
+        return ResizePlan(layout.width, layout.height, 1, tokens)
+
+    def process(self, picture: DecodedPicture) -> ProcessedImage:
+        layout, plan = self._layout(*picture.size), self.measure(*picture.size)
+        data = picture.resized(layout.width, layout.height, self.config.resample)
+        if layout.rows:
+            size = layout.slices_width, layout.slices_height
+            data += picture.resized(*size, self.config.resample)
+        return ProcessedImage(
+            data=data,
+            grids=tuple(self._grids(layout)),
+            image=Image(
+                key=self._key(repr(layout).encode(), data),
+                rows=1,
+                columns=plan.tokens,
+                num_positions=plan.tokens,
+                in_line=True,
+            ),
+            to_patches=partial(self._patches, layout),
+        )
+
+    def _settings_of_key(self) -> str:
+        """The number of slices only affects the layout."""
+        return repr(replace(self.config, most_slices=0))
+
+    def _layout(self, width: int, height: int) -> Layout:
+        check_size(width, height)
+        config = self.config
+        rows, columns = _grid_of(height, width, config)
+        if not rows:
+            return Layout(*_fitted(height, width, config, enlarge=True))
+        down, across = _fitted(
+            _divided(height, rows), _divided(width, columns), config, enlarge=True
+        )
+        whole = _fitted(height, width, config, enlarge=False)
+        return Layout(*whole, rows, columns, down * rows, across * columns)
+
+    def _grids(self, layout: Layout) -> list[Grid]:
+        begin, end, begin_slice, end_slice, line = self.config.marks
+        patch = self.config.patch_size
+        grids = [Grid(layout.height // patch, layout.width // patch, (begin,), (end,))]
+        if layout.rows:
+            down = layout.slices_height // layout.rows // patch
+            across = layout.slices_width // layout.columns // patch
+            for row in range(layout.rows):
+                for column in range(layout.columns):
+                    first_of_line = (line,) if row and not column else ()
+                    before = (*first_of_line, begin_slice)
+                    grids.append(Grid(down, across, before, (end_slice,)))
+        return grids
+
+    def _patches(self, layout: Layout, data: bytes) -> Tensor:
+        """RGB bytes of the whole and of the slices to patches [patches, patch x patch x 3]."""
+        rgb = pixels_of(data)
+        size = layout.height * layout.width
+        found = [self._cut(rgb[:size].view(1, layout.height, layout.width, 3))]
+        if layout.rows:
+            down, across = (
+                layout.slices_height // layout.rows,
+                layout.slices_width // layout.columns,
+            )
+            slices = rgb[size:].view(layout.rows, down, layout.columns, across, 3)
+            found.append(self._cut(slices.transpose(1, 2).reshape(-1, down, across, 3)))
+        return torch.cat(found)
+
+    def _cut(self, rgb: Tensor) -> Tensor:
+        """[pictures, height, width, 3] uint8 -> their patches, picture by picture, row by row."""
+        patch = self.config.patch_size
+        pictures, height, width = rgb.shape[:3]
+        split = (pictures, height // patch, patch, width // patch, patch, 3)
+        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
+        return pixels.reshape(-1, 3 * patch * patch)
+
+
+def _divided(length: int, count: int) -> float:
+    """A part of a length that was rounded to a multiple of `count`."""
+    return max(round(length / count) * count, count) / count
+
+
+def _fitted(height: float, width: float, config: SliceConfig, *, enlarge: bool) -> tuple[int, int]:
+    """Height and width in whole tokens, of about `size` x `size` pixels or as they are."""
+    size, unit = config.size, config.token_size
+    if height * width > size * size or enlarge:
+        ratio = width / height
+        height = int(size / math.sqrt(ratio))
+        width = int(height * ratio)
+    rounded = [max(round(each / unit) * unit, unit) for each in (height, width)]
+    return rounded[0], rounded[1]
+
+
+def _grid_of(height: int, width: int, config: SliceConfig) -> tuple[int, int]:
+    """Rows and columns of slices, whose ratio is nearest to the picture's; (0, 0) for none."""
+    ratio = math.log(width / height)
+    wanted = min(math.ceil(width * height / config.size**2), config.most_slices)
+    if wanted <= 1:
+        return 0, 0
+    best, least = (1, 1), math.inf
+    for count in (wanted - 1, wanted, wanted + 1):
+        if count == 1 or count > config.most_slices:
+            continue
+        for rows in (each for each in range(1, count + 1) if count % each == 0):
+            columns = count // rows
+            error = abs(ratio - math.log(columns / rows))
+            if error < least or (error == least and rows > best[0]):
+                best, least = (rows, columns), error
+    return best
+
+
+def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> SliceConfig:
+    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS. Raises
+    MissingFileError and BrokenConfigError."""
+    with published(source) as settings:
+        patch = int(settings.get("patch_size", 14))
+        settings.agree("patch_size", patch, (model.get("vision_config") or {}).get("patch_size"))
+        settings.agree("downsample_mode", settings.get("downsample_mode", "16x"), "16x")
+        settings.agree("use_image_id", settings.get("use_image_id", True), True)
+        size = int(settings.get("scale_resolution", 448))
+        most = int(settings.get("max_slice_nums", 9)) if settings.get("slice_mode", True) else 0
+        if patch < 1 or not patch * PATCHES_OF_TOKEN <= size <= MAX_TILE_SIZE:
+            raise ValueError("a slice has whole tokens")
+        if not 0 <= most <= MAX_TILES:
+            raise BrokenConfigError(
+                f"{settings.folder}: {most:,} slices of a picture are too many."
+            )
+        return SliceConfig(
+            patch_size=patch,
+            size=size,
+            most_slices=most,
+            marks=tuple(mark_of(each, token_id) for each in MARKS),
+            **settings.pixels(HALF, HALF, Pillow.Resampling.BICUBIC),
+        )

@@ -1,0 +1,263 @@
+"""The window that shows a document's text, and in which the parts to read are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QSize, Qt, QTimer
+from PySide6.QtWidgets import QDialog, QListView, QSplitter, QWidget
+
+from desktop import theme
+from desktop.documents.parts import (
+    BYTES_PER_TOKEN,
+    best_that_fit,
+    estimated_tokens,
+    matches,
+    numbered,
+)
+from desktop.i18n import tr
+from desktop.numbers import BETWEEN, count_of, format_count
+from desktop.search.folding import terms_of
+from desktop.store.tables.messages import storable
+from desktop.store.tables.records import Document
+from desktop.widgets.layouts import column, row
+from desktop.widgets.long_text import LongText
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain_text import shortened
+from desktop.widgets.search_field import SearchField
+
+WIDTH, HEIGHT, LIST_WIDTH = 860, 600, 270
+TYPED_MS = 120
+# Characters searched in one step: a few milliseconds.
+STEP_CHARACTERS = 20_000
+LONGEST_LABEL = 60
+
+AnyIndex = QModelIndex | QPersistentModelIndex
+_NOWHERE = QModelIndex()
+Choose = Callable[[Sequence[int]], None]
+
+
+class PartList(QAbstractListModel):
+    """The parts that are shown, which of all are chosen, and the matches in each."""
+
+    def __init__(self, document: Document, choosable: bool) -> None:
+        super().__init__()
+        self._document, self._choosable = document, choosable
+        self.shown: list[int] = list(range(len(document.parts)))
+        self.chosen = set(document.places)
+        self.found: dict[int, int] = {}
+
+    def show(self, places: Sequence[int]) -> None:
+        self.beginResetModel()
+        self.shown = list(places)
+        self.endResetModel()
+
+    def choose(self, places: Sequence[int]) -> None:
+        self.chosen = set(places)
+        if self.shown:
+            self.dataChanged.emit(self.index(0), self.index(len(self.shown) - 1))
+
+    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.shown)
+
+    def flags(self, index: AnyIndex) -> Qt.ItemFlag:
+        flags = super().flags(index)
+        return flags | Qt.ItemFlag.ItemIsUserCheckable if self._choosable else flags
+
+    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        place = self.shown[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                label = label_of(self._document, place)
+                found = self.found.get(place)
+                return BETWEEN.join((label, count_of(found, "match"))) if found else label
+            case Qt.ItemDataRole.CheckStateRole if self._choosable:
+                checked = place in self.chosen
+                return Qt.CheckState.Checked if checked else Qt.CheckState.Unchecked
+        return None
+
+    def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        if role != Qt.ItemDataRole.CheckStateRole:
+            return False
+        self.chosen ^= {self.shown[index.row()]}
+        self.dataChanged.emit(index, index)
+        return True
+
+
+class DocumentDialog(QDialog):
+    """With `choose`, parts are chosen for a draft; `room` is the tokens that the context has for
+    them, if known."""
+
+    def __init__(
+        self,
+        document: Document,
+        parent: QWidget | None = None,
+        choose: Choose | None = None,
+        room: int | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("documentDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(shortened(document.name, LONGEST_LABEL))
+        self._document, self._choose, self._room = document, choose, room
+        self.parts = PartList(document, choose is not None)
+        self._sizes = _sizes(document)
+        words = tr("Words, or pages like 3-7, 12")
+        self.field = SearchField("documentSearch", words if document.paged else tr("Words"))
+        self.list = QListView()
+        self.text = LongText()
+        self._said = Label(name="documentWords", style="muted small", wraps=True)
+        self._later = QTimer(self, singleShot=True, interval=TYPED_MS)
+        # Parts that are still to be searched, and the terms.
+        self._unsearched: list[int] = []
+        self._terms: tuple[str, ...] = ()
+        self._build()
+        self._connect()
+        self.list.setCurrentIndex(self.parts.index(0))
+        self._tell()
+
+    def _build(self) -> None:
+        self.list.setObjectName("documentParts")
+        self.list.setAccessibleName(tr("Parts of the document"))
+        self.list.setModel(self.parts)
+        self.list.setUniformItemSizes(True)
+        self.text.setObjectName("documentText")
+        self.text.setAccessibleName(tr("The text that the model reads"))
+        self.text.setReadOnly(True)
+        self.text.setProperty("class", "field")
+        sides = QSplitter()
+        sides.addWidget(self.list)
+        sides.addWidget(self.text)
+        sides.setSizes([theme.px(LIST_WIDTH), theme.px(WIDTH - LIST_WIDTH)])
+        buttons = self._choosing() if self._choose else []
+        close = Button(tr("Cancel") if self._choose else tr("Close"), name="documentClose")
+        close.clicked.connect(self.close)
+        use = Button(tr("Use these"), name="documentUse", style="primary")
+        use.clicked.connect(self._use)
+        use.setVisible(self._choose is not None)
+        bottom = row(*buttons, None, close, use, spacing=8)
+        for button in (*buttons, close, use):
+            button.setAutoDefault(False)
+        parts = (self.field, (sides, 1), self._said, bottom)
+        column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+
+    def _choosing(self) -> list[Button]:
+        everything = Button(tr("All"), name="documentAll")
+        everything.clicked.connect(lambda: self.parts.choose(range(len(self._document.parts))))
+        found = Button(tr("Only those found"), name="documentFound")
+        found.clicked.connect(lambda: self.parts.choose(self.parts.shown))
+        tip = tr("Choose the parts with the most matches, as many as the context has room for")
+        fit = Button(tr("The best that fit"), name="documentFit", tip=tip)
+        fit.clicked.connect(self._choose_best)
+        fit.setVisible(self._room is not None)
+        return [everything, found, fit]
+
+    def _connect(self) -> None:
+        self.field.textChanged.connect(self._later.start)
+        self.field.found.connect(self.list.setFocus)
+        self.field.left.connect(self.close)
+        self._later.timeout.connect(self.search)
+        self.parts.dataChanged.connect(self._tell)
+        selection = self.list.selectionModel()
+        selection.currentChanged.connect(lambda now, _before: self._show_part(now))
+
+    def search(self) -> None:
+        """Show the parts with the numbers that are typed, or those that contain the words."""
+        self._later.stop()
+        query = storable(self.field.text())
+        everything = range(len(self._document.parts))
+        places = numbered(query, len(everything))
+        self._terms = () if places is not None else terms_of(query)
+        self.parts.found = {}
+        self._unsearched = list(everything) if self._terms else []
+        if self._terms:
+            self.parts.show([])
+            pace().go_on(self._go_on)
+        else:
+            self.parts.show(everything if places is None else places)
+            self._shown()
+
+    def _go_on(self) -> bool:
+        """Search some parts; returns whether any are left."""
+        read = 0
+        while self._unsearched and read < STEP_CHARACTERS:
+            place = self._unsearched.pop(0)
+            read += len(self._document.parts[place])
+            if count := matches(self._document.parts[place], self._terms):
+                self.parts.found[place] = count
+        if not self._unsearched and self._terms:
+            self.parts.show(sorted(self.parts.found))
+            self._shown()
+        return bool(self._unsearched)
+
+    def _shown(self) -> None:
+        self.list.setCurrentIndex(self.parts.index(0))
+        self._show_part(self.list.currentIndex())
+        self._tell()
+
+    def _show_part(self, index: AnyIndex) -> None:
+        if not index.isValid():
+            self.text.setPlainText("")
+            return
+        self.text.setPlainText(self._document.parts[self.parts.shown[index.row()]])
+        if self._terms:
+            # Selects it, in any case.
+            self.text.find(self._terms[0])
+
+    def _choose_best(self) -> None:
+        found = self.parts.found or dict.fromkeys(self.parts.shown, 1)
+        self.parts.choose(best_that_fit(found, self._sizes, self._room or 0))
+
+    def _tell(self) -> None:
+        unit = count_of(len(self._document.parts), "page" if self._document.paged else "section")
+        if self._choose is None:
+            self._said.setText(unit)
+            return
+        tokens = sum(self._sizes[place] for place in self.parts.chosen)
+        words = tr("Chosen: {chosen} of {unit}, about {tokens} tokens.")
+        if self._room is not None:
+            words = tr(
+                "Chosen: {chosen} of {unit}, about {tokens} tokens. The context has room for "
+                "{room}."
+            )
+        chosen = format_count(len(self.parts.chosen))
+        self._said.setText(
+            words.format(
+                chosen=chosen,
+                unit=unit,
+                tokens=format_count(tokens),
+                room=format_count(max(0, self._room or 0)),
+            )
+        )
+        too_many = self._room is not None and tokens > self._room
+        theme.set_class(self._said, "warning small" if too_many else "muted small")
+
+    def _use(self) -> None:
+        if self._choose is not None and self.parts.chosen:
+            self._choose(sorted(self.parts.chosen))
+            self.close()
+        else:
+            self._said.setText(tr("Choose at least one part."))
+
+
+def label_of(document: Document, place: int) -> str:
+    """Page 3, or the first line of a section."""
+    if document.paged:
+        return tr("Page {number}").format(number=format_count(place + 1))
+    beginning = document.parts[place][:400].strip().partition("\n")[0].lstrip("# ")
+    numbered_label = tr("Section {number}").format(number=format_count(place + 1))
+    return shortened(beginning, LONGEST_LABEL) or numbered_label
+
+
+def _sizes(document: Document) -> list[int]:
+    """About how many tokens each part has, by the count of those that the model reads now."""
+    lengths = [len(part.encode()) for part in document.parts]
+    counted = sum(lengths[place] for place in document.places)
+    share = estimated_tokens(document) / counted if counted else 1 / BYTES_PER_TOKEN
+    return [round(length * share) for length in lengths]

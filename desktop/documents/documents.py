@@ -1,0 +1,247 @@
+"""Add files to a draft: pictures go to `desktop.pictures`, documents become text.
+
+A document is read once; the same file is found again by its digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from core.api.commands import CountTokens
+from core.api.errors import SlowFileError, WaymarkError
+from desktop.documents.parts import estimated_tokens, prompt_text
+from desktop.documents.reading import (
+    MOST_FILES,
+    DocumentReader,
+    files_in,
+    kind_of,
+    read_document_file,
+    source_of,
+)
+from desktop.engine.engine_status import model_name
+from desktop.engine.tasks import answered
+from desktop.i18n import tr
+from desktop.numbers import format_count
+from desktop.pictures.draft import Draft, DraftDocument
+from desktop.pictures.picture_files import Refusal
+from desktop.pictures.pictures import PictureController, in_words
+from desktop.services import Services
+from desktop.store.tables import documents as table
+from desktop.store.tables.messages import prefill_speeds
+from desktop.store.tables.records import Document
+from desktop.threads import DaemonExecutor
+
+T = TypeVar("T")
+
+MOST_PAGE_PICTURES = 20
+# The helper ends when nothing was asked of it for this long.
+IDLE_MS = 30_000
+
+
+class DocumentController(QObject):
+    # Draft: documents were added, read, chosen from or removed.
+    changed = Signal(object)
+    # Draft: reading or counting went on.
+    progressed = Signal(object)
+    # Draft, tuple[Refusal, ...]: documents were not added.
+    refused = Signal(object, object)
+
+    def __init__(self, services: Services, pictures: PictureController) -> None:
+        super().__init__()
+        self.reader = DocumentReader()
+        self.pictures = pictures
+        self._engine, self._database = services.engine, services.database
+        self._tasks = services.tasks
+        # One document at a time, to limit memory; the helper's calls come from one thread.
+        self._turn = asyncio.Lock()
+        self._executor = DaemonExecutor("documents", 1)
+        self._idle = QTimer(self, singleShot=True, interval=IDLE_MS)
+        self._idle.timeout.connect(lambda: self._executor.submit(self.reader.close))
+        # Seconds a token, by the replies of the loaded model; None until there are some.
+        self._speed: float | None = None
+
+    def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
+        """Add pictures, documents, and what is in folders."""
+        self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
+
+    def remove(self, draft: Draft, number: int) -> None:
+        draft.documents = [each for each in draft.documents if each.number != number]
+        self.changed.emit(draft)
+
+    def choose(self, draft: Draft, number: int, places: Sequence[int]) -> None:
+        """Have the model read only the parts at these places."""
+        each = _numbered(draft, number)
+        if each is None or each.document is None or not places:
+            return
+        chosen = None if len(places) == len(each.document.parts) else tuple(places)
+        if chosen != each.document.chosen:
+            each.document = replace(each.document, chosen=chosen, tokens=None)
+            self.changed.emit(draft)
+            self.count_again([draft])
+
+    def add_as_pictures(self, draft: Draft, number: int, keeps_text: bool) -> None:
+        """Add the chosen pages of a PDF as pictures, in place of their text or with it."""
+        each = _numbered(draft, number)
+        if each is None or each.document is None or each.path is None:
+            return
+        path, places = each.path, each.document.places
+        if len(places) > MOST_PAGE_PICTURES:
+            words = tr(
+                "{name} was not added as pictures: at most {most} pages can be. Press it to choose "
+                "pages first."
+            )
+            said = words.format(name=each.name, most=MOST_PAGE_PICTURES)
+            self.refused.emit(draft, (Refusal(said=said),))
+            return
+        for place in places:
+            page = tr("{name}, page {page}")
+            name = page.format(name=each.name, page=format_count(place + 1))
+            self.pictures.add_bytes(draft, partial(self._page_picture, path, place), name)
+        if not keeps_text:
+            self.remove(draft, number)
+
+    def seconds(self, document: Document) -> float | None:
+        """How long the model takes to read it; None before it has read anything."""
+        return estimated_tokens(document) * self._speed if self._speed else None
+
+    @property
+    def room(self) -> int | None:
+        """Tokens of the whole context; None without a model."""
+        return self._engine.model.context_length if self._engine.model is not None else None
+
+    def count_again(self, drafts: Iterable[Draft]) -> None:
+        for draft in drafts:
+            for each in draft.documents:
+                if each.document is not None:
+                    self._tasks.spawn(self._count(draft, each), tr("Counting tokens"))
+
+    async def settled(self, draft: Draft) -> bool:
+        """Wait until all files are read; False if one was refused meanwhile."""
+        before = len(draft.pictures) + len(draft.documents)
+        while not draft.complete:
+            async with self._turn, self.pictures.held():
+                pass
+            await asyncio.sleep(0)
+        return len(draft.pictures) + len(draft.documents) >= before
+
+    def close(self) -> None:
+        self._idle.stop()
+        self._executor.submit(self.reader.close)
+        self._executor.shutdown()
+
+    async def _add_files(self, draft: Draft, paths: list[Path]) -> None:
+        pictures: list[Path] = []
+        documents: list[Path] = []
+        refusals: list[Refusal] = []
+        for path in paths:
+            try:
+                kind = await answered(partial(kind_of, path))
+                if kind == "folder":
+                    await self._sort_folder(path, pictures, documents, refusals)
+                    continue
+            except SlowFileError as error:
+                refusals.append(Refusal(path.name, said=error.message))
+                continue
+            # Pictures refuse what is neither, with the reason.
+            (documents if kind == "document" else pictures).append(path)
+        if refusals:
+            self.refused.emit(draft, tuple(refusals))
+        if pictures:
+            self.pictures.add_files(draft, pictures)
+        taken = [DraftDocument(path.name, path, progress=tr("Waiting…")) for path in documents]
+        if taken:
+            draft.documents += taken
+            self.changed.emit(draft)
+        for each in taken:
+            await self._take(draft, each)
+
+    async def _sort_folder(
+        self, folder: Path, pictures: list[Path], documents: list[Path], refusals: list[Refusal]
+    ) -> None:
+        """Sort a folder's files; those of no known kind are only counted."""
+        paths = await answered(partial(files_in, folder))
+        if len(paths) > MOST_FILES:
+            words = tr("it has more than {most} files. Add the ones you need.")
+            refusals.append(Refusal(folder.name, said=words.format(most=MOST_FILES)))
+            return
+        kinds = await answered(lambda: [kind_of(path) for path in paths])
+        pictures += [path for path, kind in zip(paths, kinds, strict=True) if kind == "picture"]
+        documents += [path for path, kind in zip(paths, kinds, strict=True) if kind == "document"]
+        others = kinds.count("other")
+        if others or not paths:
+            words = tr("files in it that are neither pictures nor documents: {count}.")
+            refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
+
+    async def _take(self, draft: Draft, each: DraftDocument) -> None:
+        """Read a document; if refused, remove it from the draft."""
+        assert each.path is not None
+        async with self._turn:
+            if each not in draft.documents:
+                return
+            try:
+                data = await answered(partial(read_document_file, each.path))
+                read = await self._read(draft, each, data)
+            except (WaymarkError, OSError) as error:
+                self.remove(draft, each.number)
+                reason = error.message if isinstance(error, WaymarkError) else in_words(error)
+                self.refused.emit(draft, (Refusal(each.name, said=reason),))
+                return
+        each.document, each.progress = read, ""
+        self.changed.emit(draft)
+        await self._count(draft, each)
+
+    async def _read(self, draft: Draft, each: DraftDocument, data: bytes) -> Document:
+        source = await self._in_thread(partial(source_of, data, each.name))
+        known = await self._database.run(table.extracted, source)
+        if known is not None:
+            return replace(known, name=each.name)
+        loop = asyncio.get_running_loop()
+
+        def show(words: str) -> None:
+            each.progress = words
+            self.progressed.emit(draft)
+
+        def progress(words: str) -> bool:
+            loop.call_soon_threadsafe(show, words)
+            return each in draft.documents
+
+        return await self._in_thread(partial(self.reader.text_of, data, each.name, progress))
+
+    async def _count(self, draft: Draft, each: DraftDocument) -> None:
+        """Count the tokens with the model's tokenizer, unless it has; the estimate stays if that
+        fails."""
+        model, document = self._engine.model, each.document
+        if model is None or document is None:
+            return
+        speeds = await self._database.run(prefill_speeds)
+        self._speed = speeds.get(model_name(model))
+        if document.tokens is None or each.counted != model.tokenizer:
+            try:
+                counted = await self._engine.client.ask(
+                    CountTokens(text=prompt_text(document))
+                ).last()
+            except WaymarkError:
+                return
+            if each.document is document:
+                each.document = replace(document, tokens=counted.tokens)
+                each.counted = model.tokenizer
+        self.progressed.emit(draft)
+
+    def _page_picture(self, path: Path, page: int) -> bytes:
+        # Called in a thread that may end, and its process with it.
+        return self._executor.submit(self.reader.picture_of, path, page).result()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        self._idle.start()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _numbered(draft: Draft, number: int) -> DraftDocument | None:
+    return next((each for each in draft.documents if each.number == number), None)

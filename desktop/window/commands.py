@@ -1,0 +1,174 @@
+"""Actions of the menus by name and by keys: the palette, and shortcuts that the user may change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QHeaderView,
+    QKeySequenceEdit,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QWidget,
+)
+
+from desktop.i18n import tr
+from desktop.search.folding import fold
+from desktop.widgets.layouts import column
+from desktop.widgets.search_field import SearchField
+
+WIDTH, HEIGHT = 520, 420
+MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
+ITEM = Qt.ItemDataRole.UserRole
+NATIVE = QKeySequence.SequenceFormat.NativeText
+DEFAULT = "defaultShortcut"
+# The same key without Shift on many keyboards.
+TWINS = {"Ctrl++": "Ctrl+="}
+EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+Shift+Z")
+# With Ctrl, Alt or Meta, or a key that types nothing.
+USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
+
+
+class CommandPalette(QDialog):
+    """A field and the actions that match; Enter does the first, Up and Down choose another."""
+
+    def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("commandPalette")
+        self.setWindowTitle(tr("All actions"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._actions = [(menu, each) for menu, found in actions.items() for each in found]
+        self.field = SearchField("paletteText", tr("Find an action"))
+        self._list = QTreeWidget()
+        self._list.setObjectName("paletteList")
+        self._list.setAccessibleName(tr("Actions"))
+        self._list.setColumnCount(3)
+        self._list.setHeaderHidden(True)
+        self._list.setRootIsDecorated(False)
+        self._list.setUniformRowHeights(True)
+        self._list.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._list.header().setStretchLastSection(False)
+        self._list.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        for section in (1, 2):
+            mode = QHeaderView.ResizeMode.ResizeToContents
+            self._list.header().setSectionResizeMode(section, mode)
+        column(self.field, (self._list, 1), of=self, margins=(12, 12, 12, 12), spacing=8)
+        self.resize(WIDTH, HEIGHT)
+        self.field.textChanged.connect(self._show)
+        self.field.left.connect(self.close)
+        self._list.itemActivated.connect(self._act)
+        self._list.itemClicked.connect(self._act)
+        self.field.installEventFilter(self)
+        self._show("")
+        self.field.setFocus()
+
+    def _show(self, typed: str) -> None:
+        ranked = [
+            (found, place, menu, act)
+            for place, (menu, act) in enumerate(self._actions)
+            if not act.isSeparator() and act.isEnabled()
+            if (found := rank(typed, f"{name_of(act)} {menu}")) is not None
+        ]
+        self._list.clear()
+        for _found, _place, menu, act in sorted(ranked, key=lambda each: each[:2]):
+            item = QTreeWidgetItem([name_of(act), menu, act.shortcut().toString(NATIVE)])
+            item.setData(0, ITEM, act)
+            self._list.addTopLevelItem(item)
+        if not ranked:
+            none = QTreeWidgetItem([tr("No action has this name")])
+            none.setDisabled(True)
+            self._list.addTopLevelItem(none)
+        if (first := self._list.topLevelItem(0)) is not None:
+            self._list.setCurrentItem(first)
+
+    def _act(self, item: QTreeWidgetItem | None) -> None:
+        act = item.data(0, ITEM) if item is not None else None
+        if isinstance(act, QAction):
+            self.close()
+            # What it opens must not be below this window.
+            QTimer.singleShot(0, act, act.trigger)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.key() in MOVES:
+                QApplication.sendEvent(self._list, event)
+                return True
+            if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                self._act(self._list.currentItem())
+                return True
+        return super().eventFilter(watched, event)
+
+
+def rank(typed: str, words: str) -> tuple[int, int] | None:
+    """How well words match, lower is better; None if their letters aren't typed in this order."""
+    typed, words = fold(typed).strip(), fold(words)
+    start = words.find(typed)
+    if start >= 0:
+        begins = start == 0 or not words[start - 1].isalnum()
+        return (0 if begins else 1, start)
+    place, gaps = -1, 0
+    for letter in "".join(typed.split()):
+        found = words.find(letter, place + 1)
+        if found < 0:
+            return None
+        begins = found == 0 or not words[found - 1].isalnum()
+        gaps += 0 if begins or found == place + 1 else found - place
+        place = found
+    return (2, gaps)
+
+
+def name_of(act: QAction) -> str:
+    return act.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
+
+
+def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> str:
+    """Why an action can't have these keys; '' if it can."""
+    if keys.isEmpty():
+        return ""
+    # Of the portable text, for PySide's stubs don't know that keys have places.
+    shown, portable = keys.toString(NATIVE), keys.toString()
+    if keys.count() > 1 or not USABLE.match(portable):
+        return tr("Use Ctrl, Alt or a function key, so that you can still type.")
+    if portable in EDITS_TEXT:
+        return tr("{keys} edits text.").format(keys=shown)
+    for other in others:
+        if other is not act and (keys in other.shortcuts() or keys == mnemonic(other)):
+            words = tr("{keys} already belongs to: {action}")
+            return words.format(keys=shown, action=name_of(other))
+    return ""
+
+
+def mnemonic(act: QAction) -> QKeySequence:
+    """Alt and a letter for a menu."""
+    return QKeySequence.mnemonic(act.text()) if act.menu() is not None else QKeySequence()
+
+
+def set_shortcuts(
+    actions: Mapping[str, QAction], chosen: Mapping[str, str], menus: Sequence[QAction]
+) -> None:
+    """Give each action its chosen keys, or those of the program. A file edited by hand may give
+    two actions the same ones: the first keeps them."""
+    for name, act in actions.items():
+        keys = "" if name in chosen else str(act.property(DEFAULT))
+        act.setShortcuts([QKeySequence(each) for each in (keys, TWINS.get(keys)) if each])
+    for name, keys in chosen.items():
+        if name in actions:
+            wanted = QKeySequence(keys)
+            if not objection(wanted, actions[name], [*actions.values(), *menus]):
+                actions[name].setShortcut(wanted)
+
+
+class ShortcutEdit(QKeySequenceEdit):
+    """The keys of one action."""
+
+    def __init__(self, act: QAction) -> None:
+        super().__init__(act.shortcut())
+        self.setObjectName("shortcutEdit")
+        self.setAccessibleName(name_of(act))
+        self.setMaximumSequenceLength(1)
+        self.setClearButtonEnabled(True)

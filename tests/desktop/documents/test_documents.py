@@ -1,0 +1,381 @@
+"""Documents in the window: dropped, shown, chosen from, sent, found again, deleted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QListView
+
+from core.api.chat import ImagePart, TextPart, UserMessage
+from desktop.app import App
+from desktop.documents import documents
+from desktop.documents.document_dialog import DocumentDialog
+from desktop.documents.document_strip import DocumentChip, DocumentStrip
+from desktop.store.folders import Folders
+from desktop.store.tables import messages
+from desktop.store.tables.records import Document
+from desktop.widgets.plain import Label
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
+from tests.desktop.hands import drop, ended, files, find, press, send, user_rows, words
+from tests.documents import docx, paragraph, pdf
+
+SECRET = "zebrafish"
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def captions(app: App, strip: str = "composerDocuments") -> list[str]:
+    chips = find(app, DocumentStrip, strip).chips()
+    return [found.text() for chip in chips for found in chip.findChildren(Label, "documentCaption")]
+
+
+def content_of(asked: Asked) -> list[str]:
+    """The parts of the last message; a picture by its name in brackets."""
+    message = asked.conversation.messages[-1]
+    assert isinstance(message, UserMessage)
+    return [
+        part.text if isinstance(part, TextPart) else f"[{part.name}]" for part in message.content
+    ]
+
+
+async def give(app: App, paths: Sequence[Path], count: int) -> list[Document]:
+    """Drop files, and wait until `count` documents are read and counted."""
+    drop(app, files(list(paths)))
+    draft = app.parts.chat.draft
+
+    def is_counted() -> bool:
+        found = draft.ready_documents()
+        return draft.complete and len(found) == count and all(each.tokens for each in found)
+
+    await until(is_counted, "the documents are read")
+    return list(draft.ready_documents())
+
+
+def opened(app: App) -> DocumentDialog:
+    return find(app, DocumentDialog, "documentDialog")
+
+
+async def look_up(dialog: DocumentDialog, query: str) -> list[int]:
+    """Search the document; returns the places that are shown."""
+    dialog.field.setText(query)
+    dialog.search()
+    await until(lambda: not dialog._unsearched)
+    return dialog.parts.shown
+
+
+async def test_a_text_is_dropped_sent_and_there_again(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "notes.txt", b"The lamp is blue.")], 1)
+    assert captions(app) == ["7 tokens"]
+    asked = await send(app, engine, "Which colour?")
+    said = '<document name="notes.txt">\nThe lamp is blue.\n</document>'
+    assert content_of(asked) == [f"{said}\n\nWhich colour?"]
+    asked.finish("Blue")
+    await ended(app)
+    assert captions(app) == [] and captions(app, "messageDocuments") == ["7 tokens"]
+    app.window.close()
+    await app.gone.wait()
+    app = await open_app()
+    await until(lambda: app.parts.chat_list.chats)
+    app.parts.chat.open(app.parts.chat_list.chats[0].id)
+    await until(lambda: app.parts.transcript.rows)
+    assert captions(app, "messageDocuments") == ["7 tokens"]
+    find(app, DocumentStrip, "messageDocuments").open_asked.emit(0)
+    assert opened(app).text.toPlainText() == "The lamp is blue."
+    assert app.parts.transcript.rows[0].text == "Which colour?"
+
+
+async def test_a_draft_keeps_its_documents_over_a_restart(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two"]))], 1)
+    app.parts.documents.choose(app.parts.chat.draft, app.parts.chat.draft.documents[0].number, [1])
+    await until(lambda: "1 of 2 pages" in captions(app)[0])
+    app.window.close()
+    await app.gone.wait()
+    app = await open_app()
+    assert captions(app)[0].startswith("1 of 2 pages")
+    asked = await send(app, engine, "What?")
+    assert content_of(asked)[0].startswith('<document name="a.pdf" pages="2 of 2">\n[Page 2]\ntwo')
+
+
+async def test_pages_are_chosen_by_number_and_by_words(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    pages = [f"page about {'cats' if at % 3 else 'dogs and dogs'}" for at in range(12)]
+    await give(app, [written(tmp_path, "a.pdf", pdf(pages))], 1)
+    find(app, DocumentStrip, "composerDocuments").chips()[0].opened.emit()
+    dialog = opened(app)
+    assert await look_up(dialog, "2-4, 7") == [1, 2, 3, 6]
+    assert await look_up(dialog, "99") == []
+    assert await look_up(dialog, "DOGS") == [0, 3, 6, 9]
+    assert "2 matches" in dialog.list.model().index(0, 0).data()
+    press(app, "documentFound")
+    assert "Chosen: 4 of 12 pages" in words(app, "documentWords")
+    press(app, "documentUse")
+    await until(lambda: captions(app)[0].startswith("4 of 12 pages"))
+    asked = await send(app, engine, "How many dogs?")
+    sent = content_of(asked)[0]
+    assert 'pages="1, 4, 7, 10 of 12"' in sent and "cats" not in sent and "[Page 10]" in sent
+
+
+async def test_the_best_parts_are_as_many_as_fit(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    text = "".join(f"# Part {at}\n{'word ' * 200}{'fox ' * at}\n" for at in range(30))
+    await give(app, [written(tmp_path, "a.md", text.encode())], 1)
+    find(app, DocumentStrip, "composerDocuments").chips()[0].opened.emit()
+    dialog = opened(app)
+    shown = await look_up(dialog, "fox")
+    assert len(shown) == 29
+    dialog._room = 4 * max(dialog._sizes)
+    press(app, "documentFit")
+    assert sorted(dialog.parts.chosen) == [26, 27, 28, 29]
+    dialog.parts.choose([])
+    press(app, "documentUse")
+    assert words(app, "documentWords") == "Choose at least one part." and dialog.isVisible()
+    first = dialog.list.model().index(0, 0)
+    dialog.list.model().setData(first, Qt.CheckState.Checked, Qt.ItemDataRole.CheckStateRole)
+    press(app, "documentUse")
+    assert app.parts.chat.draft.documents[0].document is not None
+    assert app.parts.chat.draft.documents[0].document.chosen == (1,)
+
+
+async def test_what_is_longer_than_the_context_is_not_sent_and_says_so(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = model_info(context_length=512)
+    app = await open_app()
+    await give(app, [written(tmp_path, "long.txt", b"word " * 3_000)], 1)
+    assert "more than fits" in captions(app)[0]
+    app.window.page.composer.text.setPlainText("What?")
+    press(app, "sendButton")
+    await until(lambda: "nothing was cut off" in words(app, "composerNotice"))
+    assert engine.asked == [] and len(app.parts.chat.draft.documents) == 1
+
+
+async def test_a_folder_gives_its_documents_and_pictures(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    folder = tmp_path / "papers"
+    written(folder, "a.txt", b"one")
+    written(folder, "deep/b.docx", docx(paragraph("two")))
+    written(folder, "deep/star.png", png())
+    written(folder, "c.bin", bytes(100))
+    written(folder, ".hidden/d.txt", b"no")
+    (folder / "loop").symlink_to(folder)
+    other = written(tmp_path, "e.txt", b"three")
+    # One folder alone could be a model.
+    await give(app, [folder, other], 3)
+    await until(lambda: app.parts.chat.draft.pictures)
+    assert [each.name for each in app.parts.chat.draft.documents] == ["a.txt", "b.docx", "e.txt"]
+    assert "neither pictures nor documents: 1" in words(app, "composerNotice")
+    asked = await send(app, engine, "Compare.")
+    sent = content_of(asked)
+    assert sent[0].count("<document name=") == 3 and sent[0].endswith("</document>\n\n")
+    assert sent[1:] == ["[star.png]", "Compare."]
+
+
+async def test_the_same_file_is_read_once(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    path = written(tmp_path, "a.pdf", pdf(["one", "two"]))
+    await give(app, [path], 1)
+    (await send(app, engine, "First?")).finish("Yes")
+    await ended(app)
+    app.parts.chat.open(None)
+    await until(lambda: not app.parts.transcript.rows)
+    (document,) = await give(app, [path], 1)
+    assert app.parts.documents.reader.read == 1 and document.parts == ("one", "two")
+
+
+async def test_pages_are_read_as_pictures(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 1)
+    draft = app.parts.chat.draft
+    app.parts.documents.choose(draft, draft.documents[0].number, [0, 2])
+    await until(lambda: captions(app)[0].startswith("2 of 3 pages"))
+    find(app, DocumentChip, "documentChip").pages_asked.emit(False)
+    await until(lambda: len(draft.pictures) == 2 and draft.complete)
+    assert [each.name for each in draft.pictures] == ["a.pdf, page 1", "a.pdf, page 3"]
+    assert draft.documents == []
+    message = (await send(app, engine, "Look.")).conversation.messages[-1]
+    assert isinstance(message, UserMessage)
+    assert [type(part) for part in message.content] == [ImagePart, ImagePart, TextPart]
+
+
+async def test_a_document_without_text_is_not_sent(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    drop(app, files([written(tmp_path, "scan.pdf", pdf(["", ""]))]))
+    await until(lambda: app.parts.chat.draft.documents and app.parts.chat.draft.complete)
+    assert "use its pages as pictures" in captions(app)[0]
+    app.window.page.composer.text.setPlainText("What?")
+    press(app, "sendButton")
+    await until(lambda: "has no text to read" in words(app, "composerNotice"))
+    assert engine.asked == []
+
+
+async def test_what_can_not_be_read_is_refused_by_name(open_app: OpenApp, tmp_path: Path) -> None:
+    app = await open_app()
+    paths = [
+        written(tmp_path, "broken.pdf", b"%PDF-1.7 broken"),
+        written(tmp_path, "empty.html", b"<html><script>x</script></html>"),
+        written(tmp_path, "old.doc", b"\xd0\xcf\x11\xe0" + bytes(100)),
+        written(tmp_path, "a.bin", bytes(100)),
+    ]
+    drop(app, files(paths))
+    for said in (
+        "broken.pdf is damaged",
+        "empty.html has no text",
+        "old.doc is in an old Office format",
+        "a.bin is neither a picture nor a document",
+    ):
+        await until(partial(said_in_notice, app, said))
+    assert app.parts.chat.draft.documents == []
+
+
+async def test_an_edited_question_keeps_its_document(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.txt", b"words")], 1)
+    first = await send(app, engine, "First?")
+    first.finish("Yes")
+    await ended(app)
+    user_rows(app)[0].edit()
+    assert captions(app, "editDocuments") == ["4 tokens"]
+    app.parts.chat.edit(app.parts.transcript.rows[0].id, "Second?")
+    await until(lambda: len(engine.asked) == 2)
+    prefix = content_of(first)[0].removesuffix("First?")
+    assert content_of(engine.asked[1]) == [f"{prefix}Second?"]
+
+
+async def test_a_draft_with_a_document_is_prefilled(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.txt", b"word " * 600)], 1)
+    await until(lambda: engine.read)
+
+
+def said_in_notice(app: App, said: str) -> bool:
+    return said in words(app, "composerNotice")
+
+
+def rows_with(path: Path, text: str) -> bool:
+    return text.encode() in path.read_bytes()
+
+
+async def test_M2_a_document_is_gone_with_its_chat(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.txt", f"About the {SECRET}.".encode())], 1)
+    (await send(app, engine, "What?")).finish("Fish")
+    await ended(app)
+    chat = app.parts.transcript.chat
+    assert chat is not None
+    await app.parts.search._update()
+    assert rows_with(folders.search_index, SECRET) or rows_with(
+        Path(f"{folders.search_index}-wal"), SECRET
+    )
+    app.parts.chats.delete(chat)
+    await until(lambda: app.parts.chats.trash.chats)
+    await app.parts.deletion.purge(chat)
+    app.window.close()
+    await app.gone.wait()
+    left = [path for path in folders.data.rglob("*") if path.is_file() and rows_with(path, SECRET)]
+    assert left == []
+    with closing(sqlite3.connect(folders.database)) as connection:
+        assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
+
+
+async def test_U1_words_of_a_document_are_found(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.txt", f"About the {SECRET}.".encode())], 1)
+    (await send(app, engine, "What?")).finish("Fish")
+    await ended(app)
+    press_search(app, "ZEBRA")
+    search = app.parts.search
+    await until(lambda: search.hits and not search.is_searching)
+    assert search.hits[0].in_document and search.hits[0].extract.match == "zebra"
+    app.window.page.show_hit(search.hits[0])
+    await until(lambda: app.window.findChildren(DocumentDialog))
+    await until(lambda: opened(app).text.textCursor().selectedText() == "zebra")
+
+
+def press_search(app: App, words: str) -> None:
+    app.window._show_search(words)
+
+
+async def test_U2_documents_are_exported_and_imported(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 1)
+    draft = app.parts.chat.draft
+    app.parts.documents.choose(draft, draft.documents[0].number, [0, 2])
+    await until(lambda: all(each.tokens for each in draft.ready_documents()))
+    (await send(app, engine, "What?")).finish("Fish")
+    await ended(app)
+    chat, before = app.parts.transcript.chat, app.parts.transcript.rows[0].message.documents
+    assert chat is not None and before[0].chosen == (0, 2)
+    for suffix in (".zip", ".json"):
+        path = tmp_path / f"chats{suffix}"
+        await app.parts.export.write([chat], path)
+        report = await app.parts.export.read(path)
+        assert (report.chats, report.documents, report.error) == (1, 1, "")
+        await app.parts.chats.refresh()
+        newest = max(each.id for each in app.parts.chat_list.chats)
+        read = await app.parts.database.run(messages.read_path, newest)
+        (after,) = read[0].documents
+        assert (after.digest, after.parts, after.chosen) == (
+            before[0].digest,
+            before[0].parts,
+            before[0].chosen,
+        )
+    for suffix in (".html", ".md"):
+        await app.parts.export.write([chat], tmp_path / f"chats{suffix}")
+        assert "a.pdf" in (tmp_path / f"chats{suffix}").read_text("utf-8")
+
+
+async def test_too_many_pages_are_not_added_as_pictures(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.pdf", pdf(["x"] * 30))], 1)
+    find(app, DocumentChip, "documentChip").pages_asked.emit(True)
+    await until(lambda: str(documents.MOST_PAGE_PICTURES) in words(app, "composerNotice"))
+    assert app.parts.chat.draft.pictures == []
+
+
+async def test_a_removed_document_is_not_waited_for(open_app: OpenApp, tmp_path: Path) -> None:
+    app = await open_app()
+    await give(app, [written(tmp_path, "a.txt", b"words")], 1)
+    press(app, "documentRemove")
+    assert app.parts.chat.draft.documents == [] and captions(app) == []
+    assert not find(app, DocumentStrip, "composerDocuments").isVisible()
+    assert app.window.findChildren(QListView, "documentParts") == []
