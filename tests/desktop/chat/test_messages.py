@@ -71,7 +71,7 @@ async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard
         await say(app, engine, f"Question {number}", f"Answer {number}")
     rows = app.window.page.transcript.row_widgets
     assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
-    assert rows[2].y() - rows[0].y() < 160
+    assert rows[2].y() - rows[0].y() < 150
     numbers = rows[-1].findChild(QWidget, "numbersText")
     assert isinstance(numbers, QWidget)
     middles = [
