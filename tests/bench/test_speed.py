@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from unittest import mock
 
 import pytest

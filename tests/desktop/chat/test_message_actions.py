@@ -42,11 +42,6 @@ def said_in(conversation: Conversation) -> list[tuple[str, str]]:
     return found
 
 
-def settled(engine: FakeEngine) -> list[tuple[str, str]]:
-    """What the idle engine was asked to read last."""
-    return said_in(engine.settled[-1].conversation) if engine.settled else []
-
-
 def row_of(app: App, text: str) -> MessageRow:
     place = shown(app).index(text)
     row = app.window.page.transcript.messages.at(place)
@@ -186,7 +181,7 @@ async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
 ) -> None:
     app = await open_app()
     await talk(app, engine, ("one", "first"))
-    press(app, "editReply")
+    choose(app, "first", "Edit the reply")
     find(app, QPlainTextEdit, "editReplyText").setPlainText("typed")
     app.parts.chat.open(None)
     await until(lambda: shown(app) == [])
