@@ -96,9 +96,33 @@ def test_marks_stand_around_the_whole_and_each_slice(processor: Make) -> None:
     ]
 
 
-def test_a_limit_leaves_out_slices(processor: Make) -> None:
+def test_a_limit_leaves_out_slices_and_then_detail(processor: Make) -> None:
     assert len(processor(400).process(held(noise(2000, 2000))).grids) == 5
     assert len(processor(100).process(held(noise(2000, 2000))).grids) == 1
+    assert processor(60).measure(2000, 2000).tokens == 7 * 7 + 2
+
+
+@pytest.mark.parametrize("limit", [64, 100, 201, 256, 512, 1024])
+@pytest.mark.parametrize("settings", [{}, {"scale_resolution": 1344}], ids=str)
+def test_a_limit_is_kept_whatever_the_shape(
+    processor: Make, settings: dict[str, Any], limit: int
+) -> None:
+    made = processor(limit, **settings)
+    for size in ((3999, 20), (20, 3999), (200, 1), (1020, 900), (900, 1500), (8000, 8000)):
+        assert made.measure(*size).tokens <= made.max_tokens == limit, size
+
+
+def test_a_limit_that_nothing_passes_changes_no_size(processor: Make) -> None:
+    free, limited = processor(), processor(1024)
+    for size in ((1, 1), (33, 500), (1920, 1080), (8000, 5000), (4000, 20)):
+        assert limited._layout(*size) == free._layout(*size)
+
+
+@pytest.mark.parametrize("size", [56, 112, 448, 600])
+def test_no_picture_has_more_than_the_most_tokens(processor: Make, size: int) -> None:
+    made = processor(scale_resolution=size)
+    for narrow in ((200, 1), (4000, 20), (20, 1000), (12000, 60), (1020, 900)):
+        assert made.measure(*narrow).tokens <= made.max_tokens
 
 
 @pytest.mark.parametrize(
@@ -109,6 +133,7 @@ def test_a_limit_leaves_out_slices(processor: Make) -> None:
         {"use_image_id": False},
         {"scale_resolution": 40},
         {"scale_resolution": 2**20},
+        {"scale_resolution": 8192},
         {"max_slice_nums": 10**6},
         {"max_slice_nums": "many"},
         {"do_resize": False},
