@@ -41,6 +41,7 @@ from core.vision.processor import (
 
 PATCHES_OF_TOKEN = 4  # along an edge
 MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
+AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +217,15 @@ def _grid_of(height: int, width: int, size: int, most: int) -> tuple[int, int]:
 
 
 def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> SliceConfig:
-    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS. Raises
-    MissingFileError and BrokenConfigError."""
+    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS and
+    AROUND_NUMBERS. Raises MissingFileError and BrokenConfigError."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 14))
         settings.agree("patch_size", patch, (model.get("vision_config") or {}).get("patch_size"))
         settings.agree("downsample_mode", settings.get("downsample_mode", "16x"), "16x")
         settings.agree("use_image_id", settings.get("use_image_id", True), True)
+        for each in AROUND_NUMBERS:
+            mark_of(each, token_id)
         size = int(settings.get("scale_resolution", 448))
         most = int(settings.get("max_slice_nums", 9)) if settings.get("slice_mode", True) else 0
         if patch < 1 or not patch * PATCHES_OF_TOKEN <= size <= MAX_TILE_SIZE:

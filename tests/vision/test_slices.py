@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import (
 
 from core.api.errors import BrokenConfigError
 from core.vision.kinds import open_processor
-from core.vision.slices import MARKS, SliceImageProcessor
+from core.vision.slices import AROUND_NUMBERS, MARKS, SliceImageProcessor
 from tests.vision.pictures import held, noise
 
 MODEL: dict[str, Any] = {"model_type": "minicpmv4_6", "vision_config": {"patch_size": 14}}
@@ -34,7 +35,7 @@ SIZES = [
 
 
 def token_id(spelling: str) -> int | None:
-    return 1000 + MARKS.index(spelling)
+    return 1000 + (*MARKS, *AROUND_NUMBERS).index(spelling)
 
 
 Make = Callable[..., SliceImageProcessor]
@@ -147,7 +148,8 @@ def test_settings_that_can_t_be_followed_are_refused(
         processor(**settings)
 
 
-def test_a_tokenizer_without_the_marks_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("absent", [*MARKS, *AROUND_NUMBERS], ids=repr)
+def test_a_tokenizer_without_the_marks_is_refused(tmp_path: Path, absent: str) -> None:
     (tmp_path / "preprocessor_config.json").write_text("{}")
-    with pytest.raises(BrokenConfigError):
-        open_processor(tmp_path, MODEL, None)
+    with pytest.raises(BrokenConfigError, match=re.escape(repr(absent))):
+        open_processor(tmp_path, MODEL, None, lambda each: None if each == absent else 1)
