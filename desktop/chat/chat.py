@@ -217,13 +217,14 @@ class ChatController(ShownChat):
         return True
 
     def _sendable(self, draft: Draft) -> bool:
-        model = self._engine.model
+        # A server says itself what it can't take.
+        model = self._engine.model if self.place is None else None
         if model is not None and (words := too_long(draft.ready_documents(), model)):
             self.refused.emit(words)
             return False
         rows = self.transcript.rows
         pictures = draft.pictures or any(row.message.pictures for row in rows)
-        if model is None or model.vision or not pictures or self.place is not None:
+        if model is None or model.vision or not pictures:
             return True
         text = (
             tr("{title}: {model}. Remove the picture, or load a model that can.")
