@@ -29,7 +29,7 @@ from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
-from desktop.documents.parts import prompt_text, too_long
+from desktop.documents.parts import not_sendable, prompt_text
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
@@ -217,13 +217,13 @@ class ChatController(ShownChat):
         return True
 
     def _sendable(self, draft: Draft) -> bool:
-        model = self._engine.model
-        if model is not None and (words := too_long(draft.ready_documents(), model)):
+        model = self._engine.model if self.place is None else None
+        if words := not_sendable(draft.ready_documents(), model):
             self.refused.emit(words)
             return False
         rows = self.transcript.rows
         pictures = draft.pictures or any(row.message.pictures for row in rows)
-        if model is None or model.vision or not pictures or self.place is not None:
+        if model is None or model.vision or not pictures:
             return True
         text = (
             tr("{title}: {model}. Remove the picture, or load a model that can.")
