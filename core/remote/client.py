@@ -24,7 +24,6 @@ from core.remote.messages import (
     Reply,
 )
 
-
 # A process that works answers Cancel at once.
 CANCEL_PATIENCE_S = 8.0
 

@@ -29,7 +29,7 @@ from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
-from desktop.documents.parts import prompt_text, too_long
+from desktop.documents.parts import not_sendable, prompt_text
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
@@ -219,7 +219,7 @@ class ChatController(ShownChat):
     def _sendable(self, draft: Draft) -> bool:
         # A server says itself what it can't take.
         model = self._engine.model if self.place is None else None
-        if model is not None and (words := too_long(draft.ready_documents(), model)):
+        if words := not_sendable(draft.ready_documents(), model):
             self.refused.emit(words)
             return False
         rows = self.transcript.rows
