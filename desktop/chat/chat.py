@@ -358,7 +358,8 @@ def conversation_of(
 
 
 def before_reply(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """The conversation that a new reply answers, with an empty question if that was deleted."""
+    """The conversation that a new reply answers. In place of a deleted question it ends with an
+    empty one, which the engine refuses; it would continue a reply."""
     told = chat_path.in_prompt
     answered = not told or told[-1].is_reply
     return conversation_of(chat_path, picture_path, EMPTY[0] if answered else None)
