@@ -255,7 +255,9 @@ class Said:
 
 
 def _num_characters(conversation: Conversation) -> int:
-    total = len(conversation.raw or "") + sum(len(each.definition) for each in conversation.tools)
+    # A message has a token at least.
+    total = MOST_PER_TOKEN * len(conversation.messages) + len(conversation.raw or "")
+    total += sum(len(each.definition) for each in conversation.tools)
     for message in conversation.messages:
         if isinstance(message, UserMessage):
             total += sum(len(part.text) for part in message.content if isinstance(part, TextPart))

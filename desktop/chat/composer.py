@@ -42,6 +42,9 @@ class Composer(DraftEditor):
         self.thinking.setCheckable(True)
         self.thinking.clicked.connect(self._switch_thinking)
         self.settings = IconButton("settings", tr("Settings of this chat"), name="chatSettings")
+        # It is lit if the chat has any, not while they are shown.
+        self.settings.setCheckable(True)
+        self.settings.clicked.connect(self._show_options)
         tip = tr("Send this when the reply is complete (Enter)")
         self._queue = Button(tr("Queue"), name="queueButton", spoken=tip, tip=tip)
         self._send = Button(name="sendButton")
@@ -119,7 +122,8 @@ class Composer(DraftEditor):
     def _switch_thinking(self, on: bool) -> None:
         self._chat.set_own({**self._chat.own, "thinking": on})
 
-    def _show_thinking(self) -> None:
+    def _show_options(self) -> None:
+        self.settings.setChecked(bool(self._chat.own))
         model, wanted = self._draft_size.model, self._chat.settings.thinking
         self.thinking.setVisible(model is not None and model.thinking_switch)
         # Models that can think do so unless they are told not to.
@@ -131,9 +135,9 @@ class Composer(DraftEditor):
         )
 
     def _connect(self) -> None:
-        self._chat.own_changed.connect(self._show_thinking)
-        self._draft_size.changed.connect(self._show_thinking)
-        self._show_thinking()
+        self._chat.own_changed.connect(self._show_options)
+        self._draft_size.changed.connect(self._show_options)
+        self._show_options()
         self._send.clicked.connect(self._act)
         self._queue.clicked.connect(self._ask_to_send)
         self._waiting.take_back_asked.connect(self._chat.take_back)

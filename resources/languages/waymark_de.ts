@@ -4652,6 +4652,10 @@ Modell: {model}</translation>
         <translation>Vorgaben</translation>
     </message>
     <message>
+        <source>No presets yet</source>
+        <translation>Noch keine Vorgaben</translation>
+    </message>
+    <message>
         <source>Use in this chat</source>
         <translation>In diesem Chat verwenden</translation>
     </message>
