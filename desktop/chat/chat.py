@@ -331,9 +331,7 @@ class ChatController(ShownChat):
             self._generate(live, chat_path, conversation)
         self.stored.emit()
 
-    def _generate(
-        self, live: LiveReply, chat_path: ChatPath, conversation: Conversation
-    ) -> None:
+    def _generate(self, live: LiveReply, chat_path: ChatPath, conversation: Conversation) -> None:
         self._replies.begin(live, conversation, chat_path)
         self._show_path(live.chat, chat_path)
 
