@@ -38,7 +38,8 @@ WORDS = (
     "CREATE VIRTUAL TABLE words USING fts5(text, content='texts', content_rowid='id',"
     " tokenize='unicode61 remove_diacritics 0', prefix='2 3')"
 )
-# Messages that were deleted (`deleted` is 0 if their row stays) or changed. A repaired file of chats may use ids for other messages.
+# Messages that were deleted (`deleted` is 0 if their row stays) or changed. A repaired file of
+# chats may use ids for other messages.
 STALE = """
 SELECT t.id FROM texts AS t LEFT JOIN chats.messages AS m
 ON m.id = t.id AND m.created IS t.created AND length(m.text) IS t.size AND m.deleted IS NOT 0
@@ -53,7 +54,8 @@ WHERE a.message = m.id), '')
 """
 MISSING = f"""
 SELECT id, created, text, length(text), {DOCUMENTS} FROM chats.messages AS m
-WHERE id < ? AND deleted IS NOT 0 AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id) ORDER BY id DESC LIMIT ?
+WHERE id < ? AND deleted IS NOT 0 AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id)
+ORDER BY id DESC LIMIT ?
 """
 FOUND = """
 SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model, {documents}
