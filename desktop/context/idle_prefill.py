@@ -223,8 +223,7 @@ class IdlePrefill(QObject):
         if draft.pictures and not model.vision:
             return
         message = draft_message(draft.text.strip(), draft.attachments(), self._blobs.path)
-        before = conversation_of(chat_path, self._blobs.path)
-        conversation = before.model_copy(update={"messages": (*before.messages, message)})
+        conversation = conversation_of(chat_path, self._blobs.path, message)
         if self._draft is not None:
             self._draft.cancel()
         self._draft = self._ask(PrefillDraft, conversation, chat_path)

@@ -215,7 +215,9 @@ class DownloadsController(QObject):
         before = self.network.token_for
         if before not in ("", self.hub):
             await self._secrets.write(_secret(before), "")
-        kept = await self._secrets.write(_secret(self.hub), token) and token
+        written = await self._secrets.write(_secret(self.hub), token)
+        # One that the keyring doesn't give up is still there.
+        kept = written if token else before == self.hub and not written
         self._typed_for = self.hub if token else ""
         now = {"token_for": self.hub if kept else ""}
         self._settings.set_network(self.network.model_copy(update=now))
@@ -253,7 +255,10 @@ class DownloadsController(QObject):
         if found.stage in RUNNING:
             return
         self._show(replace(found, stage=Stage.STARTING, error=None))
+        models = found.job.work.parent.parent
         try:
+            # Another Waymark may have completed it meanwhile.
+            await answered(partial(jobs.create, models, found.job.plan))
             await self._connect()
             await self._client.fetch(found.job.work)
         except WaymarkError as error:

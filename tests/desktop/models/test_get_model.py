@@ -173,6 +173,26 @@ async def test_a_download_is_paused_found_again_resumed_and_deleted(
     assert app.parts.downloads.shown == {}
 
 
+async def test_a_download_that_another_waymark_completed_is_complete(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    hub.pace_s = 0.005
+    app = await open_app()
+    ask(app, "Org/Tiny-Vision")
+    await until(lambda: words(app, "modelDetailsFacts"))
+    press(app, "modelDownload")
+    await until(lambda: app.parts.downloads.shown and shown(app).done)
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.PAUSED)
+    job = shown(app).job
+    jobs.discard(job)
+    shutil.copytree(DEMO_MODEL, job.model)
+    asked = len(hub.asked)
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.COMPLETE)
+    assert len(hub.asked) == asked and not job.work.exists()
+
+
 async def test_H9_nothing_connects_while_it_is_forbidden(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:
@@ -250,6 +270,11 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
     assert sent_token(hub) == ("Bearer hf_verysecret" if keyring_there else None)
     if keyring_there:
         press(app, "networkToggle")
+        backend.locked = True
+        await app.parts.downloads._keep_token("")
+        # What can't be deleted is still said to be there.
+        assert backend.kept and "keyring" in app.parts.downloads.token_place()
+        backend.locked = False
         press(app, "networkForgetToken")
         await until(lambda: not app.parts.downloads.has_token)
         assert not backend.kept

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QFileSystemWatcher, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QLineEdit, QMenu
+from PySide6.QtWidgets import QAbstractButton, QDialog, QLineEdit, QMenu
 
 from core.api.errors import EngineDiedError, MissingFileError
 from core.client.client import EngineClient
@@ -481,6 +481,11 @@ async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
         return str(target)
 
     monkeypatch.setattr("desktop.models.library_dialog.dialogs.choose_folder", chosen)
+    app.parts.moves.path = str(before)
+    app.parts.moves.changed.emit()
+    assert not find(app, QAbstractButton, "libraryLoad").isEnabled()
+    app.parts.moves.path = ""
+    app.parts.moves.changed.emit()
     press(app, "libraryMove")
     now = target / "Org" / "Name"
     await until(lambda: not app.parts.moves.path and not before.exists())
