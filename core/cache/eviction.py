@@ -16,7 +16,7 @@ from core.cache.policy import PRECIOUS, Throughput, Worth, victim
 from core.cache.state import Checkpoint
 from core.cache.tree import PrefixTree
 
-GONE_AFTER = 32
+GONE_AFTER = 100
 _MOST_PRESENT = 256
 # A node, an embedding by its key, or what is to be let in by its own worth.
 Candidate = tuple[Node | bytes | Worth, Worth]

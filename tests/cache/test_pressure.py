@@ -268,22 +268,17 @@ def test_a_program_that_is_gone_leaves_its_share_to_the_window(
 ) -> None:
     settings = room_for(3_000, count=256) if by == "bytes" else room_for(100_000, count=12)
     settings = settings.model_copy(update={"interval": 64})
-    found = list[int]()
-    for programs in (0, 5):
+
+    def resumable(programs: int) -> int:
+        """Of the window's latest chats, after so many programs have asked."""
         world, ids = World(specs, CONTEXT), iter(range(100, 10_000))
-
-        def chats(owner: str, number: int) -> list[Prompt]:
-            made = [prompt(turn(*(next(ids) for _ in range(12)))) for _ in range(number)]
-            for each in made:
-                world.request(each, settings, usage=Usage(owner, roles(each)))
-            return made
-
-        for each in range(programs):
-            chats(f"{each}_1", 20)
-        chats("window", GONE_AFTER)
-        windows = chats("window", 20)
-        tree = world.cache.tree
-        nodes = (tree.match(tree.keys(each)) for each in windows)
-        found.append(sum(1 for each in nodes if each and each[-1].checkpoint is not None))
+        made = list[Prompt]()
+        owners = [f"{each}_1" for each in range(programs) for _ in range(20)]
+        for owner in (*owners, *["window"] * (GONE_AFTER + 20)):
+            made.append(prompt(turn(*(next(ids) for _ in range(12)))))
+            world.request(made[-1], settings, usage=Usage(owner, roles(made[-1])))
         world.cache.check_integrity()
-    assert found[1] == found[0] > 1
+        nodes = (world.cache.tree.match(world.cache.tree.keys(each)) for each in made[-20:])
+        return sum(1 for each in nodes if each and each[-1].checkpoint is not None)
+
+    assert resumable(programs=5) == resumable(programs=0) > 1

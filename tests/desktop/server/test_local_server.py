@@ -281,8 +281,8 @@ async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_cl
 ) -> None:
     app = await open_app()
     replies = folders.data / "clients" / "replies.db"
+    left = folders.data / "clients" / "pictures" / "aa" / ("a" * 64)
     for closes in (False, True):
-        left = folders.data / "clients" / "pictures" / "aa" / ("a" * 64)
         left.parent.mkdir(parents=True, exist_ok=True)
         for file in (replies, left):
             file.write_bytes(b"sent")
