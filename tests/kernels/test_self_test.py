@@ -6,8 +6,8 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
