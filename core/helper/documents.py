@@ -53,7 +53,7 @@ class DocumentTasks:
         """The number of pages of a PDF, whose text `pages` reads; else 0 and the text."""
         self.close(fields, b"")
         name = fields["name"]
-        if b"%PDF-" in attached[:1024]:
+        if _is_pdf(attached):
             self._pdf = _opened(attached, name)
             return {"pages": len(self._pdf)}, b""
         text = PART_END.join(sections(*_read(attached, name)))
@@ -62,7 +62,8 @@ class DocumentTasks:
                 f"{name} has {len(text):,} characters of text; the limit is "
                 f"{MAX_DOCUMENT_CHARACTERS:,}."
             )
-        return {"pages": 0}, text.encode()
+        # Some declared encodings make half surrogate pairs.
+        return {"pages": 0}, text.encode("utf-8", "replace")
 
     def close(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         if self._pdf is not None:
@@ -104,6 +105,12 @@ class DocumentTasks:
         return cleaned(_HYPHENATED.sub("", found)).strip()
 
 
+def _is_pdf(data: bytes) -> bool:
+    """True also with bytes before its beginning; a text may only write about one."""
+    begins = data[:1024].lstrip().startswith(b"%PDF-")
+    return begins or (b"%PDF-" in data[:1024] and b"startxref" in data[-1024:])
+
+
 def _opened(data: bytes, name: str) -> pdfium.PdfDocument:
     try:
         pdf = pdfium.PdfDocument(data)
@@ -143,7 +150,7 @@ def decoded(data: bytes, name: str) -> str:
     for encoding in ("utf-8", declared[1].decode() if declared else "cp1252"):
         try:
             return data.decode(encoding).replace("\r\n", "\n")
-        except (UnicodeDecodeError, LookupError):
+        except (UnicodeError, LookupError):
             continue
     return data.decode("cp1252", "replace").replace("\r\n", "\n")
 
@@ -175,7 +182,9 @@ def sections(text: str, has_headings: bool) -> Iterator[str]:
 
 
 class _HtmlText(HTMLParser):
-    SKIPPED = frozenset("head script style template noscript svg math iframe object".split())
+    # All else ends the head, whose tags may be missing.
+    IN_HEAD = frozenset("title meta link base style script noscript template".split())
+    SKIPPED = frozenset("head title script style template noscript svg math iframe object".split())
     BLOCKS = frozenset(
         """address article aside blockquote body dd div dl dt fieldset figure footer form header hr
         li main nav ol p pre section table tr ul""".split()
@@ -188,6 +197,8 @@ class _HtmlText(HTMLParser):
         self._preformatted = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
+        if self._skipped == ["head"] and tag not in self.IN_HEAD:
+            self._skipped.clear()
         if tag in self.SKIPPED:
             self._skipped.append(tag)
         if self._skipped:

@@ -22,7 +22,11 @@ MOST_ENTRIES = 20_000
 MOST_UNPACKED_BYTES = 256 * 2**20
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+# The same text again, for programs that don't know the newer form, and where it was before.
+_AGAIN = (
+    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
+    f"{_W}moveFrom",
+)
 _DEEPEST = 1_000
 _LEVEL = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
@@ -126,7 +130,7 @@ class _WordReader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ValueError("nested too deep")
-        self._skipped += tag == _FALLBACK
+        self._skipped += tag in _AGAIN
         if tag == f"{_W}p":
             self._open.append(_Paragraph())
         elif tag == f"{_W}tc":
@@ -136,9 +140,8 @@ class _WordReader:
         """A line that has ended, if one has."""
         self._depth -= 1
         match element.tag.rpartition("}")[2]:
-            case "Fallback":
-                # The same again, for programs that don't know the newer form.
-                self._skipped -= element.tag == _FALLBACK
+            case "Fallback" | "moveFrom":
+                self._skipped -= element.tag in _AGAIN
             case "p" if element.tag == f"{_W}p":
                 return self._end_paragraph(element)
             case "tc" if element.tag == f"{_W}tc":
@@ -149,7 +152,7 @@ class _WordReader:
                 row, self._row = self._row, []
                 element.clear()
                 return f"| {' | '.join(row)} |" if any(row) else None
-            case _ if self._open:
+            case _ if self._open and not self._skipped:
                 _add(self._open[-1], element, self._levels)
         return None
 

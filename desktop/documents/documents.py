@@ -91,7 +91,7 @@ class DocumentController(QObject):
         each = _numbered(draft, number)
         if each is None or each.document is None or each.path is None:
             return
-        path, places = each.path, each.document.places
+        places = each.document.places
         if len(places) > MOST_PAGE_PICTURES:
             words = tr(
                 "{name} was not added as pictures: at most {most} pages can be. Press it to choose "
@@ -100,10 +100,12 @@ class DocumentController(QObject):
             said = words.format(name=each.name, most=MOST_PAGE_PICTURES)
             self.refused.emit(draft, (Refusal(said=said),))
             return
+        self._idle.start()
         for place in places:
             page = tr("{name}, page {page}")
             name = page.format(name=each.name, page=format_count(place + 1))
-            self.pictures.add_bytes(draft, partial(self._page_picture, path, place), name)
+            read = partial(self._page_picture, each.path, place, each.document.source)
+            self.pictures.add_bytes(draft, read, name)
         if not keeps_text:
             self.remove(draft, number)
 
@@ -234,9 +236,9 @@ class DocumentController(QObject):
                 each.counted = model.tokenizer
         self.progressed.emit(draft)
 
-    def _page_picture(self, path: Path, page: int) -> bytes:
+    def _page_picture(self, path: Path, page: int, source: str) -> bytes:
         # Called in a thread that may end, and its process with it.
-        return self._executor.submit(self.reader.picture_of, path, page).result()
+        return self._executor.submit(self.reader.picture_of, path, page, source).result()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         self._idle.start()

@@ -99,14 +99,14 @@ def has_text(document: Document) -> bool:
     return any(document.parts[place].strip() for place in document.places)
 
 
-def too_long(documents: Sequence[Document], model: ModelInfo) -> str:
-    """Why documents can't be sent to this model; '' if they can."""
+def not_sendable(documents: Sequence[Document], model: ModelInfo | None) -> str:
+    """Why documents can't be sent; '' if they can. Only a `model` of this computer has a limit."""
     for each in documents:
         if not has_text(each):
             words = tr("{name} has no text to read. Add its pages as pictures, or remove it.")
             return words.format(name=each.name)
     tokens = sum(each.tokens or 0 for each in documents)
-    if tokens < model.context_length:
+    if model is None or tokens < model.context_length:
         return ""
     longest = max(documents, key=estimated_tokens)
     words = tr(

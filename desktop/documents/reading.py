@@ -71,7 +71,11 @@ def _files_in(folder: Path, depth: int) -> Iterator[Path]:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        mode = entry.stat(follow_symlinks=False).st_mode
+        try:
+            mode = entry.stat(follow_symlinks=False).st_mode
+        except OSError:
+            # It is gone.
+            continue
         if stat.S_ISREG(mode):
             yield Path(entry.path)
         elif stat.S_ISDIR(mode) and depth < DEEPEST_FOLDER:
@@ -102,8 +106,8 @@ class DocumentReader:
 
     def __init__(self) -> None:
         self._helper = Helper(MEMORY_BYTES)
-        # The file whose pages the helper with this id holds.
-        self._opened: tuple[Path, int | None] | None = None
+        # The source whose pages the helper with this id holds.
+        self._opened: tuple[str, int | None] | None = None
         self.read = 0
 
     def close(self) -> None:
@@ -123,15 +127,16 @@ class DocumentReader:
         self.read += 1
         return document_of(name, bool(pages), text, source=source_of(data, name))
 
-    def picture_of(self, path: Path, page: int) -> bytes:
-        """A page of a PDF as PNG. Raises OSError, DocumentError."""
+    def picture_of(self, path: Path, page: int, source: str) -> bytes:
+        """A page of the PDF that `source` was read from as PNG. Raises OSError, DocumentError."""
         name = path.name
-        if self._opened != (path, self._helper.pid):
+        if self._opened != (source, self._helper.pid):
+            self._opened = None
             data = read_document_file(path)
-            fields, _ = self._ask("document.open", {"name": name}, name, OPEN_S, data)
-            if page >= int(fields["pages"]):
+            if source_of(data, name) != source:
                 raise DocumentUnreadableError(tr("{name} has changed.").format(name=name))
-            self._opened = path, self._helper.pid
+            self._ask("document.open", {"name": name}, name, OPEN_S, data)
+            self._opened = source, self._helper.pid
         wanted = {"page": page, "longest": PAGE_PIXELS}
         return self._ask("document.picture", wanted, name, PICTURE_S)[1]
 

@@ -33,15 +33,19 @@ STEP_CHARACTERS = 2_000_000
 SCAN_IDS = 20_000
 
 # No strict table: damage can change the type of a value in the file of chats.
+# `size` is a message's characters and documents, of which none are left when it is purged.
 TEXTS = "CREATE TABLE texts (id INTEGER PRIMARY KEY, created, size, text TEXT)"
 WORDS = (
     "CREATE VIRTUAL TABLE words USING fts5(text, content='texts', content_rowid='id',"
     " tokenize='unicode61 remove_diacritics 0', prefix='2 3')"
 )
-# Messages that were deleted or changed. A repaired file of chats may use ids for other messages.
-STALE = """
+SIZE = "length(m.text) + (SELECT count(*) FROM chats.message_documents WHERE message = m.id)"
+# Messages that were deleted (`deleted` is 0 if their row stays) or changed. A repaired file of
+# chats may use ids for other messages.
+STALE = f"""
 SELECT t.id FROM texts AS t LEFT JOIN chats.messages AS m
-ON m.id = t.id AND m.created IS t.created AND length(m.text) IS t.size WHERE m.id IS NULL
+ON m.id = t.id AND m.created IS t.created AND {SIZE} IS t.size AND m.deleted IS NOT 0
+WHERE m.id IS NULL
 """
 # The names and texts of a message's documents, '' without any. One that was left out in part is
 # found whole: people search for what they added.
@@ -51,8 +55,9 @@ FROM chats.message_documents AS a JOIN chats.documents AS d USING (digest)
 WHERE a.message = m.id), '')
 """
 MISSING = f"""
-SELECT id, created, text, length(text), {DOCUMENTS} FROM chats.messages AS m
-WHERE id < ? AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id) ORDER BY id DESC LIMIT ?
+SELECT id, created, text, {SIZE}, {DOCUMENTS} FROM chats.messages AS m
+WHERE id < ? AND deleted IS NOT 0 AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id)
+ORDER BY id DESC LIMIT ?
 """
 FOUND = """
 SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model, {documents}
@@ -122,7 +127,8 @@ def remove(path: Path) -> None:
 
 def count_missing(connection: sqlite3.Connection) -> int:
     (count,) = connection.execute(
-        "SELECT count(*) FROM chats.messages WHERE id NOT IN (SELECT id FROM texts)"
+        "SELECT count(*) FROM chats.messages"
+        " WHERE deleted IS NOT 0 AND id NOT IN (SELECT id FROM texts)"
     ).fetchone()
     return int(count)
 

@@ -133,6 +133,26 @@ def test_html_becomes_its_words() -> None:
     )
 
 
+def test_text_that_was_moved_is_read_where_it_is_now() -> None:
+    moved = "<w:p><w:{0}><w:r><w:t>moved</w:t></w:r></w:{0}></w:p>"
+    body = moved.format("moveFrom") + paragraph("between") + moved.format("moveTo")
+    assert text_of("a.docx", docx(body)) == "between\n\nmoved\n"
+
+
+@pytest.mark.parametrize(
+    "page", ["<html><head><title>x</title><body>words", "<html><head><meta charset=utf-8><p>words"]
+)
+def test_the_end_of_a_head_may_be_left_out(page: str) -> None:
+    assert html_text(page) == "words"
+
+
+def test_a_text_about_pdf_is_a_text() -> None:
+    code = "HEADER = b'%PDF-1.7'\n"
+    assert text_of("a.py", code.encode()) == code
+    tasks = DocumentTasks()
+    assert tasks.open({"name": "a.pdf"}, b"junk" + pdf(["x"]))[0] == {"pages": 1}
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -141,6 +161,8 @@ def test_html_becomes_its_words() -> None:
         ("Gr\xfc\xdfe".encode("utf-16"), "Gr\xfc\xdfe"),
         ("Gr\xfc\xdfe \x80".encode("latin-1"), "Gr\xfc\xdfe \u20ac"),
         (b"bell\x07 feed\x0c", "bell feed"),
+        (b"<meta charset=undefined> \xff", "<meta charset=undefined> \xff"),
+        (b"<meta charset=unicode_escape> \xff\\ud800", "<meta charset=unicode_escape> \xff?"),
     ],
 )
 def test_text_is_read_in_its_encoding(data: bytes, text: str) -> None:

@@ -34,9 +34,11 @@ def attach(
 ) -> None:
     documents = [each for each in shown if isinstance(each, Document)]
     for place, document in enumerate(documents):
+        # A text without a source may be a mark of damage: reading the file again repairs it.
         connection.execute(
             "INSERT INTO documents (digest, paged, text, source) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (digest) DO NOTHING",
+            " ON CONFLICT (digest) DO UPDATE SET paged = excluded.paged, text = excluded.text,"
+            " source = excluded.source WHERE source = '' AND excluded.source != ''",
             (
                 document.digest,
                 int(document.paged),
@@ -86,7 +88,8 @@ def _read(row: Sequence[Any]) -> Document | None:
     parts = tuple(text.split(PART_END))
     places = None
     if chosen is not None:
-        places = tuple(place for place in fields.numbers(chosen, 0) if place < len(parts))
+        found = set(fields.numbers(chosen, 0))
+        places = tuple(sorted(place for place in found if place < len(parts)))
         if not places:
             return None
     return Document(

@@ -19,7 +19,8 @@ from desktop.search.index import Hit, Query
 from desktop.search.search import ABOVE_ALL_IDS, SearchController
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, messages
+from desktop.store.tables import chats, documents, message_tree, messages
+from desktop.store.tables.documents import document_of
 from tests.desktop.conftest import Loop, until
 
 # Latin with diacritics, ß and ligatures; Greek; Cyrillic; Han, kana, Hangul, Thai; signs.
@@ -147,6 +148,22 @@ def test_deleted_words_are_in_no_file(
         assert b"ecretive" not in path.read_bytes()
 
 
+def test_words_of_a_document_go_with_its_message(
+    store: sqlite3.Connection, searched: sqlite3.Connection
+) -> None:
+    document = documents.document_of("a.txt", False, "xylophonic")
+    made = messages.append_turn(store, None, "", [document])
+    update(searched)
+    assert set(found(searched, Query(("xylo",)))) == {made.message}
+    message_tree.delete(store, made.chat, made.message, answers=False)
+    assert message_tree.purge(store)
+    assert index.drop_stale(searched)
+    # Its row, which stays, is not indexed again.
+    assert index.count_missing(searched) == 0
+    update(searched)
+    assert searched.execute("SELECT text FROM texts").fetchall() == [("",)]
+
+
 def test_filters(store: sqlite3.Connection, searched: sqlite3.Connection) -> None:
     one, two = fill(store, "a tree", "a tree too")
     (other,) = fill(store, "a tree elsewhere")
@@ -207,3 +224,19 @@ async def test_a_damaged_index_is_made_again(qloop: Loop, folders: Folders) -> N
         assert not folders.search_index.exists()
         await asyncio.sleep(0)
         await search.close()
+
+
+def test_M2_a_document_of_a_message_without_text_is_forgotten(
+    store: sqlite3.Connection, searched: sqlite3.Connection
+) -> None:
+    chat = chats.create(store, "A chat")
+    document = document_of("a.txt", False, "zebrafish", source="x")
+    message = messages.add_message(store, chat, None, "", [document])
+    update(searched)
+    assert found(searched, Query(("zebrafish",)))
+    assert message_tree.delete(store, chat, message, True) is not None
+    message_tree.purge(store)
+    update(searched)
+    texts = [text for (text,) in searched.execute("SELECT text FROM texts")]
+    assert "zebrafish" not in "".join(texts)
+    assert not index.drop_stale(searched)
