@@ -382,7 +382,7 @@ async def test_a_document_too_long_for_the_loaded_model_is_sent_to_a_server(
     app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
-    monkeypatch.setattr(chat, "too_long", lambda _documents, _model: "Too long.")
+    monkeypatch.setattr(chat, "not_sendable", lambda _, model: "Too long." if model else "")
     await send(app, "What is it?")
     await ended(app)
     assert len(chats_sent(server)) == 1
