@@ -150,6 +150,7 @@ class ContextCache:
         self._copies.wait()
         self._usage = usage or Usage()
         self.embeddings.owner = self._usage.owner
+        self._evictor.begin(self._usage.owner)
         restored = self.restorer.go(prompt, self._settings.restore == "always", self._mark)
         if restored.num_runs:
             self._use(restored.node)

@@ -16,6 +16,8 @@ from core.cache.policy import PRECIOUS, Throughput, Worth, victim
 from core.cache.state import Checkpoint
 from core.cache.tree import PrefixTree
 
+GONE_AFTER = 100
+_MOST_PRESENT = 256
 # A node, an embedding by its key, or what is to be let in by its own worth.
 Candidate = tuple[Node | bytes | Worth, Worth]
 
@@ -32,6 +34,18 @@ class Evictor:
     stored: Callable[[Node], bool]
     count: int = 0
     path: list[Node] = field(default_factory=list)
+    # Requests of the window's until a program that asks no more counts as gone.
+    _present: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, owner: str) -> None:
+        """Note whose request follows; a side request has no owner."""
+        if tenant := tenant_of(owner):
+            self._present.pop(tenant, None)
+            self._present[tenant] = GONE_AFTER
+            while len(self._present) > _MOST_PRESENT:
+                del self._present[next(iter(self._present))]
+        elif owner:
+            self._present = {each: left - 1 for each, left in self._present.items() if left > 1}
 
     @property
     def is_off(self) -> bool:
@@ -99,9 +113,9 @@ class Evictor:
         return True
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
-        """What the present tenant may evict: its own, and things of others who hold more than the
-        mean, and still as much as it does without them. If that is nothing, everything, where room
-        has to be made at any cost."""
+        """What the present tenant may evict: its own, things of programs that are gone, and of
+        others who hold more than the mean, and still as much as it does without them. If that is
+        nothing, everything, where room has to be made at any cost."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates
@@ -116,7 +130,9 @@ class Evictor:
             candidate
             for candidate, (tenants, size) in zip(candidates, sized, strict=True)
             if all(
-                each == own or (held[each] > mean and held[each] - size >= held[own])
+                each == own
+                or (each and each not in self._present)
+                or (held[each] > mean and held[each] - size >= held[own])
                 for each in tenants
             )
         ]

@@ -1,7 +1,7 @@
 """`python -m core.downloads`: commands on standard input, events on standard output.
 
-The only process of ours that opens connections. It runs while the window searches or downloads,
-and ends when its input closes; what has arrived by then is on disk.
+It opens connections while the window searches or downloads, and ends when its input closes; what
+has arrived by then is on disk.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ BILLION = 10**9
 # Qwen3.5 0.8B in bfloat16, int8 and int4 on two cores.
 STATE_STEP, STATE_PROMPT = 16.0, 0.9
 # Not used by tokens of text.
-_APART = re.compile(rf"(^|\.)(visual|vision_\w+|multi_modal_projector|{MTP_SCOPE})\.")
+_APART = re.compile(
+    rf"(^|\.)(visual|vision_\w+|embed_vision|multi_modal_projector|merger|{MTP_SCOPE})\."
+)
 _EXPERT = re.compile(r"\.experts\.\d+\.")
 _USED_EXPERTS = ("num_experts_per_tok", "top_k_experts")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")

@@ -101,10 +101,12 @@ class Device(Frozen):
 
 class Move(Frozen):
     """Move the files of a model from the folder `base` to the folder `target`; the last of them
-    makes it a model. Answered by Moving, then Moved."""
+    makes it a model. Those in `kept` are copied, as another model needs them too. Answered by
+    Moving, then Moved."""
 
     type: Literal["move"] = "move"
     files: tuple[str, ...]
+    kept: tuple[str, ...] = ()
     base: str
     target: str
 

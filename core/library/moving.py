@@ -52,6 +52,7 @@ class Mover:
         named = hashlib.sha256("\n".join((move.base, *move.files)).encode()).hexdigest()
         self._work = self._target / f".moving-{named[:32]}"
         self._names = move.files
+        self._kept = [self._base / name for name in move.kept]
         self._done = self._total = 0
 
     def run(self) -> None:
@@ -72,18 +73,21 @@ class Mover:
         self._delete(files)
 
     def _look(self, name: str) -> _File:
-        source = self._base / name
+        source, place = self._base / name, self._target / name
         with open_regular(source) as file:
             status = os.fstat(file.fileno())
         if source.is_symlink():
             raise MoveError(f"{source} is a link.")
-        return _File(source, self._target / name, status.st_size, status.st_mtime_ns)
+        # Through a link: what is deleted would be the only copy.
+        if place.parent.exists() and place.parent.samefile(source.parent):
+            raise MoveError("It is there already.")
+        return _File(source, place, status.st_size, status.st_mtime_ns)
 
     def _check(self, files: list[_File], missing: list[_File]) -> None:
         needed = sum(each.size for each in missing)
         self._total = 2 * sum(each.size for each in files)
         free = shutil.disk_usage(self._target).free
-        if not self._is_near() and needed + RESERVE_BYTES > free:
+        if needed and not self._is_near() and needed + RESERVE_BYTES > free:
             raise DiskFullError(
                 f"The model needs {needed / 1e9:,.1f} GB on the disk of {self._target}, where "
                 f"{free / 1e9:,.1f} GB are free."
@@ -98,6 +102,8 @@ class Mover:
 
     def _copy(self, missing: list[_File]) -> None:
         self._work.mkdir(mode=0o700)
+        if os.path.lexists(self._base / self._work.name):
+            raise MoveError("It is there already.")
         for number, each in enumerate(missing):
             copy = self._work / f"{number}"
             if self._is_near():
@@ -145,13 +151,18 @@ class Mover:
                 if os.path.lexists(each.place):
                     raise
                 rename(copy, each.place)
-            sync_folder(each.place.parent)
+            for folder in each.place.parents:
+                sync_folder(folder)
+                if folder == self._target:
+                    break
 
     def _delete(self, files: list[_File]) -> None:
-        """What can't be deleted stays; the model is complete in its new place."""
+        """What can't be deleted stays; the model is complete in its new place. Files that `kept`
+        names stay too."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
-                each.source.unlink()
+                if each.source not in self._kept:
+                    each.source.unlink()
         for folder in sorted({each.source.parent for each in files}, reverse=True):
             for empty in (folder, *folder.parents):
                 if self._base not in empty.parents:
@@ -169,4 +180,5 @@ def _named_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise DiskFullError("The other disk is full. The model stays in its place.") from error
-        raise MoveError(f"{error.filename}: {error.strerror}. It stays in its place.") from error
+        named = f"{error.filename}: " if error.filename else ""
+        raise MoveError(f"{named}{error.strerror}. It stays in its place.") from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from core.api.commands import Cancel
-from core.api.errors import InternalError, RemoteStalledError, WaymarkError
+from core.api.errors import InternalError, RemoteAnswerError, RemoteStalledError, WaymarkError
 from core.api.events import Failed
 from core.client.child import incoming
 from core.client.codec import encode
@@ -63,6 +63,8 @@ class Service:
                 self._tasks[message.target].cancel()
             case _:
                 pass
+        # A task that is cancelled before its first step would answer nothing.
+        await asyncio.sleep(0)
 
     async def close(self) -> None:
         for task in self._tasks.values():
@@ -143,14 +145,15 @@ class Service:
                 asyncio.timeout(patience.first_s) as limit,
                 self._connections().stream("POST", url, message.key, body) as response,
             ):
-                if "json" in response.headers.get("Content-Type", ""):
-                    self._tell(reader.take_whole(await read_json(response)))
+                kind = response.headers.get("Content-Type", "")
+                if "html" in kind:
+                    raise RemoteAnswerError("The answer is a web page.")
+                if "json" in kind:
+                    self._tell(reader, reader.take_whole(await read_json(response)))
                     return
                 async for events in events_of(response.aiter_raw()):
                     # Only news extends the limit: comments may come for ever.
-                    said = self._tell(reader.take(events))
-                    if reader.fault is not None:
-                        raise reader.fault
+                    said = self._tell(reader, reader.take(events))
                     if reader.ended:
                         break
                     if reader.complete and not closing:
@@ -165,16 +168,19 @@ class Service:
         except TimeoutError:
             if not reader.complete:
                 raise self._stalled(reader) from None
-        if (rest := reader.rest()) is not None:
-            self._emit(rest)
+        finally:
+            if (rest := reader.rest()) is not None:
+                self._emit(rest)
 
     def _stalled(self, reader: ReplyReader) -> RemoteStalledError:
         waited = self._patience.stall_s if reader.begun else self._patience.first_s
         return RemoteStalledError(f"No text came for {waited:.0f} seconds.")
 
-    def _tell(self, said: Sequence[BaseModel]) -> bool:
+    def _tell(self, reader: ReplyReader, said: Sequence[BaseModel]) -> bool:
         for event in said:
             self._emit(event)
+        if reader.fault is not None:
+            raise reader.fault
         return bool(said)
 
 

@@ -24,6 +24,9 @@ from core.remote.messages import (
     Reply,
 )
 
+# A process that works answers Cancel at once.
+CANCEL_PATIENCE_S = 8.0
+
 
 def _died() -> EngineDiedError:
     words = "The process that talks to servers ended. What has arrived is kept."
@@ -77,6 +80,11 @@ class RemoteClient:
 
     def _cancel(self, number: int) -> None:
         self._spawn(self._send_cancel(number))
+        asyncio.get_running_loop().call_later(CANCEL_PATIENCE_S, self._end_if_hung, number)
+
+    def _end_if_hung(self, number: int) -> None:
+        if number in self._replies.open_numbers:
+            self._spawn(self.close())
 
     async def _send_reply(self, reply: Reply, number: int, proxy: str) -> None:
         try:

@@ -187,11 +187,16 @@ def said_by(body: object, key: str) -> str:
     found = body.get("error", body) if isinstance(body, dict) else ""
     if isinstance(found, dict):
         found = found.get("message") or found.get("detail") or ""
-    words = " ".join((found if isinstance(found, str) else json.dumps(found)).split())
+    words = quoted(found if isinstance(found, str) else json.dumps(found), key).rstrip(".")
+    return f": {words}" if words and words != '""' else ""
+
+
+def quoted(text: str, key: str) -> str:
+    """A server's words on one line, shortened, without the key and control characters."""
+    words = " ".join(text.split())
     if key:
         words = words.replace(key, "[key]")
-    words = words[:LONGEST_SAID].rstrip(".")
-    return f": {words}" if words and words != '""' else ""
+    return "".join(each for each in words[:LONGEST_SAID] if each.isprintable())
 
 
 def _checked(key: str) -> str:

@@ -72,11 +72,15 @@ def _model(entry: Mapping[str, Any]) -> RemoteModel | None:
         sees = "vision" in abilities
     if entry.get("type") in ("vlm", "llm"):
         sees = entry["type"] == "vlm"
+    name = entry.get("id")
+    # Control characters and marks that turn the direction could show another name.
+    if not isinstance(name, str) or not name.isprintable() or not name:
+        return None
     if entry.get("type") in _NO_CHAT:
         return None
     with contextlib.suppress(ValidationError):
         return RemoteModel(
-            name=entry.get("id"),  # type: ignore[arg-type]
+            name=name,
             context_length=next((each for each in limits if type(each) is int and each > 0), None),
             vision=sees,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from core.api.chat import AssistantMessage, ReplyIds
@@ -19,12 +19,15 @@ from core.api.events import Finished, FinishReason, Generated, Prefilling
 from core.api.json_text import parse_json
 from core.api.limits import LONGEST_REPLY_BYTES
 from core.api.stats import RemoteReport, RequestStats
-from core.remote.connection import host_of, said_by
+from core.remote.connection import host_of, quoted, said_by
 from core.remote.messages import Reply
 
 # The ids of a prompt of a million tokens fit into it.
 MOST_EVENT_BYTES = 16 * 2**20
-_VERSION = re.compile(r"(:latest|-\d{4}-?\d\d-?\d\d)$")
+_MOST_IDS = 2**22
+_VERSION = re.compile(r"(:latest|-\d{4}(-?\d\d-?\d\d)?)$")
+# Blanks before the reply that are held back, as `<think>` may follow.
+_MOST_HELD = 1_024
 # A count beyond it is no count.
 _MOST_TOKENS = 2**40
 
@@ -34,18 +37,23 @@ async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]:
 
     Raises RemoteAnswerError for an event without end.
     """
-    pending, data = b"", list[bytes]()
+    pending, data, size = bytearray(), list[bytes](), 0
     async for chunk in chunks:
-        *lines, pending = (pending + chunk).split(b"\n")
-        found = list[str]()
+        pending += chunk
+        found, lines = list[str](), list[bytes]()
+        # A long line isn't split again for each of its chunks.
+        if b"\n" in chunk:
+            *lines, rest = bytes(pending).split(b"\n")
+            pending = bytearray(rest)
         for line in lines:
             line = line.removesuffix(b"\r")
             if line.startswith(b"data:"):
                 data.append(line[5:].removeprefix(b" "))
+                size += len(line)
             elif not line and data:
                 found.append(b"\n".join(data).decode(errors="replace"))
-                data = []
-        if len(pending) + sum(map(len, data)) > MOST_EVENT_BYTES:
+                data, size = [], 0
+        if len(pending) + size > MOST_EVENT_BYTES:
             raise RemoteAnswerError("One event of the answer has no end.")
         if found:
             yield found
@@ -76,7 +84,7 @@ class ReplyReader:
 
     @property
     def begun(self) -> bool:
-        return self._pieces > 0
+        return self._pieces > 0 or bool(self._ids)
 
     @property
     def ended(self) -> bool:
@@ -93,14 +101,29 @@ class ReplyReader:
 
     def take(self, events: list[str]) -> list[Prefilling | Generated]:
         """Progress and new text of these events, up to the first `fault`."""
+        return self._take(self._chunks(events))
+
+    def take_whole(self, body: object) -> list[Prefilling | Generated]:
+        """The answer of a server that doesn't stream."""
+        self._ended = True
+        chunk = body if isinstance(body, dict) else {}
+        said = self._take((chunk,))
+        if self.fault is None and not isinstance(chunk.get("choices"), list):
+            self.fault = RemoteAnswerError(f"It is no reply{said_by(body, self._reply.key)}.")
+        return said
+
+    def _chunks(self, events: list[str]) -> Iterator[Mapping[str, Any]]:
+        for event in events:
+            if event.strip() == "[DONE]":
+                self._ended = True
+                return
+            yield _object(event)
+
+    def _take(self, chunks: Iterable[Mapping[str, Any]]) -> list[Prefilling | Generated]:
         answer, reasoning, ids = list[str](), list[str](), list[int]()
         progress: Prefilling | None = None
         try:
-            for event in events:
-                if event.strip() == "[DONE]":
-                    self._ended = True
-                    break
-                chunk = _object(event)
+            for chunk in chunks:
                 self._check(chunk)
                 progress = self._progress(chunk) or progress
                 self._count(chunk)
@@ -112,15 +135,6 @@ class ReplyReader:
             self.fault = error
         said = self._said("".join(answer), "".join(reasoning), ids)
         return [each for each in (progress, said) if each is not None]
-
-    def take_whole(self, body: object) -> list[Prefilling | Generated]:
-        """The answer of a server that doesn't stream."""
-        self._ended = True
-        chunk = body if isinstance(body, dict) else {}
-        self._check(chunk)
-        self._count(chunk)
-        said = [self._said(text, thought, ids) for text, thought, ids in self._deltas(chunk)]
-        return [each for each in said if each is not None]
 
     def rest(self) -> Generated | None:
         """What was held back because it could have been the beginning of a mark."""
@@ -154,8 +168,9 @@ class ReplyReader:
             )
         name = chunk.get("model")
         if isinstance(name, str) and name and not _same_model(name, self._reply.model):
+            other = quoted(name, self._reply.key)[:100]
             raise RemoteModelError(
-                f"It answers with {name[:100]}, and this chat asked {self._reply.model}. "
+                f"It answers with {other}, and this chat asked {self._reply.model}. "
                 "Choose the model again."
             )
 
@@ -171,7 +186,8 @@ class ReplyReader:
         if cached is not None:
             self._usage["cached"] = min(cached, total)
         done = min(total, _number(found.get("processed")) or 0)
-        if done <= self._done:
+        # Steps of a part of the whole: a server may report each token.
+        if done <= self._done + total // 500:
             return None
         self._done = done
         return Prefilling(request=self._request, done=done, stats=self._stats())
@@ -211,11 +227,16 @@ class ReplyReader:
             self._has_ids = self._has_ids and (ids is not None or not (content or thought))
             yield answer, thought + spelled, ids or []
         reason = first.get("finish_reason")
+        if reason in ("abort", "error"):
+            raise RemoteStalledError("The server ended the reply before its end.")
         if isinstance(reason, str):
             self._reason = _finish_reason(reason, self._reply.generate.sampling.max_tokens)
 
     def _said(self, answer: str, reasoning: str, ids: list[int]) -> Generated | None:
         self._ids += ids
+        if len(self._ids) > _MOST_IDS:
+            self._ids, self._has_ids = [], False
+        reasoning, answer = self._fitting(reasoning), self._fitting(answer)
         if not answer and not reasoning:
             return None
         now = self._clock()
@@ -223,15 +244,21 @@ class ReplyReader:
         self._pieces += 1
         self._text.append(answer)
         self._reasoning.append(reasoning)
-        self._size += len(answer.encode(errors="replace")) + len(reasoning.encode(errors="replace"))
-        if self._size > LONGEST_REPLY_BYTES:
-            self._reason, self._ended = "size", True
         return Generated(
             request=self._request,
             answer=answer,
             reasoning=reasoning,
             ttft_s=self._first - self._began,
         )
+
+    def _fitting(self, text: str) -> str:
+        """As much of `text` as the longest reply has room for; more ends the reply."""
+        data, room = text.encode(errors="replace"), max(0, LONGEST_REPLY_BYTES - self._size)
+        self._size += len(data)
+        if len(data) <= room:
+            return text
+        self._reason, self._ended = "size", True
+        return data[:room].decode(errors="ignore")
 
     def _stats(self) -> RequestStats:
         prompt, cached = self._usage.get("prompt_tokens"), self._usage.get("cached")
@@ -272,7 +299,7 @@ class _ThoughtSplitter:
             begun = self._held.lstrip()
             if begun.startswith(self.OPEN):
                 self._state, self._held = "thought", begun.removeprefix(self.OPEN).lstrip("\n")
-            elif self.OPEN.startswith(begun):
+            elif self.OPEN.startswith(begun) and len(self._held) < _MOST_HELD:
                 return "", ""
             else:
                 self._state = "answer"
@@ -311,9 +338,9 @@ def _object(event: str) -> dict[str, Any]:
 
 
 def _same_model(answered: str, asked: str) -> bool:
-    """True if the names differ by a folder, an ending or a date only."""
-    first, second = (_VERSION.sub("", _base(name)) for name in (answered, asked))
-    return first == second
+    """True if the names differ by a folder or an ending only, or only one has a date."""
+    first, second = _base(answered), _base(asked)
+    return first == second or _VERSION.sub("", first) == second or first == _VERSION.sub("", second)
 
 
 def _base(name: str) -> str:

@@ -25,7 +25,7 @@ from core.server.access import Access, digest_of
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
-from core.server.kept_replies import KeptReplies
+from core.server.kept_replies import KeptReplies, delete
 from core.server.listening import bound, serve
 from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
@@ -129,7 +129,10 @@ async def run(options: argparse.Namespace, data: Path) -> None:
                 print(f"Key: {key}", flush=True)
             if options.lan:
                 print(LAN_WORDS, file=sys.stderr, flush=True)
-            kept = KeptReplies(None if cache.disk_bytes == 0 else data / "replies.db")
+            replies = data / "replies.db"
+            if cache.disk_bytes == 0:
+                delete(replies)
+            kept = KeptReplies(replies if cache.disk_bytes != 0 else None)
             with contextlib.closing(kept):
                 answering = Answering(client, cache, kept, options.volatile_lines == "steady")
                 await serve(application(answering, pictures, access, Activity()), listening)

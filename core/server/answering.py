@@ -109,7 +109,8 @@ class Answering:
     def _check(self, ask: Ask) -> None:
         most = MOST_PER_TOKEN * self.model.context_length + _SPARE_CHARACTERS
         if _num_characters(ask.conversation) > most:
-            words = f"It has more characters than {self.model.context_length:,} tokens can have."
+            tokens = f"{self.model.context_length:,} tokens"
+            words = f"It has more characters or messages than {tokens} can have."
             raise Refusal.of(PromptTooLongError(words, 0).info(), ask.prompt_field)
         pictures = any(
             isinstance(part, ImagePart)
@@ -255,7 +256,9 @@ class Said:
 
 
 def _num_characters(conversation: Conversation) -> int:
-    total = len(conversation.raw or "") + sum(len(each.definition) for each in conversation.tools)
+    # A message has a token at least.
+    total = MOST_PER_TOKEN * len(conversation.messages) + len(conversation.raw or "")
+    total += sum(len(each.definition) for each in conversation.tools)
     for message in conversation.messages:
         if isinstance(message, UserMessage):
             total += sum(len(part.text) for part in message.content if isinstance(part, TextPart))

@@ -14,7 +14,7 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from core.api.chat import (
     AssistantMessage,
@@ -25,6 +25,7 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
+from core.api.commands import tenant_of
 from core.server.kept_replies import KeptReplies, KeptReply
 from core.server.volatile import steadied
 
@@ -47,8 +48,7 @@ class Branch:
 
     @classmethod
     def new(cls, client: str, lines: tuple[str, ...] = ()) -> Branch:
-        name = _digest(client.encode("utf-8", "surrogatepass")).hex()
-        return cls(f"{name}_{secrets.token_hex(8)}", time.time(), lines)
+        return cls(f"{_name(client).hex()}_{secrets.token_hex(8)}", time.time(), lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,12 @@ class HeldReplies:
     def place(self, conversation: Conversation, client: str, steady: bool = True) -> Placed:
         """`steady` leaves volatile lines out, or as they were in the chat's first request."""
         if conversation.raw is not None:
-            key = _digest(b"raw" + client.encode("utf-8", "surrogatepass"))
-            own = self._branches.setdefault(key, Branch.new(client))
+            key = _digest(b"raw" + _name(client))
+            own = self._branches.get(key) or Branch.new(client)
+            self._put_branch(key, own)
             return Placed(conversation, own, client, side=False)
         messages, branch = list[Message](), None
-        for message, keys in _keyed(conversation.messages):
+        for message, keys in _keyed(conversation.messages, client):
             found = None
             if isinstance(message, AssistantMessage):
                 found = self._find(message, keys)
@@ -94,12 +95,23 @@ class HeldReplies:
             branch = self._branches.get(keys[0], branch)
         side = branch is None and self._quotes(conversation, client)
         names: tuple[str, ...] = ()
+        lines: tuple[str, ...] = ()
         if steady and messages and isinstance(system := messages[0], SystemMessage):
             found_lines = steadied(system.text)
-            branch = branch or Branch.new(client, found_lines.pinned)
-            messages[0] = SystemMessage(text=found_lines.text(branch.lines))
-            names = found_lines.names
-        branch = branch or Branch.new(client)
+            names, lines = found_lines.names, found_lines.pinned
+            begun = any(isinstance(each, AssistantMessage) for each in messages)
+            if branch is not None and branch.lines != lines and not begun:
+                # Another chat with the same question, asked on another day.
+                branch = None
+            if branch is not None:
+                lines = branch.lines
+            messages[0] = SystemMessage(text=found_lines.text(lines))
+        fresh = Branch.new(client, lines)
+        if branch is None:
+            branch = fresh
+        elif tenant_of(branch.chat) != tenant_of(fresh.chat):
+            # Another client has had the same conversation.
+            branch = replace(branch, chat=fresh.chat)
         placed = conversation.model_copy(
             update={"messages": tuple(messages), "created": branch.created}
         )
@@ -110,19 +122,17 @@ class HeldReplies:
         messages = placed.conversation.messages
         if messages and isinstance(messages[-1], AssistantMessage):
             messages = messages[:-1]
-        *_, (_, keys) = _keyed((*messages, reply))
+        *_, (_, keys) = _keyed((*messages, reply), placed.client)
         for key in keys:
             self._put(key, reply)
             if not placed.side:
                 self._kept.put(key, KeptReply(reply=reply, **asdict(placed.branch)))
-        self._branches[keys[0]] = placed.branch
+        self._put_branch(keys[0], placed.branch)
         if len(messages) and not placed.side:
-            *_, (_, asked_keys) = _keyed(messages)
-            self._branches[asked_keys[0]] = placed.branch
+            *_, (_, asked_keys) = _keyed(messages, placed.client)
+            self._put_branch(asked_keys[0], placed.branch)
             asked = [_text(each) for each in messages if isinstance(each, UserMessage)]
             self._latest.append((placed.client, "".join(asked[-1:]), reply.text.strip()))
-        while len(self._branches) > _MOST_BRANCHES:
-            self._branches.popitem(last=False)
 
     def _find(
         self, message: AssistantMessage, keys: tuple[bytes, bytes]
@@ -136,9 +146,16 @@ class HeldReplies:
                 continue
             self._put(key, found)
             if kept is not None and key == keys[0]:
-                self._branches.setdefault(key, Branch(kept.chat, kept.created, kept.lines))
+                stored = Branch(kept.chat, kept.created, kept.lines)
+                self._put_branch(key, self._branches.get(key) or stored)
             return found
         return None
+
+    def _put_branch(self, key: bytes, branch: Branch) -> None:
+        self._branches[key] = branch
+        self._branches.move_to_end(key)
+        while len(self._branches) > _MOST_BRANCHES:
+            self._branches.popitem(last=False)
 
     def _put(self, key: bytes, reply: AssistantMessage) -> None:
         before = self._replies.pop(key, None)
@@ -166,13 +183,17 @@ class HeldReplies:
         return False
 
 
-def _keyed(messages: tuple[Message, ...]) -> Iterator[tuple[Message, tuple[bytes, bytes]]]:
-    """Each message with the digest of all up to it, and of it with the message before it."""
+def _keyed(
+    messages: tuple[Message, ...], client: str
+) -> Iterator[tuple[Message, tuple[bytes, bytes]]]:
+    """Each message with the digest of all up to it, and of it with the client and the message
+    before it: a thought that is found by these must not come from another client's chat."""
     chain, before = b"", b""
+    near = _digest(b"near" + _name(client))
     for message in messages:
         own = _digest(_spelled(message))
         chain = _digest(chain + own)
-        yield message, (chain, _digest(b"near" + before + own))
+        yield message, (chain, _digest(near + before + own))
         before = own
 
 
@@ -207,6 +228,10 @@ def _text(message: Message) -> str:
     if not isinstance(message, UserMessage):
         return message.text.strip()
     return "".join(part.text for part in message.content if isinstance(part, TextPart)).strip()
+
+
+def _name(client: str) -> bytes:
+    return _digest(client.encode("utf-8", "surrogatepass"))
 
 
 def _digest(data: bytes) -> bytes:

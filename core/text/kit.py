@@ -186,6 +186,7 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
     added = tokenizer.added
     image_token = files.image_token
     image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token
+    named = {} if image_id is None else {"image_token_id": image_id}
     return TextKit(
         template=template,
         added=added,
@@ -193,7 +194,7 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
         tokens=TokenText(tokenizer),
         thinking=ThinkingTokens.find(added, tokenizer.ids),
         image_token_id=image_id,
-        frame=PictureFrame.find(files.config, added),
+        frame=PictureFrame.find({**files.config, **named}, added),
         fingerprint=files.fingerprint,
         vocab_size=files.vocab_size or tokenizer.vocab_size,
     )

@@ -376,6 +376,6 @@ def mark_of(spelling: str, token_id: TokenId) -> int:
     found = token_id(spelling)
     if found is None:
         raise BrokenConfigError(
-            f"The tokenizer lacks {spelling}, which tells a picture's tiles apart."
+            f"The tokenizer lacks {spelling!r}, which tells a picture's tiles apart."
         )
     return found

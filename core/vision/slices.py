@@ -7,7 +7,7 @@ whole and each slice tell them apart. A picture is encoded, cached and reused as
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from core.vision.configs import (
     HALF,
     MAX_TILE_SIZE,
     MAX_TILES,
+    MAX_TOKENS,
     Source,
     TokenId,
     mark_of,
@@ -29,6 +30,7 @@ from core.vision.configs import (
 )
 from core.vision.decode import DecodedPicture
 from core.vision.processor import (
+    MAX_ASPECT,
     Grid,
     PictureProcessor,
     ProcessedImage,
@@ -39,16 +41,19 @@ from core.vision.processor import (
 
 PATCHES_OF_TOKEN = 4  # along an edge
 MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
+AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 
 
 @dataclass(frozen=True, slots=True)
 class SliceConfig:
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
-    about that; 0 is none. `marks` are the ids of MARKS."""
+    about that; 0 is none. `limit` is the most tokens of a picture, 0 for none but the others.
+    `marks` are the ids of MARKS."""
 
     patch_size: int
     size: int
     most_slices: int
+    limit: int
     marks: tuple[int, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -64,16 +69,12 @@ class SliceConfig:
     @property
     def most_tokens(self) -> int:
         # Sides are rounded to whole tokens, of which a narrow picture has at least one.
-        each = 2 * max(1, self.size // self.token_size) ** 2 + 3
-        return (self.most_slices + 1) * each
+        side = self.size // self.token_size
+        most = (self.most_slices + 1) * (max(2 * side, math.isqrt(MAX_ASPECT) + 1) * side + 3)
+        return min(most, self.limit or most)
 
     def with_max_tokens(self, limit: int | None) -> SliceConfig:
-        """The same with fewer slices: a picture that isn't narrow has at most `limit` tokens."""
-        if not limit:
-            return self
-        each = max(1, self.size // self.token_size) ** 2 + 3
-        most = min(self.most_slices, limit // each - 1)
-        return replace(self, most_slices=most if most > 1 else 0)
+        return replace(self, limit=limit or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,11 @@ class SliceImageProcessor(PictureProcessor):
 
     def measure(self, width: int, height: int) -> ResizePlan:
         layout = self._layout(width, height)
-        tokens = sum(
-            grid.num_patches // PATCHES_OF_TOKEN**2 + len(grid.before) + len(grid.after)
-            for grid in self._grids(layout)
-        )
-        return ResizePlan(layout.width, layout.height, 1, tokens)
+        return ResizePlan(layout.width, layout.height, 1, self._tokens(layout))
 
     def process(self, picture: DecodedPicture) -> ProcessedImage:
-        layout, plan = self._layout(*picture.size), self.measure(*picture.size)
+        layout = self._layout(*picture.size)
+        tokens = self._tokens(layout)
         data = picture.resized(layout.width, layout.height, self.config.resample)
         if layout.rows:
             size = layout.slices_width, layout.slices_height
@@ -115,28 +113,44 @@ class SliceImageProcessor(PictureProcessor):
             image=Image(
                 key=self._key(repr(layout).encode(), data),
                 rows=1,
-                columns=plan.tokens,
-                num_positions=plan.tokens,
+                columns=tokens,
+                num_positions=tokens,
                 in_line=True,
             ),
             to_patches=partial(self._patches, layout),
         )
 
     def _settings_of_key(self) -> str:
-        """The number of slices only affects the layout."""
-        return repr(replace(self.config, most_slices=0))
+        """The number of slices and the limit only affect the layout."""
+        return repr(replace(self.config, most_slices=0, limit=0))
 
     def _layout(self, width: int, height: int) -> Layout:
         check_size(width, height)
-        config = self.config
-        rows, columns = _grid_of(height, width, config)
-        if not rows:
-            return Layout(*_fitted(height, width, config, enlarge=True))
-        down, across = _fitted(
-            _divided(height, rows), _divided(width, columns), config, enlarge=True
+        limit, layout = self.config.limit, Layout(0, 0)
+        for layout in self._layouts(height, width):
+            if not limit or self._tokens(layout) <= limit:
+                break
+        return layout
+
+    def _layouts(self, height: int, width: int) -> Iterator[Layout]:
+        """The published one, then with fewer slices, then with a smaller whole."""
+        size, unit = self.config.size, self.config.token_size
+        for most in range(self.config.most_slices, 1, -1):
+            rows, columns = _grid_of(height, width, size, most)
+            if rows:
+                # Of a picture whose sides the slices divide.
+                part = max(round(height / rows), 1), max(round(width / columns), 1)
+                down, across = _fitted(*part, size, unit)
+                whole = _fitted(height, width, size, unit)
+                yield Layout(*whole, rows, columns, down * rows, across * columns)
+        for smaller in range(size, 0, -unit):
+            yield Layout(*_fitted(height, width, smaller, unit))
+
+    def _tokens(self, layout: Layout) -> int:
+        return sum(
+            grid.num_patches // PATCHES_OF_TOKEN**2 + len(grid.before) + len(grid.after)
+            for grid in self._grids(layout)
         )
-        whole = _fitted(height, width, config, enlarge=False)
-        return Layout(*whole, rows, columns, down * rows, across * columns)
 
     def _grids(self, layout: Layout) -> list[Grid]:
         begin, end, begin_slice, end_slice, line = self.config.marks
@@ -175,31 +189,24 @@ class SliceImageProcessor(PictureProcessor):
         return pixels.reshape(-1, 3 * patch * patch)
 
 
-def _divided(length: int, count: int) -> float:
-    """A part of a length that was rounded to a multiple of `count`."""
-    return max(round(length / count) * count, count) / count
-
-
-def _fitted(height: float, width: float, config: SliceConfig, *, enlarge: bool) -> tuple[int, int]:
-    """Height and width in whole tokens, of about `size` x `size` pixels or as they are."""
-    size, unit = config.size, config.token_size
-    if height * width > size * size or enlarge:
-        ratio = width / height
-        height = int(size / math.sqrt(ratio))
-        width = int(height * ratio)
+def _fitted(height: int, width: int, size: int, unit: int) -> tuple[int, int]:
+    """Height and width of about `size` x `size` pixels, in whole units."""
+    ratio = width / height
+    height = int(size / math.sqrt(ratio))
+    width = int(height * ratio)
     rounded = [max(round(each / unit) * unit, unit) for each in (height, width)]
     return rounded[0], rounded[1]
 
 
-def _grid_of(height: int, width: int, config: SliceConfig) -> tuple[int, int]:
+def _grid_of(height: int, width: int, size: int, most: int) -> tuple[int, int]:
     """Rows and columns of slices, whose ratio is nearest to the picture's; (0, 0) for none."""
     ratio = math.log(width / height)
-    wanted = min(math.ceil(width * height / config.size**2), config.most_slices)
+    wanted = min(math.ceil(width * height / size**2), most)
     if wanted <= 1:
         return 0, 0
     best, least = (1, 1), math.inf
     for count in (wanted - 1, wanted, wanted + 1):
-        if count == 1 or count > config.most_slices:
+        if count == 1 or count > most:
             continue
         for rows in (each for each in range(1, count + 1) if count % each == 0):
             columns = count // rows
@@ -210,13 +217,15 @@ def _grid_of(height: int, width: int, config: SliceConfig) -> tuple[int, int]:
 
 
 def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> SliceConfig:
-    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS. Raises
-    MissingFileError and BrokenConfigError."""
+    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS and
+    AROUND_NUMBERS. Raises MissingFileError and BrokenConfigError."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 14))
         settings.agree("patch_size", patch, (model.get("vision_config") or {}).get("patch_size"))
         settings.agree("downsample_mode", settings.get("downsample_mode", "16x"), "16x")
         settings.agree("use_image_id", settings.get("use_image_id", True), True)
+        for each in AROUND_NUMBERS:
+            mark_of(each, token_id)
         size = int(settings.get("scale_resolution", 448))
         most = int(settings.get("max_slice_nums", 9)) if settings.get("slice_mode", True) else 0
         if patch < 1 or not patch * PATCHES_OF_TOKEN <= size <= MAX_TILE_SIZE:
@@ -225,10 +234,14 @@ def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenI
             raise BrokenConfigError(
                 f"{settings.folder}: {most:,} slices of a picture are too many."
             )
-        return SliceConfig(
+        config = SliceConfig(
             patch_size=patch,
             size=size,
             most_slices=most,
+            limit=0,
             marks=tuple(mark_of(each, token_id) for each in MARKS),
             **settings.pixels(HALF, HALF, Pillow.Resampling.BICUBIC),
         )
+        if config.most_tokens > MAX_TOKENS:
+            raise ValueError("a picture of that size is refused")
+        return config

@@ -223,7 +223,7 @@ class ChatController(ShownChat):
 
     @property
     def _here(self) -> ModelInfo | None:
-        """The model that writes the next reply, None on a server."""
+        """The model that writes the next reply; a server says itself what it can't take."""
         return self._engine.model if self.place is None else None
 
     def _sendable(self, draft: Draft) -> bool:
@@ -253,9 +253,10 @@ class ChatController(ShownChat):
         begun = message.id in self._replies.live
         if begun or (chat_path is not None and chat_path.place is not None):
             return
-        if chat_path is None or chat_path.path[-1].id != message.id:
+        if chat_path is None or not chat_path.path or chat_path.path[-1].id != message.id:
             return
-        self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, chat_path)
+        conversation = conversation_of(chat_path, self._blobs.path)
+        self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, conversation)
 
     async def _edit(self, message: Message, text: str, shown: tuple[Attachment, ...]) -> None:
         await self._replies.stop_chat(message.chat)
@@ -311,12 +312,9 @@ class ChatController(ShownChat):
         self.moved.emit(found)
 
     async def _move(self, moved: Moved) -> None:
-        chat = self.transcript.chat
-        if chat is not None:
-            await self._replies.stop_chat(chat)
+        await self._replies.stop_chat(moved.chat)
         await self._database.run(message_tree.move, moved)
-        if chat is not None:
-            await self.show_again(chat)
+        await self.show_again(moved.chat)
 
     async def _copy(self, text: str, rich: bool) -> None:
         # Parsing a long text takes longer than the window may wait.
@@ -339,11 +337,11 @@ class ChatController(ShownChat):
             shown = chat_path.path[-1].reply
             begun = Reply(ReplyState.RUNNING, format=shown.format if shown else None)
             live = LiveReply(turn.reply, turn.chat, reply=begun)
-            self._generate(live, chat_path, chat_path.before_last())
+            conversation = before_reply(chat_path.before_last(), self._blobs.path)
+            self._generate(live, chat_path, conversation)
         self.stored.emit()
 
-    def _generate(self, live: LiveReply, chat_path: ChatPath, prompt: ChatPath) -> None:
-        conversation = conversation_of(prompt, self._blobs.path)
+    def _generate(self, live: LiveReply, chat_path: ChatPath, conversation: Conversation) -> None:
         self._replies.begin(live, conversation, chat_path)
         self._show_path(live.chat, chat_path)
 
@@ -351,21 +349,33 @@ class ChatController(ShownChat):
 PathOf = Callable[[str], Path]
 
 
-def conversation_of(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """The engine's view of a chat: its instructions and the messages in the prompt."""
+def conversation_of(
+    chat_path: ChatPath, picture_path: PathOf, asked: UserMessage | None = None
+) -> Conversation:
+    """The engine's view of a chat: its instructions, the messages in the prompt, and `asked`."""
     told = alternating(chat_path.in_prompt)
     messages = [
         EMPTY[place % 2] if message is None else _message(message, picture_path)
         for place, message in enumerate(told)
     ]
+    if asked is not None:
+        messages += [*EMPTY[1:], asked] if len(told) % 2 else [asked]
     if chat_path.system:
         messages.insert(0, SystemMessage(text=chat_path.system))
     return Conversation(messages=tuple(messages), created=chat_path.created)
 
 
+def before_reply(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
+    """The conversation that a new reply answers. In place of a deleted question it ends with an
+    empty one, which the engine refuses; it would continue a reply."""
+    told = chat_path.in_prompt
+    answered = not told or told[-1].is_reply
+    return conversation_of(chat_path, picture_path, EMPTY[0] if answered else None)
+
+
 # In place of deleted messages, where two of one role would follow each other. The engine leaves out
 # an empty reply if the template allows that.
-EMPTY: tuple[ApiMessage, ApiMessage] = (
+EMPTY: tuple[UserMessage, AssistantMessage] = (
     UserMessage(content=(TextPart(text=""),)),
     AssistantMessage(text=""),
 )

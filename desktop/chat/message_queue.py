@@ -88,7 +88,8 @@ class MessageQueue(QObject):
         draft.documents[:0] = message.documents
         if chat is None:
             # Messages of the chat that would have begun with it.
-            draft.key, draft.system, draft.format = message.key, message.system, message.format
+            draft.key, draft.system = message.key, message.system
+            draft.format, draft.settings = message.format, message.settings
         self._drafts.save(draft)
         self.given_back.emit(draft)
         self.changed.emit()

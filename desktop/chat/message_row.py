@@ -162,6 +162,9 @@ class MessageRow(TextOwner):
         if self.row.live is None:
             self._add_rare_entries(menu)
 
+    def edit(self) -> None:
+        raise NotImplementedError
+
     def _menu(self) -> QMenu:
         menu = QMenu(self)
         menu.setObjectName("messageMenu")
@@ -187,6 +190,8 @@ class MessageRow(TextOwner):
             (tr("Insert above…"), lambda: asked.insert_asked.emit(row.id, True)),
             (tr("Insert below…"), lambda: asked.insert_asked.emit(row.id, False)),
         ]
+        if row.message.is_reply:
+            of_place.insert(0, (tr("Edit the reply"), self.edit))
         if row.last and len(row.message.siblings) > 1:
             take_over = tr("Move what follows another version here")
             of_place.append((take_over, lambda: asked.take_over_asked.emit(row.id)))
@@ -266,8 +271,7 @@ class MessageBar(QWidget):
         # Buttons that come and go are at the open end, so that the others keep their places.
         versions = (self.before, self._place, self.after)
         if is_reply:
-            self.edit = IconButton("edit", tr("Edit the reply"), name="editReply")
-            steady = (self.copy, self.again, self.edit, self.fork, self.more)
+            steady = (self.copy, self.again, self.fork, self.more)
             row(*steady, self.copy_json, self.go_on, *versions, None, of=self, spacing=2)
         else:
             row(None, *versions, self.copy, self.again, self.fork, self.more, of=self, spacing=2)

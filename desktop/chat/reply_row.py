@@ -36,7 +36,6 @@ class ReplyRow(MessageRow):
         self._ending = self._label("replyEnding", "warning small")
         self._numbers = NumbersLine(self.bar)
         self.bar.again.clicked.connect(lambda: actions.regenerate_asked.emit(self.row.id))
-        self.bar.edit.clicked.connect(self.edit)
         self.bar.go_on.clicked.connect(lambda: actions.go_on_asked.emit(self.row.id))
         self._build()
         self._show_text()

@@ -235,9 +235,8 @@ class LimitController(QObject):
             messages = chat_path.in_prompt
             left_out = chat_path.left_out if place is None else messages[place - 1].id
             chat_path = replace(chat_path, left_out=left_out)
-        conversation = conversation_of(chat_path, self._blobs.path)
         ask = UserMessage(content=(TextPart(text=ASK),))
-        return conversation.model_copy(update={"messages": (*conversation.messages, ask)})
+        return conversation_of(chat_path, self._blobs.path, ask)
 
     def _forget_trouble(self) -> None:
         self.trouble = ""

@@ -19,7 +19,7 @@ from core.api.commands import Predict
 from core.api.errors import WaymarkError
 from core.api.events import Predicted
 from core.client.requests import Request
-from desktop.chat.chat import ChatController, conversation_of, draft_message
+from desktop.chat.chat import ChatController, before_reply, conversation_of, draft_message
 from desktop.chat.drafts import Drafts
 from desktop.chat.message_row import Deed
 from desktop.i18n import tr
@@ -105,7 +105,9 @@ class Predictions(QObject):
         if place is None or row is None:
             return None
         if deed.kind in ("delete", "delete_with_reply"):
-            rest = shown.path[place + (1 if deed.kind == "delete" else 2) :]
+            rest = shown.path[place + 1 :]
+            if deed.kind == "delete_with_reply" and rest and rest[0].is_reply:
+                rest = rest[1:]
             return conversation_of(replace(shown, path=shown.path[:place] + rest), self._blobs.path)
         if deed.kind in ("before", "after"):
             sibling = row.sibling(-1 if deed.kind == "before" else 1)
@@ -115,13 +117,12 @@ class Predictions(QObject):
             return conversation_of(other, self._blobs.path) if other is not None else None
         whole = deed.kind in ("fork", "continue")
         path = replace(shown, path=shown.path[: place + 1 if whole else place])
-        conversation = conversation_of(path, self._blobs.path)
-        if deed.kind in ("edit", "send_again"):
-            message = self._edited(row.message, begun=deed.kind == "send_again")
-            conversation = conversation.model_copy(
-                update={"messages": (*conversation.messages, message)}
-            )
-        return conversation
+        if whole:
+            return conversation_of(path, self._blobs.path)
+        if deed.kind == "regenerate":
+            return before_reply(path, self._blobs.path)
+        message = self._edited(row.message, begun=deed.kind == "send_again")
+        return conversation_of(path, self._blobs.path, message)
 
     def _edited(self, message: Message, begun: bool) -> UserMessage:
         draft = self._drafts.edited(message.id) if begun else None

@@ -73,9 +73,10 @@ class LibraryDetails(QFrame):
         coming: bool,
         busy: bool,
         moving: bool,
+        moved: bool,
     ) -> None:
         """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to;
-        `moving`: a model is being moved."""
+        `moving`: a model is being moved; `moved`: it is this one."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         trouble = facts.trouble if facts is not None else None
@@ -95,7 +96,7 @@ class LibraryDetails(QFrame):
         self._places.setText("\n".join(_place(each.program, each.path) for each in model.places))
         self._places.show()
         self._show_buttons(name, loaded, busy)
-        self.load.setEnabled(trouble is None and not loaded and not coming)
+        self.load.setEnabled(trouble is None and not loaded and not coming and not moved)
         for each in (self.relocate, self.delete):
             each.setEnabled(not loaded and not coming and not moving)
 

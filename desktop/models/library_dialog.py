@@ -180,9 +180,10 @@ class LibraryDialog(QDialog):
         loaded, busy = self._is_loaded(model), self._settings.engine.status.phase in COMING
         coming = busy and model.has(self._settings.loaded.path)
         state = {"loaded": loaded, "coming": coming, "busy": busy}
-        state["moving"] = bool(self._moves.path)
+        moving = bool(self._moves.path)
+        state |= {"moving": moving, "moved": model.has(self._moves.path)}
         self.details.show_model(model, verdict, available, **state)
-        if loaded or coming:
+        if loaded or coming or moving:
             self.question.withdraw()
 
     def _is_loaded(self, model: LibraryModel) -> bool:

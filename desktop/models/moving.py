@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFrame, QProgressBar
 
 from core.api.errors import MoveError, WaymarkError
-from core.gguf.library import FoundModel
+from core.gguf.library import FoundModel, find_towers
 from core.library.messages import Move
 from core.library.places import OURS
 from desktop.engine.engine_status import shown_name
@@ -96,9 +96,15 @@ def plan_move(place: FoundModel, roots: Sequence[Path], target: Path) -> Move:
         raise MoveError(tr("It is there already."))
     main = path if path.is_file() else path / "config.json"
     files = [each for start in removal.paths for each in _files_below(start)]
-    ordered = sorted(files, key=lambda each: (each == main, str(each)))
-    names = tuple(each.relative_to(base).as_posix() for each in ordered)
-    return Move(files=names, base=str(base), target=str(target))
+    # A vision tower stays for the other models next to it.
+    towers = find_towers(path)[:1] if path.is_file() else []
+    kept = [each for each in towers if each not in files and base in each.parents]
+    ordered = sorted([*files, *kept], key=lambda each: (each == main, str(each)))
+
+    def named(paths: Sequence[Path]) -> tuple[str, ...]:
+        return tuple(each.relative_to(base).as_posix() for each in paths)
+
+    return Move(files=named(ordered), kept=named(kept), base=str(base), target=str(target))
 
 
 def _files_below(path: Path) -> list[Path]:

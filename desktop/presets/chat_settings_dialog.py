@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QDialog, QLineEdit, QWidget
 
 from desktop.i18n import tr
 from desktop.presets.chat_settings import ChatSettings, own_rows
+from desktop.settings.controls import Switch
 from desktop.settings.setting_editor import SettingEditor
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, unshortcut
+from desktop.widgets.plain import Button, Label, named, unshortcut
 
 WIDTH, HEIGHT = 460, 640
 LONGEST_NAME = 100
@@ -62,33 +63,28 @@ class PresetsBox(QWidget):
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__()
         self._settings = settings
-        self._box = QComboBox()
-        self._box.setObjectName("presetBox")
-        self._box.setAccessibleName(tr("Presets"))
+        self._box = named(QComboBox(), "presetBox", tr("Presets"))
         self._box.setPlaceholderText(tr("No presets yet"))
         self._box.currentIndexChanged.connect(lambda _: self._enable())
         self._use = self._button("presetUse", tr("Use in this chat"))
         self._use.clicked.connect(lambda: settings.apply(self.name))
         self._delete = self._button("presetDelete", tr("Delete the preset"))
         self._delete.clicked.connect(lambda: settings.delete(self.name))
-        self._default = QCheckBox(tr("Begin new chats with this preset"))
-        self._default.setObjectName("presetDefault")
+        begin, with_model = tr("Begin new chats with this preset"), tr("Save the model with it")
+        self._default = named(Switch(), "presetDefault", begin)
         self._default.clicked.connect(lambda on: settings.use_for_new(self.name if on else ""))
-        self._title = QLineEdit()
-        self._title.setObjectName("presetName")
-        self._title.setAccessibleName(tr("Name of a preset"))
+        self._title = named(QLineEdit(), "presetName", tr("Name of a preset"))
         self._title.setPlaceholderText(tr("Name of a preset"))
         self._title.setMaxLength(LONGEST_NAME)
         self._title.textChanged.connect(lambda _: self._enable())
         self._save = self._button("presetSave", tr("Save as preset"))
         self._save.clicked.connect(self._on_save)
-        self._with_model = QCheckBox(tr("Save the model with it"))
-        self._with_model.setObjectName("presetModel")
+        self._with_model = named(Switch(), "presetModel", with_model)
         lines = (
             row((self._box, 1), self._use, self._delete, spacing=6),
-            self._default,
+            row(self._default, Label(begin), None, spacing=8),
             row((self._title, 1), self._save, spacing=6),
-            self._with_model,
+            row(self._with_model, Label(with_model), None, spacing=8),
         )
         column(*lines, of=self, spacing=6)
         settings.changed.connect(self._show)

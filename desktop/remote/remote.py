@@ -39,6 +39,7 @@ class RemoteController(QObject):
         super().__init__()
         self._tasks, self._settings, self._secrets = tasks, settings, secrets
         self._client = client or RemoteClient(folders.engine_log.with_name("remote.log"))
+        settings.changed.connect(self._follow_switch)
 
     @property
     def settings(self) -> RemoteSettings:
@@ -72,6 +73,8 @@ class RemoteController(QObject):
                 ),
                 tr("A key is needed"),
             )
+        # The keyring may have taken a minute.
+        self._check_allowed()
         return self._client.ask(command, server, place.model, key, self._proxy)
 
     async def add(self, address: str, key: str) -> tuple[RemoteServer, bool]:
@@ -102,6 +105,10 @@ class RemoteController(QObject):
     @property
     def _proxy(self) -> str:
         return self._settings.settings.network.proxy
+
+    def _follow_switch(self) -> None:
+        if not self._settings.settings.network.allowed and self._client.pid is not None:
+            self._tasks.spawn(self._client.close(), tr("Changing the connection"))
 
     def _check_allowed(self) -> None:
         if not self._settings.settings.network.allowed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QDialog,
@@ -14,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import WaymarkError
-from core.remote.connection import host_of, is_readable
+from core.remote.connection import host_of, is_readable, normalised
 from core.remote.messages import Place, RemoteModel, RemoteServer
 from desktop import theme
 from desktop.engine.tasks import Tasks
@@ -55,6 +57,7 @@ class ServersDialog(QDialog):
         self._choose.clicked.connect(self._use)
         self._lay_out()
         self.address.textChanged.connect(self._warn)
+        self.key.textChanged.connect(lambda words: self._warn() if words else None)
         remote.changed.connect(self._show)
         self._show()
         self._warn()
@@ -173,8 +176,12 @@ class ServersDialog(QDialog):
 
     def _warn(self) -> None:
         """Say it while the address is typed, if what is sent there could be read by others."""
-        typed = self.address.text().strip()
-        if typed.startswith("http://") and is_readable(typed):
+        typed, address = self.address.text().strip(), ""
+        # Not at the first letters: "a" would be a host in the local network.
+        if ":" in typed or self.key.text():
+            with contextlib.suppress(WaymarkError):
+                address = normalised(typed)
+        if address and is_readable(address):
             self._say(
                 tr(
                     "Not encrypted: on the way to this server, others in the network can read the "

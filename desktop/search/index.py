@@ -40,10 +40,12 @@ WORDS = (
     " tokenize='unicode61 remove_diacritics 0', prefix='2 3')"
 )
 SIZE = "length(m.text) + (SELECT count(*) FROM chats.message_documents WHERE message = m.id)"
-# Messages that were deleted or changed. A repaired file of chats may use ids for other messages.
+# Messages that were deleted (`deleted` is 0 if their row stays) or changed. A repaired file of
+# chats may use ids for other messages.
 STALE = f"""
 SELECT t.id FROM texts AS t LEFT JOIN chats.messages AS m
-ON m.id = t.id AND m.created IS t.created AND {SIZE} IS t.size WHERE m.id IS NULL
+ON m.id = t.id AND m.created IS t.created AND {SIZE} IS t.size AND m.deleted IS NOT 0
+WHERE m.id IS NULL
 """
 # The names and texts of a message's documents, '' without any. One that was left out in part is
 # found whole: people search for what they added.
@@ -54,7 +56,8 @@ WHERE a.message = m.id), '')
 """
 MISSING = f"""
 SELECT id, created, text, {SIZE}, {DOCUMENTS} FROM chats.messages AS m
-WHERE id < ? AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id) ORDER BY id DESC LIMIT ?
+WHERE id < ? AND deleted IS NOT 0 AND NOT EXISTS (SELECT 1 FROM texts WHERE id = m.id)
+ORDER BY id DESC LIMIT ?
 """
 FOUND = """
 SELECT m.id, m.chat, c.title, m.text, m.created, r.message IS NOT NULL, r.model, {documents}
@@ -124,7 +127,8 @@ def remove(path: Path) -> None:
 
 def count_missing(connection: sqlite3.Connection) -> int:
     (count,) = connection.execute(
-        "SELECT count(*) FROM chats.messages WHERE id NOT IN (SELECT id FROM texts)"
+        "SELECT count(*) FROM chats.messages"
+        " WHERE deleted IS NOT 0 AND id NOT IN (SELECT id FROM texts)"
     ).fetchone()
     return int(count)
 

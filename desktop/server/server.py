@@ -16,6 +16,7 @@ from core.server.access import digest_of
 from core.server.kept_replies import delete
 from core.server.messages import Listening, NotListening, RequestSeen, Serve
 from core.server.relay import LocalServer, ServerNews
+from core.server.requests.pictures import Pictures
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.engine.tasks import Tasks
@@ -78,6 +79,7 @@ class ServerController(QObject):
         # The number of changes to the settings, and of the last one that was applied.
         self._changes = self._applied = 0
         self._replies = folders.data / "clients" / "replies.db"
+        self._pictures = folders.data / "clients" / "pictures"
         self._forgetting = False
         self.status = ServerStatus()
         # A key that was just made, until it is hidden; only its digest is stored.
@@ -121,13 +123,27 @@ class ServerController(QObject):
         self.changed.emit()
 
     def forget(self) -> None:
-        """Forget what programs have sent: a process that ends deletes the pictures."""
+        """Delete what programs have sent."""
         self._forgetting = True
         self._apply()
 
     async def close(self) -> None:
         async with self._changing:
             await self._server.close()
+            await self._delete_unwanted()
+
+    @property
+    def _keeps(self) -> bool:
+        return self._settings.settings.cache.disk_bytes != 0
+
+    async def _delete_unwanted(self) -> None:
+        """Call while no process runs. Raises OSError."""
+        if self._forgetting or not self._keeps:
+            await asyncio.to_thread(delete, self._replies)
+        if self._forgetting:
+            # A killed process has left them.
+            await asyncio.to_thread(Pictures(self._pictures).clear)
+            self._forgetting = False
 
     def _make_key(self) -> str:
         self.new_key = secrets.token_urlsafe(KEY_BYTES)
@@ -152,18 +168,15 @@ class ServerController(QObject):
                 return
             self._applied = change
             await self._server.close()
-            keeps = self._settings.settings.cache.disk_bytes != 0
-            if self._forgetting or not keeps:
-                self._forgetting = False
-                delete(self._replies)
+            await self._delete_unwanted()
             if not settings.on:
                 return
             serve = Serve(
                 port=settings.port,
                 lan=settings.lan,
                 key=settings.key,
-                pictures=str(self._folders.data / "clients" / "pictures"),
-                replies=str(self._replies) if keeps else "",
+                pictures=str(self._pictures),
+                replies=str(self._replies) if self._keeps else "",
                 steady=settings.steady,
                 model=self._server.model,
             )

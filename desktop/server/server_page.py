@@ -92,7 +92,7 @@ class AccessBox(QFrame):
         self.setProperty("class", "card")
         self._server = server
         serves = tr("Let programs on this computer use the model")
-        self._on = _switch("serverOn", serves)
+        self._on = named(Switch(), "serverOn", serves)
         self._on.toggled.connect(server.switch)
         self._state = Label(name="serverState", style="muted small", wraps=True)
         self._address = Label(name="serverAddress", selectable=True)
@@ -111,7 +111,7 @@ class AccessBox(QFrame):
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
         others = tr("Also let other computers in this network")
-        self._lan = _switch("serverLan", others)
+        self._lan = named(Switch(), "serverLan", others)
         self._lan.toggled.connect(server.allow_lan)
         self._warning = Label(
             tr(
@@ -124,7 +124,7 @@ class AccessBox(QFrame):
             wraps=True,
         )
         steady = tr("Hold lines steady that programs change with each request, such as dates")
-        self._steady = _switch("serverSteady", steady)
+        self._steady = named(Switch(), "serverSteady", steady)
         self._steady.toggled.connect(server.keep_steady)
         form = QFormLayout()
         form.addRow(
@@ -214,11 +214,6 @@ class ConnectBox(QFrame):
         if 0 <= index < len(self._snippets):
             self._place.setText(self._snippets[index].place)
             self._text.setPlainText(self._snippets[index].text)
-
-
-def _switch(name: str, spoken: str) -> Switch:
-    switch = named(Switch(), name, spoken)
-    return switch
 
 
 def _copy(text: str, button: CopyButton) -> None:

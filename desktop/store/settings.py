@@ -126,11 +126,7 @@ class PresetSettings(Settings):
     @field_validator("presets", mode="before")
     @classmethod
     def _valid_ones(cls, presets: object) -> object:
-        found = []
-        for each in presets if isinstance(presets, tuple) else ():
-            with contextlib.suppress(ValidationError):
-                found.append(Preset.model_validate(each))
-        return tuple(found)
+        return valid_ones(Preset, presets)
 
     def named(self, name: str) -> Preset | None:
         return next((each for each in self.presets if each.name == name), None)
@@ -263,7 +259,12 @@ class AppSettings(Settings):
         library = self.library.model_copy(update={"models": tuple(models)})
         model = self.model.model_copy(update={"path": follow(self.model.path)})
         recent = tuple(map(follow, self.recent_models))
-        return self.model_copy(update={"model": model, "recent_models": recent, "library": library})
+        presets = (
+            each.model_copy(update={"model": follow(each.model)}) for each in self.presets.presets
+        )
+        bundles = self.presets.model_copy(update={"presets": tuple(presets)})
+        moved = {"model": model, "recent_models": recent, "library": library, "presets": bundles}
+        return self.model_copy(update=moved)
 
     def without_recent(self, path: str) -> AppSettings:
         recent = tuple(each for each in self.recent_models if each != path)

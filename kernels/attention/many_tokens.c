@@ -6,7 +6,6 @@
  * are rescaled when a larger score comes. A row's result doesn't depend on the rows beside it.
  */
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "native/calls.h"
@@ -250,8 +249,9 @@ static void begin_rows(const struct attend_many *all, struct scratch *own, struc
         own->sums[row] = 0;
         if (!all->sinks) continue;
         float sink = all->sinks[part.kv * all->group + (part.first + row) % all->group];
-        own->largest[row] = fminf(fmaxf(sink / all->scale, -FLT_MAX), FLT_MAX);
-        own->sums[row] = 1;
+        float score = sink / all->scale;
+        own->largest[row] = score < -FLT_MAX ? -FLT_MAX : score; /* which may be NaN */
+        own->sums[row] = sink > FLT_MAX ? NAN : 1;
     }
 }
 

@@ -116,6 +116,7 @@ class Installed:
         self._files: dict[PurePosixPath, str] = {}
         self._metadata: dict[str, str] = {}
         self._modules: dict[str, str] = {}
+        self._shared: dict[str, str] = {}
         for distribution in found:
             name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
             if name != "waymark":
@@ -132,17 +133,21 @@ class Installed:
                 parts = [*file.parts[:-1], file.name.partition(".")[0]]
                 module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
                 self._modules.setdefault(module, name)
+                # Of a package that several share, without a file of its own.
+                for count in range(1, len(parts)):
+                    self._shared.setdefault(".".join(parts[:count]), name)
 
     def of_file(self, place: PurePosixPath) -> str | None:
         return self._files.get(place) or self._metadata.get(place.parts[0])
 
     def of_module(self, module: str) -> str | None:
         """Also of one that is made as it is imported, in somebody's package."""
-        while module:
-            if owner := self._modules.get(module):
+        name = module
+        while name:
+            if owner := self._modules.get(name):
                 return owner
-            module = module.rpartition(".")[0]
-        return None
+            name = name.rpartition(".")[0]
+        return self._shared.get(module)
 
 
 def owners(

@@ -10,6 +10,7 @@ from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, TextRun
 from core.cache.context import Usage
+from core.cache.eviction import GONE_AFTER
 from core.cache.ledger import Held
 from core.cache.policy import PRECIOUS
 from core.layers.memory import LayerSpec
@@ -258,3 +259,26 @@ def test_A2_clients_and_the_window_share_and_none_evicts_what_others_hold(
     own = chats("window", 4 if by == "count" else 10)
     assert resumable(windows + own) >= 3 and resumable(mine) == 2
     world.cache.check_integrity()
+
+
+@pytest.mark.parametrize("specs", [HYBRID, PURE], ids=["hybrid", "pure"])
+@pytest.mark.parametrize("by", ["count", "bytes"])
+def test_a_program_that_is_gone_leaves_its_share_to_the_window(
+    specs: tuple[LayerSpec, ...], by: str
+) -> None:
+    settings = room_for(3_000, count=256) if by == "bytes" else room_for(100_000, count=12)
+    settings = settings.model_copy(update={"interval": 64})
+
+    def resumable(programs: int) -> int:
+        """Of the window's latest chats, after so many programs have asked."""
+        world, ids = World(specs, CONTEXT), iter(range(100, 10_000))
+        made = list[Prompt]()
+        owners = [f"{each}_1" for each in range(programs) for _ in range(20)]
+        for owner in (*owners, *["window"] * (GONE_AFTER + 20)):
+            made.append(prompt(turn(*(next(ids) for _ in range(12)))))
+            world.request(made[-1], settings, usage=Usage(owner, roles(made[-1])))
+        world.cache.check_integrity()
+        nodes = (world.cache.tree.match(world.cache.tree.keys(each)) for each in made[-20:])
+        return sum(1 for each in nodes if each and each[-1].checkpoint is not None)
+
+    assert resumable(programs=5) == resumable(programs=0) > 1

@@ -40,6 +40,8 @@ class MemoryKeyring(KeyringBackend):
         self.kept[service, username] = password
 
     def delete_password(self, service: str, username: str) -> None:
+        if self.locked:
+            raise KeyringLocked("dismissed")
         if self.kept.pop((service, username), None) is None:
             raise PasswordDeleteError
 

@@ -44,6 +44,7 @@ SHAPES: tuple[OpShape, ...] = (
     RotationShape(16, 256, 64),
     *(AttentionShape(16, 4, dim) for dim in (256, 128, 64)),
     AttentionShape(16, 4, 64, window=512),
+    AttentionShape(20, 4, 128, window=128, sinks=True),
     DeltaShape(16, 128, 32, 128, 4),
     Mamba1Shape(8192, 16, 4),
     *(Mamba2Shape(16, width, 1, dim, 4) for width, dim in ((64, 128), (128, 256))),

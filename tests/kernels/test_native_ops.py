@@ -52,7 +52,7 @@ SHAPES: list[OpShape] = [
     AttentionShape(14, 2, 80),
     AttentionShape(3, 1, 256),
     AttentionShape(8, 2, 256, window=300),
-    AttentionShape(6, 6, 40, window=3),
+    AttentionShape(6, 6, 40, window=3, sinks=True),
     FullAttentionShape(1, 1),
     FullAttentionShape(3, 72),
     FullAttentionShape(2, 64),

@@ -46,7 +46,7 @@ SHAPES: tuple[OpShape, ...] = (
     SumShape(24),
     SquaredReluShape(24),
     RotationShape(3, 10, 6),
-    AttentionShape(4, 2, 16, window=7),
+    AttentionShape(4, 2, 16, window=7, sinks=True),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
     Mamba1Shape(channels=12, state_dim=5, taps=4),
@@ -172,6 +172,17 @@ def test_a_window_that_hides_nothing_is_found(caplog: pytest.LogCaptureFixture) 
         return PLAIN_OPS.causal_attention(queries, keys, values, scale, None, sinks)
 
     assert_found(with_op("causal_attention", sees_all), "causal_attention", caplog, "off by")
+
+
+def test_sinks_that_are_left_out_are_found(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("causal_attention", "step_attention", "run_attention"):
+
+        def without(*inputs: Any, plain: Any = getattr(PLAIN_OPS, name)) -> Tensor:
+            found: Tensor = plain(*inputs[:-1], None)
+            return found
+
+        caplog.clear()
+        assert_found(with_op(name, without), name, caplog, "off by")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

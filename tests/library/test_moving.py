@@ -170,6 +170,37 @@ def test_L3_no_other_file_is_replaced_or_deleted(move: Move, tmp_path: Path) -> 
     assert found(move.target) == {} and (tmp_path / "outside").exists()
 
 
+def test_L3_a_folder_that_leads_back_is_refused(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a link or a second mount: the files in both places are the same ones."""
+    Path(move.target, "Org").symlink_to(Path(move.base, "Org"))
+    with pytest.raises(MoveError, match="there already"):
+        run(move)
+    assert found(move.base) == FILES
+    again = Path(move.base).with_name("again")
+    again.symlink_to(move.base)
+    monkeypatch.setattr(Path, "samefile", lambda *_: False)
+    with pytest.raises(MoveError, match="there already"):
+        run(move.model_copy(update={"target": str(again)}))
+    assert found(move.base) == FILES
+
+
+def test_a_file_that_another_model_needs_is_copied(move: Move) -> None:
+    name = "Org/Name/sub/tokenizer.json"
+    run(move.model_copy(update={"kept": (name,)}))
+    assert found(move.target) == FILES and found(move.base) == {name: FILES[name]}
+
+
+def test_a_move_that_was_ended_goes_on_without_free_space(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(move.base, move.target, dirs_exist_ok=True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 0))
+    run(move)
+    assert found(move.target) == FILES and found(move.base) == {}
+
+
 def test_the_process_moves_and_can_be_stopped(tmp_path: Path) -> None:
     move, told = placed(tmp_path), list[int]()
     client = LibraryClient(lambda event: None, tmp_path / "cache", tmp_path / "contexts")

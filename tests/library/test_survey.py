@@ -27,7 +27,7 @@ from core.library.messages import Described, Device, ModelFacts, Way
 from core.library.speed import Rate
 from core.loading.backend import faster_type
 from core.loading.plan import ModelPlan
-from core.loading.precision import PRECISIONS, choose_precision
+from core.loading.precision import FLOAT32, PRECISIONS, choose_precision
 from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from desktop.models.fits import Memory, judge
@@ -36,6 +36,7 @@ from tests.bench.folders import RELEASED, config_of, published
 from tests.gguf.files import write
 from tests.loading.test_load_memory import loaded
 from tests.models.releases import RELEASED as RELEASES
+from tests.promises.fixtures import PURE, TILED
 from tests.weights.files import write_sparse
 
 CPU = torch.device("cpu")
@@ -187,6 +188,21 @@ def test_an_unexpected_error_costs_one_model(
 def test_a_token_goes_through_some_experts(used: str) -> None:
     assert expert_share({"text_config": {"num_experts": 128, used: 8}}) == 1 / 16
     assert expert_share({"num_experts": 128}) == expert_share({}) == 1
+
+
+@pytest.mark.parametrize("family", ["gemma4", *TILED])
+def test_a_token_of_text_goes_through_no_tower(
+    family: str, machine: Machine, tmp_path: Path
+) -> None:
+    (PURE | TILED)[family](tmp_path)
+    plan = ModelPlan(ModelFolder.open(tmp_path))
+    held = plan.held(torch.float32, machine._kernels(FLOAT32))
+    whole, every = machine._seconds(held, 1.0), held.tensors
+    of_towers = ("vision", "merger", "projector")
+    held.tensors = {
+        name: spec for name, spec in every.items() if not any(each in name for each in of_towers)
+    }
+    assert len(held.tensors) < len(every) and machine._seconds(held, 1.0) == whole
 
 
 def wait_for(file: Path) -> None:

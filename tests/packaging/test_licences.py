@@ -117,6 +117,14 @@ def test_the_list_is_valid_by_the_formats_own_schema(licences: ModuleType, bundl
         licences.validate(text.replace('"type": "application"', '"type": "thing"'))
 
 
+def test_a_package_that_several_share_is_somebodys(
+    licences: ModuleType, bundle: Path, tmp_path: Path
+) -> None:
+    text = {"LICENSE": b"be fair"}
+    install(tmp_path, "half", {"both/half/one.py": b""}, licence="MIT", texts=text)
+    assert "half" in described(licences, bundle, ("both", "both.half", "both.half.one"))
+
+
 def test_what_nobody_made_and_what_has_no_text_is_named_at_once(
     licences: ModuleType, bundle: Path, tmp_path: Path
 ) -> None:

@@ -74,3 +74,9 @@ def test_the_installers_are_built_from_what_a_checkout_runs() -> None:
         tested.setdefault(canonicalize_name(each.name), set()).add(str(each.specifier))
     for each in REQUIREMENTS:
         assert str(each.specifier) in tested.get(canonicalize_name(each.name), str(each.specifier))
+
+
+def test_the_installers_have_all_that_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = {canonicalize_name(Requirement(each).name) for each in project["dependencies"]}
+    assert declared <= {canonicalize_name(each.name) for each in REQUIREMENTS} | APART

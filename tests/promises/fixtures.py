@@ -164,6 +164,8 @@ PURE: dict[str, Callable[[Path], object]] = {
     "gemma4_large": lambda path: write_gemma4(
         path, TinyGemma4("SSF", experts=4, top_k=2, keys_as_values=True, full_kv_heads=1, seed=1)
     ),
+    # Without a tower: the decoder reads the patches of a picture.
+    "gemma4_unified": lambda path: write_gemma4(path, TinyGemma4("SF", unified=True, seed=22)),
     "granite_swa": lambda path: write_granite_swa(
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
     ),

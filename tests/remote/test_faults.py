@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import shutil
+import signal
 import ssl
 import subprocess
 from dataclasses import replace
@@ -12,10 +15,14 @@ from typing import Any
 
 import pytest
 
+from core.api.commands import Cancel
 from core.api.events import Finished
 from core.api.limits import LONGEST_REPLY_BYTES
+from core.client import child
+from core.client.requests import EngineError
+from core.remote import client, reading
 from core.remote.connection import is_readable, normalised
-from core.remote.messages import Look
+from core.remote.messages import Look, RemoteServer
 from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
 from tests.remote.talking import QUICK, Talk, asked, reply_of, stop_at_text, talk
 
@@ -71,6 +78,22 @@ BAD: dict[str, tuple[Answer, str, str]] = {
         "RemoteRefusedError",
         "",
     ),
+    "page": (Answer([b"<p>Log in"], kind="text/html; charset=utf-8"), "RemoteAnswerError", ""),
+    "whole without choices": (as_json({"message": "no"}), "RemoteAnswerError", ""),
+    "whole of a wrong type": (as_json([]), "RemoteAnswerError", ""),
+    "whole that ended too soon": (
+        as_json({"choices": [{"message": {"content": "Begun"}, "finish_reason": "abort"}]}),
+        "RemoteStalledError",
+        "Begun",
+    ),
+    "aborts": (
+        streamed(delta("Begun"), delta(reason="abort")),
+        "RemoteStalledError",
+        "Begun",
+    ),
+    "lines without end": (Answer([b"data:\n" * 2**18], kind=EVENTS, end="endless"),
+                          "RemoteAnswerError", ""),
+    "breaks off in a mark": (streamed(delta("<thi"), done=False), "RemoteStalledError", "<thi"),
     "text for JSON": (Answer([b"<html>Welcome"]), "RemoteAnswerError", ""),
     "nothing": (Answer(kind=EVENTS), "RemoteStalledError", ""),
 }  # fmt: skip
@@ -147,6 +170,54 @@ def test_A5_an_endless_reply_ends_at_the_limit() -> None:
     assert len(heard.text) <= LONGEST_REPLY_BYTES + 2**20
 
 
+def test_A5_one_long_event_is_cut_at_the_limit() -> None:
+    with FakeServer() as server:
+        server.chat(streamed(delta("\N{EURO SIGN}" * 2**21)))
+        heard = talk(reply_of(server.address))
+    assert heard.finished.reason == "size" and heard.finished.reply.text == heard.text
+    assert LONGEST_REPLY_BYTES - 3 <= len(heard.text.encode()) <= LONGEST_REPLY_BYTES
+
+
+def test_A5_blanks_without_end_end_at_the_limit() -> None:
+    with FakeServer() as server:
+        server.chat(Answer([event(delta(" " * 2**18))], kind=EVENTS, end="endless"))
+        heard = talk(reply_of(server.address))
+    assert heard.finished.reason == "size"
+
+
+def test_A5_ids_without_end_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST_IDS", 1_000)
+    reader = reading.ReplyReader(reply_of("http://host/v1"))
+    ids = json.dumps({"choices": [{"delta": {"content": ""}, "token_ids": [7] * 600}]})
+    said = json.dumps({"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]})
+    assert [reader.take([each]) for each in (ids, ids, ids)] == [[], [], []]
+    assert len(reader._ids) < 1_000
+    reader.take([said, "[DONE]"])
+    assert reader.finished().reply.text == "Yes." and reader.finished().reply.ids is None
+
+
+def test_A5_progress_is_told_in_steps_that_a_person_sees() -> None:
+    reader = reading.ReplyReader(reply_of("http://host/v1"))
+    told = [
+        progress
+        for done in range(100_000)
+        for progress in reader.take(
+            [json.dumps({"prompt_progress": {"total": 100_000, "processed": done}})]
+        )
+    ]
+    assert 100 < len(told) < 1_000
+
+
+def test_A5_stop_right_after_send_ends_the_reply() -> None:
+    async def stop(service: Any, heard: Talk) -> None:
+        await service.take(Cancel(target=1))
+
+    with FakeServer() as server:
+        server.chat(streamed(end="hang", done=False))
+        heard = talk(reply_of(server.address), meanwhile=stop)
+    assert heard.finished.reason == "cancelled"
+
+
 def test_A5_a_stream_that_goes_on_after_its_end_is_left() -> None:
     more = Answer([event(delta("Yes.", reason="stop")), b": more\n\n"], kind=EVENTS, end="endless")
     with FakeServer() as server:
@@ -172,11 +243,70 @@ def test_A5_a_key_that_an_error_quotes_is_not_shown() -> None:
     assert heard.words == "The server answers 401: Incorrect key: [key]. Enter another key."
 
 
+def test_A5_an_error_shows_no_key_and_no_control_characters_of_the_server() -> None:
+    with FakeServer() as server:
+        server.chat(
+            streamed(delta(model="a sk-12345\n\x1b[1m\u202eb")),
+            as_json({"error": {"message": "no\x1b[1m \u202esk-12345\x00"}}, 400),
+        )
+        first, second = (talk(reply_of(server.address, key="sk-12345")) for _ in range(2))
+    assert first.words.startswith("It answers with a [key] [1mb, and this chat asked m.")
+    assert second.words == "The server answers 400: no[1m [key]."
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "answered", "same"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("gpt-4", "gpt-4-0613", True),
+        ("llama3.2:latest", "llama3.2", True),
+        ("org/Model", "model.gguf", True),
+        ("gpt-4o-2024-08-06", "gpt-4o-2024-11-20", False),
+        ("qwen3-2507", "qwen3-2512", False),
+        ("qwen3:8b", "qwen3:4b", False),
+    ],
+)
+def test_A5_another_model_is_known_by_its_name(asked_for: str, answered: str, same: bool) -> None:
+    with FakeServer() as server:
+        server.chat(streamed(delta("Yes.", model=answered, reason="stop")))
+        heard = talk(reply_of(server.address, model=asked_for))
+    assert (heard.events[-1].type == "finished") is same  # type: ignore[attr-defined]
+
+
+def test_A5_a_process_that_hangs_is_ended_and_the_next_reply_has_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "CANCEL_PATIENCE_S", 0.0)
+    monkeypatch.setattr(child, "STOP_PATIENCE_S", 0.1)
+
+    async def session(fake: FakeServer) -> None:
+        remote = client.RemoteClient()
+        server = RemoteServer(address=fake.address)
+        request = remote.ask(asked(), server, "m", "", "")
+        while not fake.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        fake.chat(streamed(delta("Yes.", reason="stop")))
+        assert remote.pid is not None
+        os.kill(remote.pid, signal.SIGSTOP)
+        request.cancel()
+        with pytest.raises(EngineError) as failure:
+            await request.last()
+        assert failure.value.info().name == "EngineDiedError"
+        finished = await remote.ask(asked(), server, "m", "", "").last()
+        assert finished.reply.text == "Yes."
+        await remote.close()
+
+    with FakeServer() as server:
+        server.chat(streamed(end="hang", done=False))
+        asyncio.run(session(server))
+
+
 @pytest.mark.parametrize(
     "listed",
     [
         b"[]", b"{", b'{"data": 5}', b'{"data": [{"id": 5}, 7, {"id": "' + b"x" * 600 + b'"}]}',
         b'{"data": [{"id": "a", "max_model_len": -1, "meta": 5, "owned_by": ["vllm"]}]}',
+        b'{"data": [{"id": ""}, {"id": "a\\n"}, {"id": "\\u202ea"}, {"id": "\\ud800"}]}',
     ],
 )  # fmt: skip
 def test_A5_a_list_of_nonsense_is_refused_or_left_out(listed: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +22,9 @@ from core.api.chat import (
     ToolCall,
     UserMessage,
 )
+from core.api.commands import tenant_of
 from core.server.held import HeldReplies, Placed
-from core.server.kept_replies import KeptReplies
+from core.server.kept_replies import KeptReplies, KeptReply
 
 IMAGE = ImagePart(digest="a" * 64, path="here", name="one")
 
@@ -177,6 +179,84 @@ def test_D3_a_damaged_file_of_replies_costs_what_it_held(
         assert numbers(placed(held, SYSTEM, FIRST, sent, NEXT)) in ([None], [1])
         held.keep(placed(held, SYSTEM, FIRST), ANSWER)
         assert numbers(placed(held, SYSTEM, FIRST, sent, NEXT)) == [1]
+
+
+def test_D3_an_entry_that_was_changed_on_disk_is_not_used(tmp_path: Path) -> None:
+    file, key = tmp_path / "replies.db", b"k" * 16
+    entry = KeptReply(reply=reply("Yes.", 1), chat="c", created=0.0)
+    with closing(KeptReplies(file)) as kept:
+        kept.put(key, entry)
+        assert kept.get(key) == entry
+        with closing(sqlite3.connect(file)) as database:
+            (data,) = database.execute("SELECT data FROM replies").fetchone()
+            for at in range(len(data)):
+                changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+                with database:
+                    database.execute("UPDATE replies SET data = ?", (changed,))
+                assert kept.get(key) is None, at
+            for nonsense in (b"", "text", None, 1.5):
+                with database:
+                    database.execute("UPDATE replies SET data = ?", (nonsense,))
+                assert kept.get(key) is None
+
+
+def test_equal_replies_are_encrypted_differently_each_time(tmp_path: Path) -> None:
+    # Of two texts encrypted alike, the file would tell the difference.
+    found, entry = set[bytes](), KeptReply(reply=reply("Yes.", 1), chat="c", created=0.0)
+    with closing(KeptReplies(tmp_path / "replies.db")) as kept:
+        for _ in range(2):
+            kept.put(b"k", entry)
+            with closing(sqlite3.connect(tmp_path / "replies.db")) as database:
+                found |= {data[-32:] for (data,) in database.execute("SELECT data FROM replies")}
+    assert len(found) == 2
+
+
+def test_D3_a_file_that_is_in_use_is_left_alone(tmp_path: Path) -> None:
+    file, entry = tmp_path / "replies.db", KeptReply(reply=ANSWER, chat="c", created=0.0)
+    with closing(KeptReplies(file)) as kept:
+        kept.put(b"k", entry)
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("BEGIN EXCLUSIVE")
+        with closing(KeptReplies(file, timeout_s=0)) as locked_out:
+            assert locked_out.get(b"k") is None
+    with closing(KeptReplies(file)) as kept:
+        assert kept.get(b"k") == entry
+
+
+def test_half_a_character_in_a_kept_line_costs_no_reply(tmp_path: Path) -> None:
+    with closing(KeptReplies(tmp_path / "replies.db")) as kept:
+        held = HeldReplies(kept=kept)
+        torn = SystemMessage(text="Today's date: 2026-11-26 \ud83d")
+        held.keep(placed(held, torn, FIRST), ANSWER)
+        assert numbers(placed(held, torn, FIRST, AssistantMessage(text=ANSWER.text), NEXT)) == [1]
+
+
+def test_D4_of_long_replies_only_the_oldest_are_dropped(tmp_path: Path) -> None:
+    with closing(KeptReplies(tmp_path / "replies.db", most_bytes=100_000)) as kept:
+        for number in range(20):
+            entry = KeptReply(reply=reply("x" * 10_000, number), chat="c", created=0.0)
+            kept.put(bytes([number]), entry)
+        found = [number for number in range(20) if kept.get(bytes([number]))]
+    assert len(found) >= 5 and found == list(range(found[0], 20))
+
+
+def test_A2_the_same_conversation_of_another_client_is_its_own_chat(held: HeldReplies) -> None:
+    sent = AssistantMessage(text=ANSWER.text)
+    mine = placed(held, SYSTEM, FIRST, sent, NEXT)
+    other = placed(held, SYSTEM, FIRST, sent, NEXT, client="other")
+    assert numbers(other) == [1] and other.branch.created == mine.branch.created
+    assert tenant_of(other.branch.chat) != tenant_of(mine.branch.chat)
+    # A thought comes only from the client's own chats, or with the whole conversation.
+    assert numbers(placed(held, FIRST, sent, NEXT, client="other")) == [None]
+
+
+def test_the_number_of_known_chats_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.server.held._MOST_BRANCHES", 10)
+    held = HeldReplies()
+    for number in range(50):
+        held.place(Conversation(messages=(), raw="go on"), f"client {number}")
+    assert len(held._branches) == 10
 
 
 TITLE = "Give a title to this chat:\nUser: How tall is it, please?\nReply: It is 300 metres tall."

@@ -127,10 +127,15 @@ def test_A3_errors_are_the_protocols(
         (lambda: client.chat("m", []), 400, "messages: "),
         (lambda: client.chat("m", HELLO, options={"temperature": -1.0}), 400, "options.temp"),
         (lambda: client.chat("m", HELLO, tools=[{}]), 400, "tools.0: "),
+        (lambda: client.chat("m", [{"role": "user"}] * 10_000), 400, "messages: It has more "),
     ):
         with pytest.raises(ollama.ResponseError, match=words) as caught:
             call()
         assert caught.value.status_code == status
+    for image in (None, 1, [], {}, "?"):
+        body = {"messages": [{"role": "user", "content": "What?", "images": [image]}]}
+        status, answer = served.raw("/api/chat", json.dumps(body).encode())
+        assert status == 400 and b"messages.0.images.0: " in answer
     engine.answer_next(Failed(request=0, error=PromptTooLongError("Too long.", 200).info()))
     with pytest.raises(ollama.ResponseError, match=r"messages: Too long\."):
         client.chat("m", HELLO)

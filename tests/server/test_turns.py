@@ -40,7 +40,7 @@ def play(scene: Callable[[Scene], Awaitable[None]], **limits: int) -> Scene:
         await scene(acted)
         await acted.finish()
         assert acted.turns.num_waiting == 0
-        async with asyncio.timeout(1), acted.turns.turn("after"):
+        async with asyncio.timeout(60), acted.turns.turn("after"):
             return acted
 
     return asyncio.run(whole())

@@ -68,6 +68,19 @@ def test_a_chat_keeps_the_date_of_its_first_request_and_another_gets_its_own(
         assert "2026-11-29" in prompt(kept_as_sent) and kept_as_sent.volatile == ()
 
 
+def test_a_question_that_is_asked_again_on_another_day_is_answered_of_that_day() -> None:
+    held = HeldReplies()
+    first = placed(held, system("2026-11-26"), FIRST)
+    held.keep(first, ANSWER)
+    # The same request again is the same chat, as with another reply.
+    assert placed(held, system("2026-11-26"), FIRST).branch == first.branch
+    second = placed(held, system("2026-11-27"), FIRST)
+    assert second.branch != first.branch and "2026-11-27" in prompt(second)
+    held.keep(second, ANSWER)
+    again = placed(held, system("2026-11-28"), FIRST, AssistantMessage(text=ANSWER.text), NEXT)
+    assert again.branch == second.branch and "2026-11-27" in prompt(again)
+
+
 def test_the_attribution_of_each_request_is_left_out(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     with serving(engine.connect, tmp_path) as served:

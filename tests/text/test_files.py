@@ -320,10 +320,23 @@ def test_a_placeholder_stands_between_two_tokens(key: str) -> None:
     assert PictureFrame.find({"model_type": "lfm2_vl", key: 10}, spelled("<image>")) is None
 
 
+def test_the_placeholder_may_be_named_in_the_tokenizers_config(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    del config["image_token_id"]
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "minicpmv4_6"}))
+    change(folder / "tokenizer_config.json", image_token="<|image_pad|>")
+    frame = ChatText.open(folder)._kit.frame
+    assert frame is not None
+    pad = "<|image_pad|>"
+    shown = f"<image_id>0</image_id>{pad}a<image_id>1</image_id>{pad}"
+    assert frame.around_pictures(f"{pad}a{pad}") == shown
+
+
 @pytest.mark.parametrize(
     "config",
     [
         {"model_type": "lfm2_vl", "image_token_id": [10]},
+        {"model_type": "minicpmv4_6", "image_token_id": "10"},
         {"model_type": "gemma3", "boi_token_index": {}, "image_token_index": 10},
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import (
 
 from core.api.errors import BrokenConfigError
 from core.vision.kinds import open_processor
-from core.vision.slices import MARKS, SliceImageProcessor
+from core.vision.slices import AROUND_NUMBERS, MARKS, SliceImageProcessor
 from tests.vision.pictures import held, noise
 
 MODEL: dict[str, Any] = {"model_type": "minicpmv4_6", "vision_config": {"patch_size": 14}}
@@ -34,7 +35,7 @@ SIZES = [
 
 
 def token_id(spelling: str) -> int | None:
-    return 1000 + MARKS.index(spelling)
+    return 1000 + (*MARKS, *AROUND_NUMBERS).index(spelling)
 
 
 Make = Callable[..., SliceImageProcessor]
@@ -96,9 +97,33 @@ def test_marks_stand_around_the_whole_and_each_slice(processor: Make) -> None:
     ]
 
 
-def test_a_limit_leaves_out_slices(processor: Make) -> None:
+def test_a_limit_leaves_out_slices_and_then_detail(processor: Make) -> None:
     assert len(processor(400).process(held(noise(2000, 2000))).grids) == 5
     assert len(processor(100).process(held(noise(2000, 2000))).grids) == 1
+    assert processor(60).measure(2000, 2000).tokens == 7 * 7 + 2
+
+
+@pytest.mark.parametrize("limit", [64, 100, 201, 256, 512, 1024])
+@pytest.mark.parametrize("settings", [{}, {"scale_resolution": 1344}], ids=str)
+def test_a_limit_is_kept_whatever_the_shape(
+    processor: Make, settings: dict[str, Any], limit: int
+) -> None:
+    made = processor(limit, **settings)
+    for size in ((3999, 20), (20, 3999), (200, 1), (1020, 900), (900, 1500), (8000, 8000)):
+        assert made.measure(*size).tokens <= made.max_tokens == limit, size
+
+
+def test_a_limit_that_nothing_passes_changes_no_size(processor: Make) -> None:
+    free, limited = processor(), processor(1024)
+    for size in ((1, 1), (33, 500), (1920, 1080), (8000, 5000), (4000, 20)):
+        assert limited._layout(*size) == free._layout(*size)
+
+
+@pytest.mark.parametrize("size", [56, 112, 448, 600])
+def test_no_picture_has_more_than_the_most_tokens(processor: Make, size: int) -> None:
+    made = processor(scale_resolution=size)
+    for narrow in ((200, 1), (4000, 20), (20, 1000), (12000, 60), (1020, 900)):
+        assert made.measure(*narrow).tokens <= made.max_tokens
 
 
 @pytest.mark.parametrize(
@@ -109,6 +134,7 @@ def test_a_limit_leaves_out_slices(processor: Make) -> None:
         {"use_image_id": False},
         {"scale_resolution": 40},
         {"scale_resolution": 2**20},
+        {"scale_resolution": 8192},
         {"max_slice_nums": 10**6},
         {"max_slice_nums": "many"},
         {"do_resize": False},
@@ -122,7 +148,8 @@ def test_settings_that_can_t_be_followed_are_refused(
         processor(**settings)
 
 
-def test_a_tokenizer_without_the_marks_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("absent", [*MARKS, *AROUND_NUMBERS], ids=repr)
+def test_a_tokenizer_without_the_marks_is_refused(tmp_path: Path, absent: str) -> None:
     (tmp_path / "preprocessor_config.json").write_text("{}")
-    with pytest.raises(BrokenConfigError):
-        open_processor(tmp_path, MODEL, None)
+    with pytest.raises(BrokenConfigError, match=re.escape(repr(absent))):
+        open_processor(tmp_path, MODEL, None, lambda each: None if each == absent else 1)

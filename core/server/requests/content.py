@@ -155,7 +155,7 @@ class Reader:
         source = part.get("source") if isinstance(part, dict) else None
         if isinstance(source, dict) and source.get("type") == "base64":
             image = self._pictures.put(source.get("data"), f"{field}.source.data")
-        elif isinstance(part, str):
+        elif not isinstance(part, dict):
             image = self._pictures.put(part, field)
         else:
             url = source if source is not None else part.get("image_url")

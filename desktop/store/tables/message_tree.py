@@ -41,11 +41,12 @@ def delete(
 def restore(connection: sqlite3.Connection, gone: DeletedMessages) -> None:
     """Bring back what was deleted together, and show it."""
     rows = connection.execute(
-        "UPDATE messages SET deleted = NULL WHERE chat = ? AND deleted = ? RETURNING id",
+        "UPDATE messages SET deleted = NULL WHERE chat = ? AND deleted = ? RETURNING chosen, id",
         (gone.chat, gone.deleted),
     ).fetchall()
     if rows:
-        messages.choose_path(connection, max(rows)[0])
+        # Of several replies, the one that was shown.
+        messages.choose_path(connection, max(rows)[1])
 
 
 def deleted(connection: sqlite3.Connection) -> list[DeletedMessages]:
@@ -83,7 +84,7 @@ def purge(
         " error = NULL, stats = NULL, format = NULL, model = NULL WHERE message = ?",
         ids,
     )
-    for table in ("message_pictures", "message_documents"):
+    for table in ("reply_parts", "message_pictures", "message_documents"):
         connection.executemany(f"DELETE FROM {table} WHERE message = ?", ids)
     for chat in {chat for _, chat in rows}:
         connection.execute("INSERT INTO forgets (key) SELECT key FROM chats WHERE id = ?", (chat,))
@@ -137,13 +138,14 @@ def insert(
 class Moved:
     """Messages that were moved from below one version of a message to below another."""
 
+    chat: int
     children: tuple[int, ...]
     source: int
     target: int
 
     @property
     def undone(self) -> Moved:
-        return Moved(self.children, self.target, self.source)
+        return Moved(self.chat, self.children, self.target, self.source)
 
 
 def followers(connection: sqlite3.Connection, message: Message) -> Moved | None:
@@ -163,7 +165,7 @@ def followers(connection: sqlite3.Connection, message: Message) -> Moved | None:
         return None
     source = max(others, key=lambda node: node.chosen).id
     below = connection.execute("SELECT id FROM messages WHERE parent = ?", (source,))
-    return Moved(tuple(each for (each,) in below), source, message.id)
+    return Moved(message.chat, tuple(each for (each,) in below), source, message.id)
 
 
 def move(connection: sqlite3.Connection, moved: Moved) -> None:

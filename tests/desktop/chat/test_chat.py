@@ -351,11 +351,13 @@ async def test_a_store_that_fails_gives_the_text_back(
     await parts.database.run(lambda connection: connection.execute("DROP TABLE replies"))
     refused: list[str] = []
     parts.chat.refused.connect(refused.append)
+    parts.chat.set_own({"thinking": False})
     parts.chat.draft.text = "Precious"
     parts.chat.send()
     await until(lambda: refused)
     assert "was not sent" in refused[0]
     assert parts.chat.draft.text == "Precious"
+    assert parts.chat.own == {"thinking": False}
     assert engine.asked == []
 
 

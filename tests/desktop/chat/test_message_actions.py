@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QPlainTextEdit
@@ -11,6 +13,7 @@ from desktop.app import App
 from desktop.chat.insert_dialog import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.message_row import MessageRow
+from desktop.store.tables import messages
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, type_in, words
@@ -140,6 +143,65 @@ async def test_a_deleted_last_reply_can_be_written_again(
     await until(lambda: shown(app) == ["one", "again"])
 
 
+async def test_a_reply_whose_question_is_deleted_is_written_anew(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"))
+    choose(app, "two", "Delete")
+    await until(lambda: shown(app) == ["one", "first", "second"])
+    choose(app, "second", "Write another reply")
+    await until(lambda: len(engine.asked) == 3)
+    # Not a continuation of the first reply.
+    begun = [("user", "one"), ("reply", "first"), ("user", "")]
+    assert said_in(engine.asked[2].conversation) == begun
+    engine.asked[2].finish("other")
+    await until(lambda: shown(app) == ["one", "first", "other"])
+
+
+async def test_a_long_draft_after_a_deleted_reply_is_read_as_it_will_be_sent(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"))
+    choose(app, "first", "Delete")
+    await until(lambda: shown(app) == ["one"])
+    text = "word " * 500
+    type_in(app, text)
+    app.parts.chat.draft_typed.emit()
+    await until(lambda: engine.read)
+    begun = [("user", "one"), ("reply", ""), ("user", text.strip())]
+    assert said_in(engine.read[-1].conversation) == begun
+
+
+async def test_undoing_a_move_leaves_a_reply_of_another_chat_alone(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await talk(app, engine, ("one", "first"), ("two", "second"))
+    app.parts.chat.edit(app.parts.transcript.rows[1].id, "better")
+    await until(lambda: shown(app) == ["one", "better"])
+    choose(app, "better", "Move what follows another version here")
+    await until(lambda: shown(app) == ["one", "better", "two", "second"])
+    await until(lambda: words(app, "toastAction") == "Undo")
+    chat = app.parts.transcript.chat
+    app.parts.chat.open(None)
+    await until(lambda: shown(app) == [])
+    running = await send(app, engine, "elsewhere")
+    press(app, "toastAction")
+    assert chat is not None
+    for _ in range(1_000):
+        if (await app.parts.database.run(messages.read_path, chat))[1].text == "first":
+            break
+        await asyncio.sleep(0.01)
+    assert app.parts.chat.running is not None
+    running.finish("other")
+    await ended(app)
+    assert shown(app) == ["elsewhere", "other"]
+    app.parts.chat.open(chat)
+    await until(lambda: shown(app) == ["one", "first", "two", "second"])
+
+
 async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -181,7 +243,7 @@ async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
 ) -> None:
     app = await open_app()
     await talk(app, engine, ("one", "first"))
-    press(app, "editReply")
+    choose(app, "first", "Edit the reply")
     find(app, QPlainTextEdit, "editReplyText").setPlainText("typed")
     app.parts.chat.open(None)
     await until(lambda: shown(app) == [])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,6 +174,26 @@ async def test_a_download_is_paused_found_again_resumed_and_deleted(
     assert app.parts.downloads.shown == {}
 
 
+async def test_a_download_that_another_waymark_completed_is_complete(
+    open_app: OpenApp, folders: Folders, hub: FakeHub
+) -> None:
+    hub.pace_s = 0.005
+    app = await open_app()
+    ask(app, "Org/Tiny-Vision")
+    await until(lambda: words(app, "modelDetailsFacts"))
+    press(app, "modelDownload")
+    await until(lambda: app.parts.downloads.shown and shown(app).done)
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.PAUSED)
+    job = shown(app).job
+    jobs.discard(job)
+    shutil.copytree(DEMO_MODEL, job.model)
+    asked = len(hub.asked)
+    press(app, "downloadTurn")
+    await until(lambda: shown(app).stage is Stage.COMPLETE)
+    assert len(hub.asked) == asked and not job.work.exists()
+
+
 async def test_H9_nothing_connects_while_it_is_forbidden(
     open_app: OpenApp, folders: Folders, hub: FakeHub
 ) -> None:
@@ -250,9 +271,42 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
     assert sent_token(hub) == ("Bearer hf_verysecret" if keyring_there else None)
     if keyring_there:
         press(app, "networkToggle")
+        backend.locked = True
+        await app.parts.downloads._keep_token("")
+        # What can't be deleted is still said to be there.
+        assert backend.kept and "keyring" in app.parts.downloads.token_place()
+        backend.locked = False
         press(app, "networkForgetToken")
         await until(lambda: not app.parts.downloads.has_token)
         assert not backend.kept
+
+
+async def test_H9_a_slow_keyring_changes_neither_the_hub_of_a_token_nor_the_switch(
+    open_app: OpenApp, hub: FakeHub, backend: MemoryKeyring
+) -> None:
+    app = await open_app()
+    downloads = app.parts.downloads
+    await downloads._keep_token("hf_verysecret")
+    downloads._secrets._known.clear()
+    backend.open.clear()
+    network, reads = downloads.network, backend.reads
+    connecting = asyncio.ensure_future(downloads._connection())
+    await until(lambda: backend.reads > reads)
+    downloads.change(network.model_copy(update={"hub": "https://mirror.test"}))
+    backend.open.set()
+    connection = await connecting
+    assert (connection.hub, connection.token) == ("https://mirror.test", "")
+
+    downloads._settings.set_network(network)
+    downloads._secrets._known.clear()
+    backend.open.clear()
+    reads = backend.reads
+    ask(app, "Org/Tiny-GGUF")
+    await until(lambda: backend.reads > reads)
+    downloads.change(network.model_copy(update={"allowed": False}))
+    backend.open.set()
+    await until(lambda: "Allow Waymark" in words(app, "modelSearchWords"))
+    assert not hub.asked and not connects(app)
 
 
 async def test_H9_the_window_connects_to_nothing_by_itself(

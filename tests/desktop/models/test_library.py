@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QFileSystemWatcher, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QLineEdit, QMenu
+from PySide6.QtWidgets import QAbstractButton, QDialog, QLineEdit, QMenu
 
 from core.api.errors import EngineDiedError, MissingFileError
 from core.client.client import EngineClient
 from core.gguf.library import FoundModel
 from core.library.messages import Described, Device, ModelFacts, Way
+from core.library.places import OURS
 from core.loading.registry import FAMILIES
 from desktop.app import App
 from desktop.engine.engine_status import Phase
@@ -22,6 +23,7 @@ from desktop.models import library as library_module
 from desktop.models.library import Place
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.library_list import family_name
+from desktop.models.moving import plan_move
 from desktop.models.removal import Removal, TrashError, plan_removal, trash
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
@@ -479,6 +481,11 @@ async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
         return str(target)
 
     monkeypatch.setattr("desktop.models.library_dialog.dialogs.choose_folder", chosen)
+    app.parts.moves.path = str(before)
+    app.parts.moves.changed.emit()
+    assert not find(app, QAbstractButton, "libraryLoad").isEnabled()
+    app.parts.moves.path = ""
+    app.parts.moves.changed.emit()
     press(app, "libraryMove")
     now = target / "Org" / "Name"
     await until(lambda: not app.parts.moves.path and not before.exists())
@@ -492,3 +499,16 @@ async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
     app.parts.moves.begin(found, home)
     await until(lambda: "LM Studio" in words(app, "libraryWords"))
     assert now.is_dir()
+
+
+def test_a_vision_tower_goes_along_and_stays_for_the_other_model(tmp_path: Path) -> None:
+    folder, target = tmp_path / "ours" / "Org" / "Name", tmp_path / "disk"
+    folder.mkdir(parents=True)
+    for name in ("M-Q4_K_M.gguf", "M-Q8_0.gguf", "mmproj-M.gguf"):
+        write(folder / name)
+    place = FoundModel(folder / "M-Q4_K_M.gguf", "M", OURS, None)
+    move = plan_move(place, [tmp_path / "ours"], target)
+    tower = "Org/Name/mmproj-M.gguf"
+    assert (move.files, move.kept) == ((tower, "Org/Name/M-Q4_K_M.gguf"), (tower,))
+    (folder / "M-Q8_0.gguf").unlink()
+    assert plan_move(place, [tmp_path / "ours"], target) == move.model_copy(update={"kept": ()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from PySide6.QtWidgets import QAbstractButton, QCheckBox, QLineEdit, QPlainTextEdit
+from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
@@ -101,7 +101,7 @@ async def test_a_preset_bundles_and_new_chats_begin_with_the_default_one(
     preset = app.parts.settings.settings.presets.named("My poet")
     values = {"sampling.temperature": 0.5}
     assert preset == Preset(name="My poet", system="Answer in verse.", format=JSON, values=values)
-    find(app, QCheckBox, "presetDefault").click()
+    press(app, "presetDefault")
     assert words(app, "ownDiffers") == "As the default for new chats."
     asked = await send(app, engine, "one")
     assert asked.command.sampling.temperature == 0.5

@@ -19,7 +19,7 @@ from desktop.search.index import Hit, Query
 from desktop.search.search import ABOVE_ALL_IDS, SearchController
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, message_tree, messages
+from desktop.store.tables import chats, documents, message_tree, messages
 from desktop.store.tables.documents import document_of
 from tests.desktop.conftest import Loop, until
 
@@ -146,6 +146,22 @@ def test_deleted_words_are_in_no_file(
     for path in tmp_path.glob("search.db*"):
         assert b"ylophonic" not in path.read_bytes()
         assert b"ecretive" not in path.read_bytes()
+
+
+def test_words_of_a_document_go_with_its_message(
+    store: sqlite3.Connection, searched: sqlite3.Connection
+) -> None:
+    document = documents.document_of("a.txt", False, "xylophonic")
+    made = messages.append_turn(store, None, "", [document])
+    update(searched)
+    assert set(found(searched, Query(("xylo",)))) == {made.message}
+    message_tree.delete(store, made.chat, made.message, answers=False)
+    assert message_tree.purge(store)
+    assert index.drop_stale(searched)
+    # Its row, which stays, is not indexed again.
+    assert index.count_missing(searched) == 0
+    update(searched)
+    assert searched.execute("SELECT text FROM texts").fetchall() == [("",)]
 
 
 def test_filters(store: sqlite3.Connection, searched: sqlite3.Connection) -> None:

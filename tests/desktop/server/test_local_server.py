@@ -276,6 +276,22 @@ async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: O
     assert app.parts.server._server.pid == pid
 
 
+async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_closes(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    app = await open_app()
+    replies = folders.data / "clients" / "replies.db"
+    left = folders.data / "clients" / "pictures" / "aa" / ("a" * 64)
+    for closes in (False, True):
+        left.parent.mkdir(parents=True, exist_ok=True)
+        for file in (replies, left):
+            file.write_bytes(b"sent")
+        app.parts.deletion.everything_gone.emit()
+        if closes:
+            await app.parts.close()
+        await until(lambda: not replies.exists() and not left.exists())
+
+
 async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> None:
     app = await open_app()
     key = await switched_on(app)

@@ -8,7 +8,13 @@ import pytest
 
 from core.api.params import CacheSettings
 from desktop.store.folders import DATA_VARIABLE, DEMO_MODEL, Folders
-from desktop.store.settings import RECENT_MODELS, AppSettings, SettingsFile
+from desktop.store.settings import (
+    RECENT_MODELS,
+    AppSettings,
+    Preset,
+    PresetSettings,
+    SettingsFile,
+)
 
 
 @pytest.fixture
@@ -118,6 +124,12 @@ def test_a_model_that_can_not_be_read_costs_no_other(file: Path) -> None:
     assert notice == "" and settings.library.folders == ("/m",)
     assert [each.path for each in settings.library.models] == ["/a", "/c"]
     assert settings.choices_of("/a").name == "A"
+
+
+def test_a_preset_follows_its_model(file: Path) -> None:
+    presets = PresetSettings(presets=(Preset(name="A", model="/a"), Preset(name="B", model="/b")))
+    moved = AppSettings(presets=presets).with_moved("/a", "/new")
+    assert [each.model for each in moved.presets.presets] == ["/new", "/b"]
 
 
 def test_a_folder_in_the_place_of_the_settings_is_put_aside(file: Path) -> None:

@@ -28,6 +28,7 @@ from core.downloads import jobs
 from desktop.app import App
 from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown import markdown_body
+from desktop.chat.reply_row import ReplyRow
 from desktop.pictures.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
@@ -87,7 +88,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: len(engine.asked) == 4)
     engine.asked[3].finish('[{"a": 2}]')
     await ended(app)
-    press(app, "editReply")
+    find(app, ReplyRow, "replyRow").edit()
     app.parts.chat.ask_for(None)
     await until(lambda: app.parts.chat.format is None)
     (await send(app, engine, "In short")).finish("Again.\n\n" * 5)

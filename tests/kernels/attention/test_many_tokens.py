@@ -136,6 +136,13 @@ def test_what_is_not_a_number_stays_so(place: int) -> None:
     assert bool(found[:, 1].isnan().all()) and bool((found[:, 0] == 1).all())
 
 
+@pytest.mark.parametrize("sink", [float("nan"), float("inf")])
+def test_a_sink_that_is_not_a_number_shows(sink: float) -> None:
+    queries, keys, values = (torch.ones(300, 2, 16).bfloat16() for _ in range(3))
+    found = ops().causal_attention(queries, keys, values, 1.0, 17, torch.tensor([sink, -1e30]))
+    assert bool(found[:, 0].isnan().all()) and bool((found[:, 1] == 1).all())
+
+
 def test_no_keys_and_no_queries_have_no_result() -> None:
     none = torch.empty(0, 2, 16).bfloat16()
     assert ops().full_attention(none, none, none, 1.0).shape == (0, 2, 16)

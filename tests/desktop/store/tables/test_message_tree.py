@@ -63,6 +63,28 @@ def test_a_deleted_message_is_skipped_and_comes_back(connection: sqlite3.Connect
     assert message_tree.delete(connection, chat, 999, answers=True) is None
 
 
+def test_of_several_replies_the_shown_one_comes_back(connection: sqlite3.Connection) -> None:
+    chat, made = chat_of(connection, turns=2)
+    messages.add_alternative(connection, chat, made[0].message)
+    messages.choose(connection, made[0].reply)
+    gone = message_tree.delete(connection, chat, made[0].message, answers=True)
+    assert gone is not None and gone.count == 3
+    message_tree.restore(connection, gone)
+    assert texts(connection, chat) == ["q1", "a1", "q2", "a2"]
+
+
+def test_deleted_for_good_the_parts_of_a_running_reply_are_gone(
+    connection: sqlite3.Connection,
+) -> None:
+    made = messages.append_turn(connection, None, "q1")
+    messages.append_to_reply(connection, made.reply, "secret", Reply(ReplyState.RUNNING))
+    message_tree.delete(connection, made.chat, made.message, answers=True)
+    assert message_tree.purge(connection)
+    messages.stop_running(connection)
+    stored = connection.execute("SELECT text FROM messages").fetchall()
+    assert stored == [("",), ("",)]
+
+
 def test_one_message_goes_without_its_reply(connection: sqlite3.Connection) -> None:
     chat, made = chat_of(connection)
     message_tree.delete(connection, chat, made[0].message, answers=False)
