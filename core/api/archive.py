@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
+from core.api.limits import MAX_DOCUMENT_CHARACTERS
 from core.api.params import Frozen
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
@@ -36,7 +37,7 @@ class ArchivedDocument(Frozen):
     feed between two of them."""
 
     paged: bool
-    text: str
+    text: Annotated[str, Field(max_length=2 * MAX_DOCUMENT_CHARACTERS)]
 
 
 class AttachedDocument(Frozen):

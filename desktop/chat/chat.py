@@ -23,6 +23,7 @@ from core.api.chat import (
 from core.api.chat import Message as ApiMessage
 from core.api.commands import EditReply
 from core.api.errors import NoVisionError, WaymarkError
+from core.api.model_info import ModelInfo
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.conversion import html_parser, plain_text
 from desktop.chat.message_queue import MessageQueue
@@ -119,7 +120,11 @@ class ChatController(ShownChat):
             return
         draft = self._drafts.edited(message)
         shown = row.message.attachments if draft is None else draft.attachments()
-        if text.strip() or shown:
+        documents = [each for each in shown if isinstance(each, Document)]
+        if words := not_sendable(documents, self._here):
+            # The edit is kept: it can be opened again.
+            self.refused.emit(words)
+        elif text.strip() or shown:
             self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
 
     def delete(self, message: int, answers: bool) -> None:
@@ -216,9 +221,13 @@ class ChatController(ShownChat):
         await self._begin(turn)
         return True
 
+    @property
+    def _here(self) -> ModelInfo | None:
+        """The model that writes the next reply; a server says itself what it can't take."""
+        return self._engine.model if self.place is None else None
+
     def _sendable(self, draft: Draft) -> bool:
-        # A server says itself what it can't take.
-        model = self._engine.model if self.place is None else None
+        model = self._here
         if words := not_sendable(draft.ready_documents(), model):
             self.refused.emit(words)
             return False

@@ -205,6 +205,9 @@ class Composer(DraftEditor):
         super()._on_documents(draft)
         self._show_tokens()
 
+    def _room(self) -> int | None:
+        return super()._room() if self._chat.place is None else None
+
     def _show_tokens(self) -> None:
         size = self._draft_size.size
         if self._chat.place is not None:

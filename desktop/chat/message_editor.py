@@ -250,6 +250,10 @@ class DraftEditor(QFrame):
             if each.number == number and each.document is not None:
                 self.open_document_asked.emit(each.document, choose)
 
+    def _room(self) -> int | None:
+        """Tokens that the documents may have, if known."""
+        return self._documents.room
+
     def _on_documents(self, draft: Draft) -> None:
         if draft is self._draft:
             seconds = {
@@ -257,7 +261,7 @@ class DraftEditor(QFrame):
                 for each in draft.documents
                 if each.document is not None
             }
-            self.documents.show_draft(draft.documents, seconds, self._documents.room)
+            self.documents.show_draft(draft.documents, seconds, self._room())
             self._enable()
 
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:

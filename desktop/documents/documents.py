@@ -43,6 +43,7 @@ T = TypeVar("T")
 MOST_PAGE_PICTURES = 20
 # The helper ends when nothing was asked of it for this long.
 IDLE_MS = 30_000
+GLANCE_S = 0.01
 
 
 class DocumentController(QObject):
@@ -69,6 +70,7 @@ class DocumentController(QObject):
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
         """Add pictures, documents, and what is in folders."""
+        draft.adding += 1
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
 
     def remove(self, draft: Draft, number: int) -> None:
@@ -130,7 +132,7 @@ class DocumentController(QObject):
         while not draft.complete:
             async with self._turn, self.pictures.held():
                 pass
-            await asyncio.sleep(0)
+            await asyncio.sleep(GLANCE_S)
         return len(draft.pictures) + len(draft.documents) >= before
 
     def close(self) -> None:
@@ -139,6 +141,18 @@ class DocumentController(QObject):
         self._executor.shutdown()
 
     async def _add_files(self, draft: Draft, paths: list[Path]) -> None:
+        try:
+            documents = await self._sorted(draft, paths)
+        finally:
+            draft.adding -= 1
+        taken = [DraftDocument(path.name, path, progress=tr("Waiting…")) for path in documents]
+        draft.documents += taken
+        self.changed.emit(draft)
+        for each in taken:
+            self._tasks.spawn(self._take(draft, each), tr("Adding files"))
+
+    async def _sorted(self, draft: Draft, paths: list[Path]) -> list[Path]:
+        """The documents; pictures are added."""
         pictures: list[Path] = []
         documents: list[Path] = []
         refusals: list[Refusal] = []
@@ -157,12 +171,7 @@ class DocumentController(QObject):
             self.refused.emit(draft, tuple(refusals))
         if pictures:
             self.pictures.add_files(draft, pictures)
-        taken = [DraftDocument(path.name, path, progress=tr("Waiting…")) for path in documents]
-        if taken:
-            draft.documents += taken
-            self.changed.emit(draft)
-        for each in taken:
-            await self._take(draft, each)
+        return documents
 
     async def _sort_folder(
         self, folder: Path, pictures: list[Path], documents: list[Path], refusals: list[Refusal]
@@ -195,6 +204,9 @@ class DocumentController(QObject):
                 reason = error.message if isinstance(error, WaymarkError) else in_words(error)
                 self.refused.emit(draft, (Refusal(each.name, said=reason),))
                 return
+            except Exception:
+                self.remove(draft, each.number)
+                raise
         each.document, each.progress = read, ""
         self.changed.emit(draft)
         await self._count(draft, each)

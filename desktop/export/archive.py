@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 
 from core.api.archive import (
     ArchivedChat,
@@ -125,12 +126,17 @@ def add_archive(
     order = sorted({message.chosen for message in chat.messages})
     ranks = {chosen: first + rank for rank, chosen in enumerate(order)}
     ids: list[int] = []
-    texts = [(each.paged, store(each.text)) for each in chat.documents]
+    texts = [documents.document_of("", each.paged, store(each.text)) for each in chat.documents]
     for message in chat.messages:
         parent = None if message.parent is None else ids[message.parent]
         ids.append(_add_message(connection, new, parent, message, ranks[message.chosen], known))
         read = [
-            documents.document_of(store(each.name), *texts[each.document], each.chosen, each.tokens)
+            replace(
+                texts[each.document],
+                name=store(each.name),
+                chosen=each.chosen,
+                tokens=each.tokens,
+            )
             for each in message.documents
         ]
         documents.attach(connection, "message", ids[-1], read)

@@ -41,8 +41,8 @@ class DraftDocument:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """`queued` are messages before it. `key`, `system` and `format` are for the chat that will be
-    created, if there is none yet."""
+    """`queued` are messages before it; `adding` counts calls whose files aren't known yet. `key`,
+    `system` and `format` are for the chat that will be created, if there is none yet."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
@@ -52,12 +52,13 @@ class Draft:
     format: ReplyFormat | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     queued: list[Draft] = field(default_factory=list)
+    adding: int = 0
 
     @property
     def complete(self) -> bool:
-        return all(each.picture is not None for each in self.pictures) and all(
-            each.document is not None for each in self.documents
-        )
+        pictures = all(each.picture is not None for each in self.pictures)
+        documents = all(each.document is not None for each in self.documents)
+        return pictures and documents and not self.adding
 
     @property
     def empty(self) -> bool:

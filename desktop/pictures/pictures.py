@@ -52,6 +52,7 @@ class PictureController(QObject):
         self._turn = asyncio.Lock()
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
+        draft.adding += 1
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding pictures"))
 
     def add_bytes(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
@@ -105,29 +106,23 @@ class PictureController(QObject):
             return Picture(digest, name, (0, 0))
         return picture_of(described, name)
 
-    async def settled(self, draft: Draft) -> bool:
-        """Wait for descriptions; False if a picture was refused meanwhile."""
-        before = len(draft.pictures)
-        while not draft.complete:
-            async with self._turn:
-                pass
-            await asyncio.sleep(0)
-        return len(draft.pictures) >= before
-
     async def _add_files(self, draft: Draft, paths: list[Path]) -> None:
         refusals: list[Refusal] = []
         taken: list[DraftPicture] = []
-        for path in paths:
-            name = path.name or str(path)
-            try:
-                reason = await answered(partial(why_no_picture, path))
-            except SlowFileError as error:
-                refusals.append(Refusal(name, said=error.message))
-                continue
-            if reason:
-                refusals.append(Refusal(name, why=reason))
-            else:
-                taken.append(DraftPicture(path.name, path))
+        try:
+            for path in paths:
+                name = path.name or str(path)
+                try:
+                    reason = await answered(partial(why_no_picture, path))
+                except SlowFileError as error:
+                    refusals.append(Refusal(name, said=error.message))
+                    continue
+                if reason:
+                    refusals.append(Refusal(name, why=reason))
+                else:
+                    taken.append(DraftPicture(path.name, path))
+        finally:
+            draft.adding -= 1
         if refusals:
             self.refused.emit(draft, tuple(refusals))
         self._show(draft, taken)
@@ -141,9 +136,8 @@ class PictureController(QObject):
         await self._take(draft, picture, read)
 
     def _show(self, draft: Draft, taken: list[DraftPicture]) -> None:
-        if taken:
-            draft.pictures += taken
-            self.changed.emit(draft)
+        draft.pictures += taken
+        self.changed.emit(draft)
 
     async def _take(self, draft: Draft, picture: DraftPicture, read: Callable[[], bytes]) -> None:
         """If refused, remove it from the draft."""

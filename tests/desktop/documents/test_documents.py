@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QListView
 
 from core.api.chat import ImagePart, TextPart, UserMessage
+from core.api.errors import DocumentUnreadableError
+from core.remote.messages import Place, RemoteServer
 from desktop.app import App
-from desktop.documents import documents
+from desktop.documents import documents, reading
 from desktop.documents.document_dialog import DocumentDialog
 from desktop.documents.document_strip import DocumentChip, DocumentStrip
+from desktop.documents.parts import not_sendable
+from desktop.store.database import open_database
 from desktop.store.folders import Folders
-from desktop.store.tables import messages
+from desktop.store.tables import chats, messages
+from desktop.store.tables.documents import attached, document_of
 from desktop.store.tables.records import Document
 from desktop.widgets.plain import Label
 from tests.desktop.conftest import OpenApp, until
@@ -26,6 +34,7 @@ from tests.desktop.hands import drop, ended, files, find, press, send, user_rows
 from tests.documents import docx, paragraph, pdf
 
 SECRET = "zebrafish"
+ADDRESS = "http://127.0.0.1:9"
 
 
 def written(folder: Path, name: str, data: bytes) -> Path:
@@ -271,6 +280,23 @@ async def test_an_edited_question_keeps_its_document(
     assert content_of(engine.asked[1]) == [f"{prefix}Second?"]
 
 
+async def test_an_edit_with_more_than_the_context_is_not_sent(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = model_info(context_length=512)
+    app = await open_app()
+    (await send(app, engine, "First?")).finish("Yes")
+    await ended(app)
+    user_rows(app)[0].edit()
+    message = app.parts.transcript.rows[0].message
+    draft = app.parts.drafts.edit(message)
+    app.parts.documents.add_files(draft, [written(tmp_path, "long.txt", b"word " * 3_000)])
+    await until(lambda: any(each.tokens for each in draft.ready_documents()))
+    app.parts.chat.edit(message.id, "Second?")
+    assert "nothing was cut off" in words(app, "composerNotice")
+    assert len(engine.asked) == 1 and app.parts.drafts.edited(message.id) is draft
+
+
 async def test_a_draft_with_a_document_is_prefilled(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -379,3 +405,67 @@ async def test_a_removed_document_is_not_waited_for(open_app: OpenApp, tmp_path:
     assert app.parts.chat.draft.documents == [] and captions(app) == []
     assert not find(app, DocumentStrip, "composerDocuments").isVisible()
     assert app.window.findChildren(QListView, "documentParts") == []
+
+
+async def test_a_file_that_is_still_looked_at_is_waited_for(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    answers = threading.Event()
+
+    def slow_kind(path: Path) -> reading.FileKind:
+        assert answers.wait(30)
+        return reading.kind_of(path)
+
+    monkeypatch.setattr(documents, "kind_of", slow_kind)
+    drop(app, files([written(tmp_path, "a.txt", b"The lamp is blue."), tmp_path / "gone.txt"]))
+    app.window.page.composer.text.setPlainText("Which colour?")
+    press(app, "sendButton")
+    await until(lambda: "once its files are ready" in words(app, "composerNotice"))
+    answers.set()
+    await until(lambda: engine.asked)
+    assert "The lamp is blue." in content_of(engine.asked[0])[0]
+
+
+async def test_the_context_of_this_computer_limits_no_document_for_a_server(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = model_info(context_length=512)
+    app = await open_app()
+    remote = app.parts.remote
+    remote._put(remote.settings.model_copy(update={"servers": (RemoteServer(address=ADDRESS),)}))
+    remote.place_new_chats(Place(address=ADDRESS, model="m"))
+    (document,) = await give(app, [written(tmp_path, "long.txt", b"word " * 3_000)], 1)
+    assert "more than fits" not in captions(app)[0]
+    assert app.parts.chat._sendable(app.parts.chat.draft)
+    empty = replace(document, parts=("",))
+    assert "no text to read" in not_sendable([empty], None)
+
+
+def test_pages_of_a_changed_or_broken_file_are_not_shown(tmp_path: Path) -> None:
+    reader = reading.DocumentReader()
+    data = {"a.pdf": pdf(["one", "two"]), "b.pdf": pdf(["three"])}
+    paths = {name: written(tmp_path, name, each) for name, each in data.items()}
+    sources = {name: reading.source_of(each, name) for name, each in data.items()}
+    first = reader.picture_of(paths["a.pdf"], 1, sources["a.pdf"])
+    written(tmp_path, "b.pdf", pdf(["four"]))
+    with pytest.raises(DocumentUnreadableError, match=r"b\.pdf has changed"):
+        reader.picture_of(paths["b.pdf"], 0, sources["b.pdf"])
+    broken = written(tmp_path, "c.pdf", b"%PDF-1.7 broken")
+    with pytest.raises(DocumentUnreadableError, match="damaged"):
+        reader.picture_of(broken, 0, reading.source_of(broken.read_bytes(), "c.pdf"))
+    assert reader.picture_of(paths["a.pdf"], 1, sources["a.pdf"]) == first
+    reader.close()
+
+
+def test_reading_a_file_again_repairs_its_text(tmp_path: Path) -> None:
+    document = document_of("a.txt", False, "whole", source="s")
+    with closing(open_database(tmp_path / "chats.db")) as connection:
+        chat = chats.create(connection, "A chat")
+        message = messages.add_message(connection, chat, None, "First?", [document])
+        connection.execute("UPDATE documents SET text = 'damaged', source = ''")
+        (damaged,) = attached(connection, "message", message).found
+        messages.add_message(connection, chat, message, "Second?", [document])
+        assert attached(connection, "message", message).found[0].parts == ("whole",)
+        messages.add_message(connection, chat, message, "Third?", [damaged])
+        assert attached(connection, "message", message).found[0].parts == ("whole",)

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,11 @@ import pytest
 
 from desktop.store import backups
 from desktop.store.database import Database, open_database
+from desktop.store.salvage import salvage
 from desktop.store.tables import chats, drafts, fields, messages, pictures
+from desktop.store.tables.documents import document_of
 from desktop.store.tables.errors import SalvageError
+from desktop.store.tables.records import Document
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
@@ -442,3 +446,31 @@ def test_H7_a_crash_while_the_new_file_is_put_in_place_loses_nothing(
     monkeypatch.undo()
     with opened(path) as database:
         assert_others_whole(paths_of(database, qloop), but=0)
+
+
+@pytest.mark.parametrize("backed_up", [True, False])
+def test_H7_a_lost_document_comes_from_the_backup_or_is_marked(
+    tmp_path: Path, backed_up: bool
+) -> None:
+    path, new = tmp_path / "chats.db", tmp_path / "new.db"
+    document = document_of("a.pdf", True, "one\ftwo", (1,), source="s")
+    with closing(open_database(path)) as connection:
+        chat = chats.create(connection, "A chat")
+        messages.add_message(connection, chat, None, "Question", [document])
+        drafts.save(connection, chat, "Draft", "", "", [replace(document, chosen=None)])
+    if backed_up:
+        back_up(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM documents")
+    new.touch()
+    salvage(path, new, backups.backups(path))
+    with closing(open_database(new)) as connection:
+        (message,) = messages.read_path(connection, chat)
+        (draft,) = [each for each in drafts.stored(connection) if each.chat == chat]
+    if backed_up:
+        assert message.documents == (document,) and draft.shown == (replace(document, chosen=None),)
+    else:
+        # The chosen part of it is gone.
+        assert message.documents == () and fields.DAMAGED_DOCUMENT in message.text
+        (shown,) = draft.shown
+        assert isinstance(shown, Document) and shown.parts == (fields.DAMAGED_DOCUMENT,)
