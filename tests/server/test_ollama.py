@@ -132,7 +132,8 @@ def test_A3_errors_are_the_protocols(
         with pytest.raises(ollama.ResponseError, match=words) as caught:
             call()
         assert caught.value.status_code == status
-    for image in (None, 1, [], {}, "?"):
+    images: list[object] = [None, 1, [], {}, "?"]
+    for image in images:
         body = {"messages": [{"role": "user", "content": "What?", "images": [image]}]}
         status, answer = served.raw("/api/chat", json.dumps(body).encode())
         assert status == 400 and b"messages.0.images.0: " in answer
