@@ -194,8 +194,8 @@ class IdlePrefill(QObject):
         place = self._chat.transcript.place_of(message.id)
         if ids is None or not ids.pauses or place is None or message.reply is None:
             return
-        kept = ids.pauses[-1]
-        if self._begun == (message.id, kept) or self._chat.running is not None:
+        kept, chat = ids.pauses[-1], self._chat
+        if self._begun == (message.id, kept) or chat.running is not None or chat.place is not None:
             return
         self._begun = message.id, kept
         begun = ids.model_copy(update={"data": ids.data[: kept * ID_BYTES]})

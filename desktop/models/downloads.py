@@ -195,16 +195,24 @@ class DownloadsController(QObject):
         await self._client.close()
 
     async def _connect(self) -> None:
+        self._check_allowed()
+        connection = await self._connection()
+        self._check_allowed()
+        await self._client.configure(connection)
+
+    def _check_allowed(self) -> None:
         if not self.network.allowed:
             raise OfflineError(tr("Allow Waymark to connect first; the switch is in this window."))
-        await self._client.configure(await self._connection())
 
     async def _connection(self) -> Connection:
-        # The keyring may ask the user to unlock it: only if there is a token.
-        token = await self._secrets.read(_secret(self.hub)) if self.has_token else ""
+        hub = token = ""
+        # The keyring may wait for the user, who may choose another hub meanwhile.
+        while hub != self.hub:
+            hub = self.hub
+            token = await self._secrets.read(_secret(hub)) if self.has_token else ""
         network = self.network
         return Connection(
-            hub=self.hub,
+            hub=hub,
             proxy=network.proxy,
             token=token,
             bytes_per_second=network.megabytes_per_second * MEGABYTE,
@@ -212,14 +220,14 @@ class DownloadsController(QObject):
 
     async def _keep_token(self, token: str) -> None:
         """One token is kept: that of the hub in use."""
-        before = self.network.token_for
-        if before not in ("", self.hub):
+        hub, before = self.hub, self.network.token_for
+        if before not in ("", hub):
             await self._secrets.write(_secret(before), "")
-        written = await self._secrets.write(_secret(self.hub), token)
+        written = await self._secrets.write(_secret(hub), token)
         # One that the keyring doesn't give up is still there.
-        kept = written if token else before == self.hub and not written
-        self._typed_for = self.hub if token else ""
-        now = {"token_for": self.hub if kept else ""}
+        kept = written if token else before == hub and not written
+        self._typed_for = hub if token else ""
+        now = {"token_for": hub if kept else ""}
         self._settings.set_network(self.network.model_copy(update=now))
         self.changed.emit()
 

@@ -151,16 +151,18 @@ def mnemonic(act: QAction) -> QKeySequence:
 def set_shortcuts(
     actions: Mapping[str, QAction], chosen: Mapping[str, str], menus: Sequence[QAction]
 ) -> None:
-    """Give each action its chosen keys, or those of the program. A file edited by hand may give
-    two actions the same ones: the first keeps them."""
+    """Give each action its chosen keys, or those of the program if they can't be used. A file
+    edited by hand may give two actions the same ones: the first keeps them."""
     for name, act in actions.items():
         keys = "" if name in chosen else str(act.property(DEFAULT))
         act.setShortcuts([QKeySequence(each) for each in (keys, TWINS.get(keys)) if each])
     for name, keys in chosen.items():
         if name in actions:
-            wanted = QKeySequence(keys)
-            if not objection(wanted, actions[name], [*actions.values(), *menus]):
-                actions[name].setShortcut(wanted)
+            act = actions[name]
+            for wanted in map(QKeySequence, (keys, str(act.property(DEFAULT)))):
+                if not objection(wanted, act, [*actions.values(), *menus]):
+                    act.setShortcut(wanted)
+                    break
 
 
 class ShortcutEdit(QKeySequenceEdit):

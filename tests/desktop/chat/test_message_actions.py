@@ -190,7 +190,9 @@ async def test_undoing_a_move_leaves_a_reply_of_another_chat_alone(
     running = await send(app, engine, "elsewhere")
     press(app, "toastAction")
     assert chat is not None
-    while (await app.parts.database.run(messages.read_path, chat))[1].text != "first":
+    for _ in range(1_000):
+        if (await app.parts.database.run(messages.read_path, chat))[1].text == "first":
+            break
         await asyncio.sleep(0.01)
     assert app.parts.chat.running is not None
     running.finish("other")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -278,6 +279,34 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
         press(app, "networkForgetToken")
         await until(lambda: not app.parts.downloads.has_token)
         assert not backend.kept
+
+
+async def test_H9_a_slow_keyring_changes_neither_the_hub_of_a_token_nor_the_switch(
+    open_app: OpenApp, hub: FakeHub, backend: MemoryKeyring
+) -> None:
+    app = await open_app()
+    downloads = app.parts.downloads
+    await downloads._keep_token("hf_verysecret")
+    downloads._secrets._known.clear()
+    backend.open.clear()
+    network, reads = downloads.network, backend.reads
+    connecting = asyncio.ensure_future(downloads._connection())
+    await until(lambda: backend.reads > reads)
+    downloads.change(network.model_copy(update={"hub": "https://mirror.test"}))
+    backend.open.set()
+    connection = await connecting
+    assert (connection.hub, connection.token) == ("https://mirror.test", "")
+
+    downloads._settings.set_network(network)
+    downloads._secrets._known.clear()
+    backend.open.clear()
+    reads = backend.reads
+    ask(app, "Org/Tiny-GGUF")
+    await until(lambda: backend.reads > reads)
+    downloads.change(network.model_copy(update={"allowed": False}))
+    backend.open.set()
+    await until(lambda: "Allow Waymark" in words(app, "modelSearchWords"))
+    assert not hub.asked and not connects(app)
 
 
 async def test_H9_the_window_connects_to_nothing_by_itself(

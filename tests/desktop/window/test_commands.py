@@ -123,6 +123,9 @@ def test_a_file_that_gives_two_actions_the_same_keys_leaves_them_to_the_first(
     chosen = {"one": "Ctrl+3", "two": "Ctrl+1", "three": "Ctrl+1", "gone": "Ctrl+4"}
     set_shortcuts(actions, chosen, [])
     assert [each.shortcut().toString() for each in actions.values()] == ["Ctrl+3", "Ctrl+1", ""]
+    # Keys that can't be used don't cost an action those of the program.
+    set_shortcuts(actions, {"one": "nonsense", "two": "Ctrl+C", "three": ""}, [])
+    assert [each.shortcut().toString() for each in actions.values()] == ["Ctrl+1", "Ctrl+2", ""]
 
 
 async def test_ctrl_with_keys_and_wheel_sizes_the_text(open_app: OpenApp) -> None:
