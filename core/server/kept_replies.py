@@ -72,7 +72,7 @@ class KeptReplies:
                 row = self._database.execute(found, (_name(key),)).fetchone()
         data = _decrypted(key, row[0]) if row else None
         try:
-            return None if data is None else KeptReply.model_validate_json(data)
+            return KeptReply.model_validate_json(data) if data else None
         except ValidationError:  # of another version
             return None
 
