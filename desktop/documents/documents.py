@@ -71,6 +71,7 @@ class DocumentController(QObject):
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
         """Add pictures, documents, and what is in folders."""
         draft.adding += 1
+        self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
 
     def remove(self, draft: Draft, number: int) -> None:

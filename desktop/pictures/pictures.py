@@ -53,6 +53,7 @@ class PictureController(QObject):
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
         draft.adding += 1
+        self.changed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding pictures"))
 
     def add_bytes(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:

@@ -191,9 +191,9 @@ async def test_an_edit_waits_in_its_chat_and_for_its_pictures(
     engine.may_describe.clear()
     app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "a.bin", bytes(9))])
     app.parts.pictures.add_files(editor(app)._draft, [written(tmp_path, "mars.png", png(10, 10))])
-    await until(lambda: not editor(app)._draft.complete)
+    await until(lambda: len(editor(app)._draft.pictures) == 3)
+    await until(lambda: "a.bin is neither a picture" in words(app, "editNotice"))
     assert not find(app, QPushButton, "editSend").isEnabled()
-    assert "a.bin is neither a picture" in words(app, "editNotice")
     QTest.keyClick(editor(app).text, Qt.Key.Key_Return)
     assert "are ready" in words(app, "editNotice") and len(engine.asked) == 1
     engine.may_describe.set()
