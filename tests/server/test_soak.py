@@ -24,7 +24,7 @@ FolderOf = Callable[[str], Path]
 PictureOf = Callable[..., ImagePart]
 CLIENTS, TURNS, TOKENS = 8, 4, 6
 # Enough for the latest chat of each; older ones have to go.
-CACHE = CacheSettings(interval=64, count=240)
+CACHE = CacheSettings(interval=64, count=400)
 
 
 @dataclass
