@@ -24,7 +24,7 @@ FolderOf = Callable[[str], Path]
 PictureOf = Callable[..., ImagePart]
 CLIENTS, TURNS, TOKENS = 8, 4, 6
 # Enough for the latest chat of each; older ones have to go.
-CACHE = CacheSettings(interval=64, count=400)
+CACHE = CacheSettings(interval=64, count=256)
 
 
 @dataclass
@@ -64,7 +64,8 @@ class Program:
             parts.insert(0, self.picture)
         messages.append({"role": "user", "content": content(UserMessage(content=tuple(parts)))})
         text, timings = self._ask(messages)
-        if turn and timings["miss"] and timings["miss"]["reason"] != "unsettled":
+        # Which chat makes room depends on measured speeds; tests/cache/test_pressure.py has A2's rule.
+        if turn and timings["miss"] and timings["miss"]["reason"] not in ("unsettled", "evicted"):
             self.lost.append(timings["miss"])
         messages.append({"role": "assistant", "content": text})
         title = f"Name this chat:\n{words}\n{text}"
@@ -125,7 +126,7 @@ def test_A2_eight_programs_and_the_window_lose_nothing(
         assert [each.lost for each in programs] == [[]] * CLIENTS
         # The window's turns found what it had read, too.
         misses = [each.stats.miss for each in finished]
-        assert {miss.reason for miss in misses if miss} <= {"unsettled"}, misses
+        assert {miss.reason for miss in misses if miss} <= {"unsettled", "evicted"}, misses
         # Nothing is left open, and what is held does not grow with the requests.
         answering = served.answering
         assert answering.turns.num_waiting == 0 and not answering.turns.is_busy
