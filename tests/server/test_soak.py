@@ -64,7 +64,7 @@ class Program:
             parts.insert(0, self.picture)
         messages.append({"role": "user", "content": content(UserMessage(content=tuple(parts)))})
         text, timings = self._ask(messages)
-        # Which chat makes room depends on measured speeds; tests/cache/test_pressure.py has A2's rule.
+        # Who makes room depends on measured speeds; tests/cache/test_pressure.py has the rule.
         if turn and timings["miss"] and timings["miss"]["reason"] not in ("unsettled", "evicted"):
             self.lost.append(timings["miss"])
         messages.append({"role": "assistant", "content": text})
