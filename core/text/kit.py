@@ -29,8 +29,8 @@ _GEMMA3_IDS = {"boi_token_index": 255_999, "image_token_index": 262_144, "eoi_to
 _GEMMA4_IDS = {"boi_token_id": 255_999, "image_token_id": 258_880, "eoi_token_id": 258_882}
 _GEMMA_IDS = {"gemma3": _GEMMA3_IDS, "gemma4": _GEMMA4_IDS, "gemma4_unified": _GEMMA4_IDS}
 # and of LFM2-VL, whose other two tokens are known by their spellings.
-_NUMBER = "{number}"
 _LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
+_NUMBER = "{number}"
 
 
 class ChatTemplate:

@@ -158,7 +158,7 @@ class PooledConfig:
 
 
 class Config(Protocol):
-    """What all processors read of their settings."""
+    """The settings that all processors read."""
 
     @property
     def mean(self) -> tuple[float, ...]: ...

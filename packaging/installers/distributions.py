@@ -20,6 +20,7 @@ WITHOUT_TEXT = {
     "pyside6-essentials": ("LGPL-3.0-only", QT_TEXTS),
     "shiboken6": ("LGPL-3.0-only", ("qt-notice", "LGPL-3.0-only", "GPL-3.0-only")),
     "tokenizers": ("Apache-2.0", ("Apache-2.0",)),
+    "latex2mathml": ("MIT", ("MIT",)),
 }
 # Its metadata leaves out the exception by which what it makes may be under any licence.
 SAID = {"pyinstaller": "GPL-2.0-or-later WITH Bootloader-exception"}

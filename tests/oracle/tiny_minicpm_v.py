@@ -36,8 +36,6 @@ CONTROL = ("<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_
 
 @dataclass(frozen=True)
 class TinyMiniCpmV:
-    """What to make."""
-
     text: Tiny = field(default_factory=lambda: Tiny(layers="LF"))
     hidden: int = 24
     heads: int = 2
@@ -53,7 +51,7 @@ class TinyMiniCpmV:
 
 @cache
 def tokenizer() -> Tokenizer:
-    """As of the other tiny folders, with this family's own tokens behind."""
+    """The tokenizer of the other tiny folders, and this family's own tokens."""
     result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
     result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
     return result
@@ -112,7 +110,7 @@ def make_minicpm_v_pair(path: Path, tiny: TinyMiniCpmV) -> Pair:
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: patches side by side, in the order of its processor."""
+    """The arguments of the oracle's forward: patches side by side, as its processor orders them."""
     pad = checkpoints.token_id("<|image_pad|>")
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(pad)])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
