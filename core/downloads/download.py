@@ -27,7 +27,7 @@ class Download:
         patience: Patience = PATIENT,
     ) -> None:
         self._job, self._hub, self._tell, self._patience = job, hub, tell, patience
-        self._parts = job.parts()
+        self._parts: list[PartFile] = []
         # Those whose file is already in its place.
         self._placed: set[str] = set()
         self._transfers: list[Transfer] = []
@@ -37,7 +37,7 @@ class Download:
     async def run(self) -> Path:
         """Fetch, check and publish everything; returns the model. Raises WaymarkError."""
         # Before anything is told, or it would seem lost until it is checked.
-        await asyncio.to_thread(self._read_journals)
+        self._parts = await asyncio.to_thread(self._read_journals)
         telling = asyncio.ensure_future(self._keep_telling())
         try:
             while True:
@@ -48,7 +48,7 @@ class Download:
                 # process dies this one goes on.
                 self._elsewhere = True
                 await asyncio.sleep(LOOK_AGAIN_S)
-                await asyncio.to_thread(self._read_journals)
+                self._parts = await asyncio.to_thread(self._read_journals)
         finally:
             telling.cancel()
             for part in self._parts:
@@ -63,9 +63,11 @@ class Download:
         await self._publish(missing)
         return self._job.model
 
-    def _read_journals(self) -> None:
-        for part in self._parts:
+    def _read_journals(self) -> list[PartFile]:
+        parts = self._job.parts()
+        for part in parts:
             part.read_journal()
+        return parts
 
     def _look_around(self) -> None:
         """Find what is there already: whole files in their places, and checked pieces."""
