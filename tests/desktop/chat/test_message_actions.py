@@ -19,10 +19,11 @@ from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, type_in, words
 
 
-def settled_text(engine: FakeEngine) -> str:
-    last = engine.settled[-1].conversation.messages[-1]
-    assert isinstance(last, AssistantMessage)
-    return last.text
+def settled_as(engine: FakeEngine, text: str) -> AssistantMessage | None:
+    """The reply of this text that was read in idle time, however many others were."""
+    last = [each.conversation.messages[-1] for each in engine.settled]
+    replies = [each for each in last if isinstance(each, AssistantMessage) and each.text == text]
+    return replies[-1] if replies else None
 
 
 async def talk(app: App, engine: FakeEngine, *turns: tuple[str, str]) -> None:
@@ -214,17 +215,17 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     field.setPlainText("It is blue.")
     # The part before the edit is read while the user types.
     app.window.page.transcript.messages.reply_typed.emit(2, "It is blue.")
-    await until(lambda: settled_text(engine) == "It is ")
-    begun = engine.settled[-1].conversation.messages[-1]
-    assert isinstance(begun, AssistantMessage) and begun.ids is not None
+    await until(lambda: settled_as(engine, "It is "))
+    begun = settled_as(engine, "It is ")
+    assert begun is not None and begun.ids is not None
     assert begun.ids.is_paused and begun.ids.num_ids == 6
     press(app, "editReplySave")
     await until(lambda: shown(app) == ["one", "It is blue."])
     assert words(app, "replyEnding") == "Edited by you."
     # The idle engine reads it with the ids up to the edit as they were sampled, and a pause there.
-    await until(lambda: settled_text(engine) == "It is blue.")
-    told = engine.settled[-1].conversation.messages[-1]
-    assert isinstance(told, AssistantMessage)
+    await until(lambda: settled_as(engine, "It is blue."))
+    told = settled_as(engine, "It is blue.")
+    assert told is not None
     assert told.ids is not None
     assert told.ids.pauses == (6,)
     press(app, "continueReply")
