@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import triton
@@ -109,15 +110,8 @@ def causal_attention(
     return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window, sinks)
 
 
-def step_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor:
-    return fused.each_alone(causal_attention, queries, keys, values, scale, window, sinks)
+def step_attention(queries: Tensor, keys: Tensor, values: Tensor, *limits: Any) -> Tensor:
+    return fused.each_alone(causal_attention, queries, keys, values, *limits)
 
 
 GPU_OPS = Ops(

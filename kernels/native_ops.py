@@ -173,31 +173,11 @@ def _add(
 
 
 def _causal_attention(
-    library: Library,
-    widened: bool,
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
+    library: Library, widened: bool, queries: Tensor, *others: Any
 ) -> Tensor | None:
     if queries.shape[0] == 1:
-        return _step_attention(library, queries, keys, values, scale, window, sinks)
-    return _attend_many(library, widened, True, queries, keys, values, scale, window, sinks)
-
-
-def _run_attention(
-    library: Library,
-    widened: bool,
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor | None:
-    return _attend_many(library, widened, False, queries, keys, values, scale, window, sinks)
+        return _step_attention(library, queries, *others)
+    return _attend_many(library, widened, queries, *others, causal=True)
 
 
 def _step_attention(
@@ -225,13 +205,14 @@ def _step_attention(
 def _attend_many(
     library: Library,
     widened: bool,
-    causal: bool,
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
     scale: float,
-    window: int | None,
-    sinks: Tensor | None,
+    window: int | None = None,
+    sinks: Tensor | None = None,
+    *,
+    causal: bool = False,
 ) -> Tensor | None:
     if not (is_bfloat(queries) and scale > 0 and _fits(queries, keys, values, sinks)):
         return None
@@ -298,6 +279,6 @@ _TABLE: dict[str, Native] = {
 # They take `widened` after the library.
 _ATTENTION_OF_MANY: dict[str, Native] = {
     "causal_attention": _causal_attention,
-    "run_attention": _run_attention,
-    "full_attention": _run_attention,
+    "run_attention": _attend_many,
+    "full_attention": _attend_many,
 }

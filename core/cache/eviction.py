@@ -113,9 +113,9 @@ class Evictor:
         return True
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
-        """What the present tenant may evict: its own, things of programs that are gone, and of
-        others who hold more than the mean, and still as much as it does without them. If that is
-        nothing, everything, where room has to be made at any cost."""
+        """Keep the candidates that the present tenant may evict: its own, those of programs that
+        are gone, and those of tenants who hold more than the mean and afterwards still hold as
+        much as it does. With `anything`, all candidates if none are left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Generic
+from typing import Any, BinaryIO, Generic, NoReturn, Protocol
 
 from pydantic import BaseModel, TypeAdapter
 
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
-from core.client.codec import Message, decode, read_frame
-from core.client.programs import clean_environment
+from core.client.codec import Message, decode, encode, read_frame
+from core.client.programs import become_child, clean_environment
 from core.client.traces import print_trace
 from core.client.transport import Transport
 
 STOP_PATIENCE_S = 4.0
+ENDING_S = 2.0
 
 
 class Child(Generic[Message]):
@@ -91,6 +94,40 @@ class Child(Generic[Message]):
         await process.stop(STOP_PATIENCE_S)
         self._process = None
         self._ended()
+
+
+class Service(Protocol):
+    """The child's work: `take` may raise, `close` ends what is running."""
+
+    async def take(self, message: Any) -> None: ...
+    async def close(self) -> None: ...
+
+
+def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: Any) -> NoReturn:
+    """Serve the parent as a child process until the input ends, then end the process.
+
+    `make` gets the function that sends an event.
+    """
+    commands, events = become_child()
+
+    def emit(event: BaseModel) -> None:
+        events.write(encode(event))
+        events.flush()
+
+    async def serve() -> None:
+        service = make(emit)
+        async for message in incoming(commands, messages):
+            await service.take(message)
+        await asyncio.wait_for(service.close(), ENDING_S)
+
+    try:
+        asyncio.run(serve())
+    except (BrokenPipeError, TimeoutError):
+        pass
+    finally:
+        # A thread may wait for a disk that doesn't answer.
+        sys.stderr.flush()
+        os._exit(0)
 
 
 async def incoming(stream: BinaryIO, messages: TypeAdapter[Message]) -> AsyncIterator[Message]:

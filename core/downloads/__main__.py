@@ -7,19 +7,14 @@ has arrived by then is on disk.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import BaseModel
 
 from core.api.errors import InternalError, WaymarkError
-from core.client.child import incoming
-from core.client.codec import encode
-from core.client.programs import become_child
+from core.client.child import run_child
 from core.client.traces import print_trace
 from core.downloads.download import Download
 from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
@@ -44,7 +39,6 @@ from core.downloads.transfer import PATIENT, Patience
 
 # A search is repeated once at most: the user waits for it.
 QUICK_ATTEMPTS = 2
-ENDING_S = 2.0
 
 
 class Service:
@@ -148,31 +142,8 @@ def _named(error: BaseException) -> WaymarkError:
     return InternalError(f"An unexpected error occurred ({type(error).__name__}).")
 
 
-async def serve(commands: BinaryIO, service: Service) -> None:
-    """Carry out commands until the input ends."""
-    async for command in incoming(commands, COMMANDS):
-        await service.take(command)
-    await asyncio.wait_for(service.close(), ENDING_S)
-
-
 def main() -> None:
-    commands, events = become_child()
-
-    def emit(event: BaseModel) -> None:
-        events.write(encode(event))
-        events.flush()
-
-    async def run() -> None:
-        await serve(commands, Service(emit))
-
-    try:
-        asyncio.run(run())
-    except (BrokenPipeError, TimeoutError):
-        pass
-    finally:
-        # A thread may wait for a disk that doesn't answer.
-        sys.stderr.flush()
-        os._exit(0)
+    run_child(Service, COMMANDS)
 
 
 if __name__ == "__main__":

@@ -157,8 +157,8 @@ class Mover:
                     break
 
     def _delete(self, files: list[_File]) -> None:
-        """What can't be deleted stays; the model is complete in its new place. Files that `kept`
-        names stay too."""
+        """Delete the source, except `kept` files and those the system refuses to delete: the copy
+        is complete by now."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
                 if each.source not in self._kept:

@@ -127,5 +127,6 @@ def _sized(
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
-    """What is tried for a model whose numbers are floats here; `fast` is the faster exact type."""
+    """Precisions to try for a model with float weights, most exact first; `fast` is the faster of
+    float32 and bfloat16 here."""
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, *SMALLER)

@@ -20,7 +20,7 @@ from core.models import qwen3_5
 from core.models.decoder import Decoder, Family
 from core.models.qwen3_5 import TextConfig
 from core.models.settings import Count, Index, Settings
-from core.models.siglip import SiglipConfig, VisionBlock
+from core.models.siglip import SiglipConfig, SquareConfig, VisionBlock
 from core.weights.plan import Weights
 
 _EPSILON = 1e-6  # of the projector's LayerNorm; not in the config
@@ -29,20 +29,10 @@ _SQUARE = 4  # patches that each of both mergers makes one
 # ------------------------------------------------------------------ config
 
 
-class MiniCpmVisionConfig(SiglipConfig):
+class MiniCpmVisionConfig(SquareConfig):
     model_type: Literal["minicpmv4_6_vision"] = "minicpmv4_6_vision"
     image_size: Count = 224
     window_kernel_size: tuple[Literal[2], Literal[2]] = (2, 2)
-
-    @model_validator(mode="after")
-    def _fits(self) -> MiniCpmVisionConfig:
-        if self.image_size < self.patch_size:
-            raise ValueError('"image_size" is smaller than "patch_size"')
-        return self
-
-    @property
-    def side(self) -> int:
-        return self.image_size // self.patch_size
 
 
 class MiniCpmVConfig(Settings):

@@ -6,7 +6,7 @@ SigLIP: Zhai et al. 2023, arXiv:2303.15343; SigLIP 2: Tschannen et al. 2025, arX
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import model_validator
 from torch import Tensor
@@ -67,12 +67,14 @@ class VisionBlock:
 # ------------------------------------------------------------------ Gemma 3
 
 
-class VisionConfig(SiglipConfig):
-    model_type: Literal["siglip_vision_model"] = "siglip_vision_model"
-    image_size: Count = 224
+class SquareConfig(SiglipConfig):
+    """A tower with one position for each patch of a square picture."""
+
+    if TYPE_CHECKING:  # subclasses have it, each at its own place in the order of fields
+        image_size: int
 
     @model_validator(mode="after")
-    def _fits(self) -> VisionConfig:
+    def _fits(self) -> SquareConfig:
         if self.image_size < self.patch_size:
             raise ValueError('"image_size" is smaller than "patch_size"')
         return self
@@ -80,6 +82,11 @@ class VisionConfig(SiglipConfig):
     @property
     def side(self) -> int:
         return self.image_size // self.patch_size
+
+
+class VisionConfig(SquareConfig):
+    model_type: Literal["siglip_vision_model"] = "siglip_vision_model"
+    image_size: Count = 224
 
 
 class VisionTower:

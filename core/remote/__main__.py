@@ -6,8 +6,6 @@ Talks to the servers that the user added, from the first reply or look on, until
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +14,7 @@ from pydantic import BaseModel
 from core.api.commands import Cancel
 from core.api.errors import InternalError, RemoteAnswerError, RemoteStalledError, WaymarkError
 from core.api.events import Failed
-from core.client.child import incoming
-from core.client.codec import encode
-from core.client.programs import become_child
+from core.client.child import run_child
 from core.client.traces import print_trace
 from core.remote.body import encoded
 from core.remote.connection import Connections, TryAgainError, read_json
@@ -26,8 +22,6 @@ from core.remote.listing import look
 from core.remote.messages import TO_REMOTE, Connect, Look, Looked, Reply, ToRemote
 from core.remote.reading import ReplyReader, events_of
 from core.vision.decode import PictureDecoder
-
-ENDING_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -184,28 +178,8 @@ class Service:
         return bool(said)
 
 
-async def serve() -> None:
-    commands, events = become_child()
-
-    def emit(event: BaseModel) -> None:
-        events.write(encode(event))
-        events.flush()
-
-    service = Service(emit)
-    async for message in incoming(commands, TO_REMOTE):
-        await service.take(message)
-    await asyncio.wait_for(service.close(), ENDING_S)
-
-
 def main() -> None:
-    try:
-        asyncio.run(serve())
-    except (BrokenPipeError, TimeoutError):
-        pass
-    finally:
-        # A thread may wait for a disk that doesn't answer.
-        sys.stderr.flush()
-        os._exit(0)
+    run_child(Service, TO_REMOTE)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class ReplyReader:
         return [each for each in (progress, said) if each is not None]
 
     def rest(self) -> Generated | None:
-        """What was held back because it could have been the beginning of a mark."""
+        """The text that was held back as the possible start of a reasoning tag."""
         text, thought = self._thought.rest()
         return self._said(text, thought, [])
 
@@ -252,7 +252,7 @@ class ReplyReader:
         )
 
     def _fitting(self, text: str) -> str:
-        """As much of `text` as the longest reply has room for; more ends the reply."""
+        """Cut `text` at the length limit of a reply; reaching it ends the reply."""
         data, room = text.encode(errors="replace"), max(0, LONGEST_REPLY_BYTES - self._size)
         self._size += len(data)
         if len(data) <= room:

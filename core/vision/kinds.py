@@ -221,10 +221,7 @@ class PooledImageProcessor(PictureProcessor):
 
     def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
         """RGB bytes [height, width, 3] to patches [patches, patch x patch x 3], row by row."""
-        patch = self.config.patch_size
-        split = (plan.height // patch, patch, plan.width // patch, patch, 3)
-        pixels = self._floats(pixels_of(data), -1).view(split).transpose(1, 2)
-        return pixels.reshape(-1, 3 * patch * patch)
+        return self._patches_of(pixels_of(data).view(1, plan.height, plan.width, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,23 +302,15 @@ class TileImageProcessor(PictureProcessor):
         """RGB bytes of the tiles and of the whole to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         if not layout.rows:
-            return self._cut(rgb.view(1, layout.height, layout.width, 3))
+            return self._patches_of(rgb.view(1, layout.height, layout.width, 3))
         tile = self.config.tile_size
         count = layout.rows * layout.columns
         tiles = rgb[: count * tile * tile].view(layout.rows, tile, layout.columns, tile, 3)
-        found = self._cut(tiles.transpose(1, 2).reshape(count, tile, tile, 3))
+        found = self._patches_of(tiles.transpose(1, 2).reshape(count, tile, tile, 3))
         if self.config.whole_mark is None:
             return found
         whole = rgb[count * tile * tile :].view(1, layout.height, layout.width, 3)
-        return torch.cat((found, self._cut(whole)))
-
-    def _cut(self, rgb: Tensor) -> Tensor:
-        """[pictures, height, width, 3] uint8 -> their patches, picture by picture, row by row."""
-        patch = self.config.patch_size
-        pictures, height, width = rgb.shape[:3]
-        split = (pictures, height // patch, patch, width // patch, patch, 3)
-        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
-        return pixels.reshape(-1, 3 * patch * patch)
+        return torch.cat((found, self._patches_of(whole)))
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:

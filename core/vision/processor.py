@@ -100,6 +100,15 @@ class PictureProcessor(ABC):
         digest.update(data)
         return digest.digest()
 
+    def _patches_of(self, rgb: Tensor) -> Tensor:
+        """uint8 [pictures, height, width, 3] -> floats [patches, patch x patch x 3], picture by
+        picture, row by row."""
+        patch = self.config.patch_size
+        pictures, height, width = rgb.shape[:3]
+        split = (pictures, height // patch, patch, width // patch, patch, 3)
+        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
+        return pixels.reshape(-1, 3 * patch * patch)
+
     def _floats(self, rgb: Tensor, dim: int) -> Tensor:
         """uint8 [.., 3] as floats, with the channels at `dim`."""
         channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]

@@ -170,23 +170,15 @@ class SliceImageProcessor(PictureProcessor):
         """RGB bytes of the whole and of the slices to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         size = layout.height * layout.width
-        found = [self._cut(rgb[:size].view(1, layout.height, layout.width, 3))]
+        found = [self._patches_of(rgb[:size].view(1, layout.height, layout.width, 3))]
         if layout.rows:
             down, across = (
                 layout.slices_height // layout.rows,
                 layout.slices_width // layout.columns,
             )
             slices = rgb[size:].view(layout.rows, down, layout.columns, across, 3)
-            found.append(self._cut(slices.transpose(1, 2).reshape(-1, down, across, 3)))
+            found.append(self._patches_of(slices.transpose(1, 2).reshape(-1, down, across, 3)))
         return torch.cat(found)
-
-    def _cut(self, rgb: Tensor) -> Tensor:
-        """[pictures, height, width, 3] uint8 -> their patches, picture by picture, row by row."""
-        patch = self.config.patch_size
-        pictures, height, width = rgb.shape[:3]
-        split = (pictures, height // patch, patch, width // patch, patch, 3)
-        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
-        return pixels.reshape(-1, 3 * patch * patch)
 
 
 def _fitted(height: int, width: int, size: int, unit: int) -> tuple[int, int]:

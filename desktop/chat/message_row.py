@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
+from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner, text_selection
 from desktop.chat.transcript import Row
@@ -29,20 +30,23 @@ from desktop.widgets.plain import Button, Label, action, named, set_tip
 MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
 
+DeedKind: TypeAlias = Literal[
+    "regenerate",
+    "continue",
+    "edit",
+    "send_again",
+    "fork",
+    "before",
+    "after",
+    "delete",
+    "delete_with_reply",
+]
+
+
 class Deed(NamedTuple):
     """An action on a message, which takes some time."""
 
-    kind: Literal[
-        "regenerate",
-        "continue",
-        "edit",
-        "send_again",
-        "fork",
-        "before",
-        "after",
-        "delete",
-        "delete_with_reply",
-    ]
+    kind: DeedKind
     message: int
 
 
@@ -94,9 +98,18 @@ class _Watch(QObject):
 
 
 class MessageRow(TextOwner):
-    """Subclasses place `bar`."""
+    """Subclasses place `bar`, and `_editor` while the message is edited.
 
-    def __init__(self, row: Row, role: Literal["user", "assistant"], actions: RowActions) -> None:
+    Their hooks raise NotImplementedError here: a class of Qt can't be an ABC.
+    """
+
+    def __init__(
+        self,
+        row: Row,
+        role: Literal["user", "assistant"],
+        actions: RowActions,
+        drafts: Drafts,
+    ) -> None:
         super().__init__()
         is_reply = role == "assistant"
         self.setObjectName("replyRow" if is_reply else "userRow")
@@ -105,6 +118,8 @@ class MessageRow(TextOwner):
         self.setProperty("role", role)
         self.row = row
         self._asked = actions
+        self._drafts = drafts
+        self._editor: QWidget | None = None
         self.bar = MessageBar(is_reply)
         self.bar.copy.clicked.connect(self._copy)
         self.bar.before.clicked.connect(lambda: self._turn(-1))
@@ -119,7 +134,8 @@ class MessageRow(TextOwner):
         self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
-        return self._has_focus() or text_selection().is_in(self)
+        in_use = self._has_focus() or text_selection().is_in(self)
+        return self._editor is not None or in_use
 
     def notice(self) -> None:
         if self._hidden is not None:
@@ -165,6 +181,25 @@ class MessageRow(TextOwner):
     def edit(self) -> None:
         raise NotImplementedError
 
+    def _show_parts(self) -> None:
+        """Show what the row has, without what the editor replaces."""
+        raise NotImplementedError
+
+    def _save(self, text: str) -> None:
+        self._close_editor()
+        self._asked.edit_asked.emit(self.row.id, text)
+
+    def _cancel(self) -> None:
+        self._drafts.end_edit(self.row.id)
+        self._close_editor()
+
+    def _close_editor(self) -> None:
+        if self._editor is not None:
+            self._editor.hide()
+            self._editor.deleteLater()
+            self._editor = None
+        self._show_parts()
+
     def _menu(self) -> QMenu:
         menu = QMenu(self)
         menu.setObjectName("messageMenu")
@@ -177,7 +212,6 @@ class MessageRow(TextOwner):
         menu.popup(self.bar.more.mapToGlobal(self.bar.more.rect().bottomLeft()))
 
     def _add_rare_entries(self, menu: QMenu) -> None:
-        """What the bar has no button for."""
         asked, row = self._asked, self.row
         # The selection is gone once the menu has closed.
         quoted = text_selection().text() if text_selection().is_in(self) else ""

@@ -21,13 +21,13 @@ from core.api.events import (
     Queued,
 )
 from core.client.requests import Request
+from core.remote.connection import host_of
 from core.remote.messages import Place
 from desktop.chat.transcript import Length, LiveReply
 from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.engine.tasks import attempted
 from desktop.i18n import tr
 from desktop.numbers import format_count
-from desktop.remote.remote import place_words
 from desktop.services import Services
 from desktop.store.settings import with_own
 from desktop.store.tables import messages
@@ -224,9 +224,9 @@ class ReplyRun:
 
     async def _remote_end(self, place: Place) -> Finished | ErrorInfo | None:
         """How a server's reply ended; None if it was stopped before it was sent."""
-        self._live.model = f"{place.model} ({place_words(place)})"
+        self._live.model = f"{place.model} ({host_of(place.address)})"
         self._live.stats = None
-        self._say(tr("Waiting for {host}").format(host=place_words(place)))
+        self._say(tr("Waiting for {host}").format(host=host_of(place.address)))
         # The keyring may ask for its password.
         asking = asyncio.ensure_future(
             self._remote.ask(self._command(self._settings.thinking), place)

@@ -25,10 +25,8 @@ Unfolded = tuple[bool, bool, int]
 
 class ReplyRow(MessageRow):
     def __init__(self, row: Row, formats: Formats, actions: RowActions, drafts: Drafts) -> None:
-        super().__init__(row, "assistant", actions)
+        super().__init__(row, "assistant", actions, drafts)
         self._formats = formats
-        self._drafts = drafts
-        self._editor: ReplyEditor | None = None
         self._live: LiveReply | None = None
         self._reasoning = ReasoningFold()
         self._body = self._make_body()
@@ -43,9 +41,6 @@ class ReplyRow(MessageRow):
         if drafts.edited(row.id) is not None:
             self._open_editor()
 
-    def is_busy(self) -> bool:
-        return self._editor is not None or super().is_busy()
-
     def edit(self) -> None:
         if self._editor is None:
             self._open_editor().text.setFocus()
@@ -58,23 +53,11 @@ class ReplyRow(MessageRow):
         inside = self.layout()
         assert isinstance(inside, QVBoxLayout)
         inside.insertWidget(inside.indexOf(self._body), editor)
-        self._body.hide()
+        self._show_parts()
         return editor
 
-    def _save(self, text: str) -> None:
-        self._close_editor()
-        self._asked.edit_asked.emit(self.row.id, text)
-
-    def _cancel(self) -> None:
-        self._drafts.end_edit(self.row.id)
-        self._close_editor()
-
-    def _close_editor(self) -> None:
-        if self._editor is not None:
-            self._editor.hide()
-            self._editor.deleteLater()
-            self._editor = None
-        self._body.setVisible(bool(self.row.text))
+    def _show_parts(self) -> None:
+        self._body.setVisible(bool(self.row.text) and self._editor is None)
 
     def show_row(self, row: Row) -> None:
         before, self.row = self.row, row
@@ -117,7 +100,7 @@ class ReplyRow(MessageRow):
             elif shown != text:
                 part.set_text(text)
         self._reasoning.setVisible(bool(row.reasoning.strip()))
-        self._body.setVisible(bool(row.text) and self._editor is None)
+        self._show_parts()
 
     def _grow(self, answer: str, reasoning: str) -> None:
         if reasoning:

@@ -37,8 +37,7 @@ class UserRow(MessageRow):
     """While it is edited, a `MessageEditor` is in its place."""
 
     def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
-        super().__init__(row, "user", actions)
-        self._drafts = drafts
+        super().__init__(row, "user", actions, drafts)
         self._line = LeftOutLine()
         self._line.undo.clicked.connect(actions.tell_all_asked)
         self._strip = named(PictureStrip(), "messagePictures")
@@ -48,7 +47,6 @@ class UserRow(MessageRow):
         self._documents.open_asked.connect(self._open_document)
         self._text = UserText(formatted)
         self._text.laid_out.connect(self._fit)
-        self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
         self.bar.again.clicked.connect(self.edit)
         parts = (self._line, self._bubble, self.bar)
@@ -82,9 +80,6 @@ class UserRow(MessageRow):
         self._documents.setVisible(bool(self.row.message.documents) and self._editor is None)
         self._fit()
 
-    def is_busy(self) -> bool:
-        return self._editor is not None or super().is_busy()
-
     def _make_bubble(self) -> QFrame:
         bubble = named(QFrame(), "userBubble")
         bubble.setProperty("class", "messageBubble")
@@ -113,7 +108,7 @@ class UserRow(MessageRow):
 
     def _open_editor(self) -> MessageEditor:
         editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.documents)
-        editor.send_asked.connect(self._send_again)
+        editor.send_asked.connect(self._save)
         editor.left.connect(self._cancel)
         editor.strip.open_asked.connect(self._asked.open_picture_asked)
         editor.open_document_asked.connect(self._asked.open_document_asked)
@@ -129,21 +124,6 @@ class UserRow(MessageRow):
 
     def _open_document(self, place: int) -> None:
         self._asked.open_document_asked.emit(self.row.message.documents[place], None)
-
-    def _send_again(self, text: str) -> None:
-        self._close_editor()
-        self._asked.edit_asked.emit(self.row.id, text)
-
-    def _cancel(self) -> None:
-        self._drafts.end_edit(self.row.id)
-        self._close_editor()
-
-    def _close_editor(self) -> None:
-        if self._editor is not None:
-            self._editor.hide()
-            self._editor.deleteLater()
-            self._editor = None
-        self._show_parts()
 
     def resizeEvent(self, event: object) -> None:
         self._fit()

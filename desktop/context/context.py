@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.api.events import Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, RequestStats
+from core.remote.connection import host_of
 from desktop.chat.chat import ChatController
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row
@@ -20,7 +21,6 @@ from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
-from desktop.remote.remote import place_words
 from desktop.store.tables.records import Reply
 
 SHOWN_EVERY_MS = 250
@@ -100,7 +100,7 @@ class ContextController(QObject):
             report = last[1].remote if last is not None else None
             # A running reply has numbers when the server has reported some.
             told = report is not None and (report.prompt or live is None)
-            return ContextView(last[1] if last and told else None, host=place_words(place))
+            return ContextView(last[1] if last and told else None, host=host_of(place.address))
         if live is not None and live.stats is not None and live.done is not None:
             strip = Strip.of_request(live.stats, live.done)
             return ContextView(live.stats, live.done, strip, live.stats.bytes, model)

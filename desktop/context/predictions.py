@@ -64,7 +64,8 @@ class Predictions(QObject):
             self._rest.start()
 
     async def of_models(self) -> dict[str, str]:
-        """What loading each model that has answered here means for the shown chat, by its name."""
+        """By the name of each model that has answered before: the wait after loading it for the
+        shown chat."""
         answered = self._chat.transcript.last_answered()
         if answered is None:
             return {}

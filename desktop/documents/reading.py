@@ -93,8 +93,7 @@ def read_document_file(path: Path) -> bytes:
 
 
 def source_of(data: bytes, name: str) -> str:
-    """What a text was read from: the bytes, and the ending of the name, which tells HTML and
-    Markdown from other texts."""
+    """Digest of a file's bytes and its suffix, which decides between HTML, Markdown and text."""
     digest = hashlib.sha256(Path(name).suffix.lower().encode("utf-8", "replace"))
     digest.update(b"\0")
     digest.update(data)

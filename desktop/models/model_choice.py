@@ -19,6 +19,7 @@ from core.api.limits import PICTURE_FORMATS
 from core.api.model_info import SNAPSHOTS, hub_name
 from core.gguf.library import SUFFIX, FoundModel, hub_folders, is_model, models_below
 from core.library.places import models_in
+from core.remote.connection import host_of
 from core.remote.messages import Place, RemoteServer
 from desktop import theme
 from desktop.engine.engine_status import (
@@ -30,7 +31,7 @@ from desktop.engine.engine_status import (
 )
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
-from desktop.remote.remote import place_words, server_words
+from desktop.remote.remote import server_words
 from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
@@ -200,7 +201,7 @@ class ModelSwitcher(ToolButton):
         self.setAccessibleName(tr("Model: {name}").format(name=name))
         told = tr("Choose a model") if model is None else f"{model.name}\n{model.path}"
         if place is not None:
-            set_tip(self, f"{place.model}\n{place_words(place)}")
+            set_tip(self, f"{place.model}\n{host_of(place.address)}")
             return
         set_tip(self, f"{told}\n{status.words()}")
 

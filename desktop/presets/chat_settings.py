@@ -18,7 +18,7 @@ from desktop.store.settings import AppSettings, Preset, PresetSettings
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a preset sets in a chat."""
+    """The values that a preset sets in a chat."""
 
     system: str = ""
     format: ReplyFormat | None = None
@@ -73,7 +73,7 @@ class ChatSettings(QObject):
         return ""
 
     def differences(self) -> list[str]:
-        """What of the shown chat is not as the default says, in words."""
+        """Titles of the settings in which the shown chat differs from the default preset."""
         usual, own = Bundle.of(self.presets.named(self.presets.default)), self.bundle
         found = [tr("instructions")] if own.system != usual.system else []
         if own.format != usual.format:

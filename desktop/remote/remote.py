@@ -126,11 +126,6 @@ def _name(address: str) -> str:
     return f"server {address}"
 
 
-def place_words(place: Place) -> str:
-    """Where replies are written, for people: "gpu-box:8000"."""
-    return host_of(place.address)
-
-
 def server_words(server: RemoteServer) -> str:
     """The server's host, and its program if it is known."""
     kind = KIND_NAMES[server.kind]

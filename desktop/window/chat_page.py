@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
-from core.remote.connection import is_readable
+from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
 from desktop.chat.chat_options import InstructionsPanel, SchemaDialog
 from desktop.chat.composer import Composer
@@ -26,7 +26,6 @@ from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take, sort_data
-from desktop.remote.remote import place_words
 from desktop.search.index import Hit
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables.records import Document
@@ -146,7 +145,7 @@ class ChatPage(QWidget):
             return
         assert place is not None
         self._asked_place = place
-        host = place_words(place)
+        host = host_of(place.address)
         words = tr(
             "Send this chat to {host}? From your next message on, all of it is sent there: every "
             "message, document, picture and instruction. What has been sent can't be taken back."

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QProgressBar, QSizePolicy
 
+from core.remote.connection import host_of
 from desktop import theme
 from desktop.chat.shown_chat import ShownChat
 from desktop.chats.chats import ChatsController
@@ -13,7 +14,6 @@ from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
 from desktop.models.model_choice import ModelSwitcher
-from desktop.remote.remote import place_words
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import row
@@ -98,7 +98,7 @@ class HeaderBar(QFrame):
         place = self._chat.place
         self._place.setVisible(place is not None)
         if place is not None:
-            self._place.set_words(tr("Runs on {host}").format(host=place_words(place)))
+            self._place.set_words(tr("Runs on {host}").format(host=host_of(place.address)))
         self.model.show_status(status, place)
         self._state.set_words(status.words())
         set_tip(self._state, status.trouble or status.words())

@@ -8,6 +8,8 @@ first key, so masks are built here. Shapes and the window alone decide how rows 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,27 +20,9 @@ from torch.nn import functional as F
 _FOLDED_ROWS = 512
 
 
-def causal_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor:
-    return _in_blocks(queries, keys, values, scale, window, sinks, causal=True)
-
-
-def step_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor:
+def step_attention(queries: Tensor, keys: Tensor, values: Tensor, *limits: Any) -> Tensor:
     """Like `causal_attention` of each query separately."""
-    return each_alone(causal_attention, queries, keys, values, scale, window, sinks)
+    return each_alone(causal_attention, queries, keys, values, *limits)
 
 
 def each_alone(
@@ -46,28 +30,16 @@ def each_alone(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    scale: float,
-    window: int | None,
-    sinks: Tensor | None,
+    *limits: Any,
 ) -> Tensor:
-    """`attend`, a causal attention, of one query after the other."""
+    """`attend`, a causal attention, of one query after the other. `limits` are its scale, window
+    and sinks."""
     ends = range(keys.shape[0] - queries.shape[0] + 1, keys.shape[0] + 1)
     found = [
-        attend(query, keys[:end], values[:end], scale, window, sinks)
+        attend(query, keys[:end], values[:end], *limits)
         for query, end in zip(queries.split(1), ends, strict=True)
     ]
     return found[0] if len(found) == 1 else torch.cat(found)
-
-
-def run_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor:
-    return _in_blocks(queries, keys, values, scale, window, sinks, causal=False)
 
 
 def full_attention(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
@@ -81,8 +53,8 @@ def _in_blocks(
     keys: Tensor,
     values: Tensor,
     scale: float,
-    window: int | None,
-    sinks: Tensor | None,
+    window: int | None = None,
+    sinks: Tensor | None = None,
     *,
     causal: bool,
 ) -> Tensor:
@@ -101,6 +73,10 @@ def _in_blocks(
             seen_keys, seen_values, mask = _with_sinks(block, seen_keys, seen_values, sinks, mask)
         blocks.append(_attend(block, seen_keys, seen_values, scale, mask))
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+
+
+causal_attention = partial(_in_blocks, causal=True)
+run_attention = partial(_in_blocks, causal=False)
 
 
 def _attend(

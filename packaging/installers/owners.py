@@ -98,7 +98,7 @@ def _modules(executable: Path) -> Iterator[str]:
 
 @dataclass
 class Owners:
-    """Who has a part in a bundle."""
+    """The makers of the parts of a bundle."""
 
     distributions: dict[str, list[PurePosixPath]] = field(default_factory=dict)
     """By name, with the files that are theirs; none where all are inside an executable."""
@@ -153,7 +153,7 @@ class Installed:
 def owners(
     contents: Contents, installed: Installed, package_of: Callable[[str], str | None]
 ) -> Owners:
-    """Who made each file and module. `package_of` names the system's package of a library."""
+    """Find who made each file and module. `package_of` names the system package of a library."""
     found = Owners()
     for place in contents.files:
         if owner := installed.of_file(place):

@@ -32,6 +32,7 @@ from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from desktop.models.fits import Memory, judge
 from desktop.store.folders import DEMO_MODEL
+from kernels.linear.reference import StoredFormat
 from tests.bench.folders import RELEASED, config_of, published
 from tests.gguf.files import write
 from tests.loading.test_load_memory import loaded
@@ -74,13 +75,14 @@ def released(folder: Path, size: str) -> Path:
     return write_release(folder, config_of(RELEASED[size]))
 
 
+class UnmeasuredMachine(Machine):
+    def _measured(self, found: StoredFormat, dtype: torch.dtype) -> Rate:
+        return Rate(byte_s=1e-10, product_s=1e-12)
+
+
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    """Without measuring anything."""
-    made = Machine(CPU, {}, EngineNotes(Path("/nowhere"), {}))
-    rate = Rate(byte_s=1e-10, product_s=1e-12)
-    made._measured = lambda found, dtype: rate  # type: ignore[method-assign]
-    return made
+    return UnmeasuredMachine(CPU, {}, EngineNotes(Path("/nowhere"), {}))
 
 
 def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
@@ -331,9 +333,7 @@ def test_L4_the_choice_is_the_one_of_a_load(tmp_path: Path, fast: torch.dtype) -
     """At every amount of free memory, by what the engine has measured before or after."""
     store, settings = DiskStore(tmp_path), ModelSettings(path="", measure_kernels=True)
     faster_type(settings, lambda formats: fast, notes=store)
-    rate = Rate(byte_s=1e-10, product_s=1e-12)
-    machine = Machine(CPU, {}, EngineNotes(tmp_path, {}))
-    machine._measured = lambda found, dtype: rate  # type: ignore[method-assign]
+    machine = UnmeasuredMachine(CPU, {}, EngineNotes(tmp_path, {}))
     facts, plan = read_facts(DEMO_MODEL, machine), ModelPlan(ModelFolder.open(DEMO_MODEL))
     assert (facts.ways[0].precision == "float32") is (fast == torch.float32)
     for free in range(HEADROOM_BYTES, HEADROOM_BYTES + 2 * facts.ways[0].num_bytes, 3_000_000):

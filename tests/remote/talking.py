@@ -106,8 +106,12 @@ async def _talk(
     return heard
 
 
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110 - it comes about in the server's thread
+        await asyncio.sleep(0.01)
+
+
 async def stop_at_text(service: Service, heard: Talk) -> None:
     """Stop the reply when its first words are there."""
-    while not heard.text:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: heard.text)
     await service.take(Cancel(target=1))

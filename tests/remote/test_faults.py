@@ -24,7 +24,7 @@ from core.remote import client, reading
 from core.remote.connection import is_readable, normalised
 from core.remote.messages import Look, RemoteServer
 from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
-from tests.remote.talking import QUICK, Talk, asked, reply_of, stop_at_text, talk
+from tests.remote.talking import QUICK, Talk, asked, reply_of, stop_at_text, talk, until
 
 HURRIED = replace(QUICK, first_s=0.3, stall_s=0.3)
 COMMENTS = Answer([event(delta("Begun")), b": still here\n\n"], kind=EVENTS, end="endless")
@@ -270,7 +270,7 @@ def test_A5_another_model_is_known_by_its_name(asked_for: str, answered: str, sa
     with FakeServer() as server:
         server.chat(streamed(delta("Yes.", model=answered, reason="stop")))
         heard = talk(reply_of(server.address, model=asked_for))
-    assert (heard.events[-1].type == "finished") is same  # type: ignore[attr-defined]
+    assert isinstance(heard.events[-1], Finished) is same
 
 
 def test_A5_a_process_that_hangs_is_ended_and_the_next_reply_has_another(
@@ -283,8 +283,7 @@ def test_A5_a_process_that_hangs_is_ended_and_the_next_reply_has_another(
         remote = client.RemoteClient()
         server = RemoteServer(address=fake.address)
         request = remote.ask(asked(), server, "m", "", "")
-        while not fake.asked:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: fake.asked)
         fake.chat(streamed(delta("Yes.", reason="stop")))
         assert remote.pid is not None
         os.kill(remote.pid, signal.SIGSTOP)
@@ -381,8 +380,7 @@ def test_A5_many_replies_at_once_keep_their_answers() -> None:
         for number in range(2, 12):
             generate = asked(str(number)).model_copy(update={"request": number})
             await service.take(reply_of(address, generate))
-        while len(ended(heard)) < 11:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: len(ended(heard)) == 11)
 
     with FakeServer() as server:
         address = server.address

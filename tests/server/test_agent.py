@@ -67,6 +67,7 @@ class Recorder:
                         self.answers.append((command, event))
                     put(event)
 
+                # Both are wrapped to note the answers.
                 request.put = note  # type: ignore[method-assign]
                 return request
 

@@ -31,13 +31,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture
-def engine(served: Served) -> ScriptedEngine:
-    scripted: ScriptedEngine = served.engine
-    scripted.commands.clear()
-    return scripted
-
-
 def test_a_reply_as_a_whole(served: Served) -> None:
     reply = served.openai().chat.completions.create(model="any", messages=HELLO)
     choice, usage = reply.choices[0], reply.usage

@@ -25,13 +25,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture
-def engine(served: Served) -> ScriptedEngine:
-    scripted: ScriptedEngine = served.engine
-    scripted.commands.clear()
-    return scripted
-
-
 @pytest.mark.parametrize("prompt", [PROMPT, [PROMPT]])
 def test_a_completion_as_a_whole(served: Served, engine: ScriptedEngine, prompt: Any) -> None:
     done = served.openai().completions.create(model="any", prompt=prompt, stop=["\n\n"])

@@ -28,13 +28,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture
-def engine(served: Served) -> ScriptedEngine:
-    scripted: ScriptedEngine = served.engine
-    scripted.commands.clear()
-    return scripted
-
-
 def test_a_message_as_a_whole(served: Served, engine: ScriptedEngine) -> None:
     message = served.anthropic().messages.create(
         model="any", max_tokens=9, messages=HELLO, system="Be brief.", stop_sequences=["\n"],

@@ -36,13 +36,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def engine(served: Served) -> ScriptedEngine:
-    scripted: ScriptedEngine = served.engine
-    scripted.commands.clear()
-    return scripted
-
-
-@pytest.fixture
 def client(served: Served) -> Iterator[ollama.Client]:
     with ollama.Client(served.url, headers={"Authorization": f"Bearer {KEY}"}) as client:
         yield client

@@ -25,13 +25,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture
-def engine(served: Served) -> ScriptedEngine:
-    scripted: ScriptedEngine = served.engine
-    scripted.commands.clear()
-    return scripted
-
-
 def test_a_response_as_a_whole(served: Served, engine: ScriptedEngine) -> None:
     response = served.openai().responses.create(
         model="any", input="Hello", instructions="Be brief.", max_output_tokens=9,

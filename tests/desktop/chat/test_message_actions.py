@@ -175,16 +175,21 @@ async def test_a_long_draft_after_a_deleted_reply_is_read_as_it_will_be_sent(
     assert said_in(engine.read[-1].conversation) == begun
 
 
-async def test_undoing_a_move_leaves_a_reply_of_another_chat_alone(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def followers_moved(app: App, engine: FakeEngine) -> None:
+    """Two turns, another version of the first reply, and the second turn moved to it."""
     await talk(app, engine, ("one", "first"), ("two", "second"))
     app.parts.chat.edit(app.parts.transcript.rows[1].id, "better")
     await until(lambda: shown(app) == ["one", "better"])
     choose(app, "better", "Move what follows another version here")
     await until(lambda: shown(app) == ["one", "better", "two", "second"])
     await until(lambda: words(app, "toastAction") == "Undo")
+
+
+async def test_undoing_a_move_leaves_a_reply_of_another_chat_alone(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await followers_moved(app, engine)
     chat = app.parts.transcript.chat
     app.parts.chat.open(None)
     await until(lambda: shown(app) == [])
@@ -277,12 +282,7 @@ async def test_followers_move_to_the_version_shown_and_back(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
-    await talk(app, engine, ("one", "first"), ("two", "second"))
-    app.parts.chat.edit(app.parts.transcript.rows[1].id, "better")
-    await until(lambda: shown(app) == ["one", "better"])
-    choose(app, "better", "Move what follows another version here")
-    await until(lambda: shown(app) == ["one", "better", "two", "second"])
-    await until(lambda: words(app, "toastAction") == "Undo")
+    await followers_moved(app, engine)
     press(app, "toastAction")
     await until(lambda: shown(app) == ["one", "first", "two", "second"])
     app.parts.chat.regenerate(app.parts.transcript.rows[-1].id)

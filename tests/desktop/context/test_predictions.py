@@ -11,7 +11,8 @@ from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.events import Predicted
 from core.api.stats import RequestStats
 from desktop.app import App
-from desktop.chat.message_row import Deed
+from desktop.chat.message_editor import MessageEditor
+from desktop.chat.message_row import Deed, DeedKind
 from desktop.context.predictions import CHANGED, another_model_words, words_for
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
@@ -70,7 +71,7 @@ async def test_W2_what_is_predicted_is_what_the_click_sends(
     press_edit = row.bar.again
     press_edit.click()
     field = row.findChildren(QAbstractButton, "editSend")[0]
-    assert row._editor is not None
+    assert isinstance(row._editor, MessageEditor)
     row._editor.text.setPlainText("And now?")
     told = await foreseen(app, engine, field)
     assert told == await pressed(app, engine, "editSend")
@@ -156,12 +157,12 @@ async def test_a_prompt_that_will_be_refused_gets_no_time(
     ],
 )  # fmt: skip
 def test_words_of_a_prediction(
-    kind: str, tokens: int, encoded: int, seconds: float | None, words: str
+    kind: DeedKind, tokens: int, encoded: int, seconds: float | None, words: str
 ) -> None:
     predicted = Predicted(
         request=0, prompt_tokens=900, tokens=tokens, encoded=encoded, seconds=seconds
     )
-    assert words_for(Deed(kind, 1), predicted) == words  # type: ignore[arg-type]
+    assert words_for(Deed(kind, 1), predicted) == words
 
 
 async def test_the_menu_of_models_says_what_another_model_would_read(

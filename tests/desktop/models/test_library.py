@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from PySide6.QtCore import QFileSystemWatcher, Qt
@@ -14,6 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QLineEdit, QMenu
 from core.api.errors import EngineDiedError, MissingFileError
 from core.client.client import EngineClient
 from core.gguf.library import FoundModel
+from core.library.client import LibraryClient
 from core.library.messages import Described, Device, ModelFacts, Way
 from core.library.places import OURS
 from core.loading.registry import FAMILIES
@@ -41,6 +43,7 @@ class FakeLibrary:
     def __init__(self, heard: Heard, make: Callable[[str], ModelFacts]) -> None:
         self.heard, self.make = heard, make
         self.asked: list[Sequence[str]] = []
+        self.move: Callable[..., Any] | None = None
         self.go_on = asyncio.Event()
         self.go_on.set()
 
@@ -109,7 +112,7 @@ def note(dialog: LibraryDialog, row: int) -> str:
 async def library(app: App, make: Callable[[str], ModelFacts] = facts) -> FakeLibrary:
     controller = app.parts.library
     fake = FakeLibrary(controller._hear, make)
-    controller.client = fake  # type: ignore[assignment]
+    controller.client = cast(LibraryClient, fake)
     return fake
 
 
@@ -472,7 +475,7 @@ async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
     target.mkdir()
     app = await open_app()
     client = app.parts.library.client
-    (await library(app)).move = client.move  # type: ignore[attr-defined]
+    (await library(app)).move = client.move
     app.parts.settings.set_name(str(before), "Mine")
     dialog = opened(app)
     await until(lambda: names(dialog) == ["Mine"] and not app.parts.library.scanning)

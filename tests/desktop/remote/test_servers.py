@@ -103,6 +103,17 @@ async def ready(open_app: OpenApp) -> App:
     return app
 
 
+async def amid_a_reply(open_app: OpenApp, server: FakeServer) -> App:
+    """A chat that runs on the server, whose reply hangs after its first words."""
+    app = await ready(open_app)
+    await add(app, server)
+    app.parts.chat.run_at(Place(address=server.address, model="m"))
+    server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"), ANSWER)
+    await send(app, "What is it?")
+    await until(lambda: app.parts.transcript.rows[-1].text == "A red ")
+    return app
+
+
 async def test_a_server_is_added_and_a_new_chat_runs_there(
     open_app: OpenApp, engine: FakeEngine, server: FakeServer, ring: MemoryKeyring, folders: Folders
 ) -> None:
@@ -232,12 +243,7 @@ async def test_A5_what_arrived_is_kept_and_the_chat_goes_on_here_or_there(
 async def test_A5_the_process_that_connects_may_die(
     open_app: OpenApp, engine: FakeEngine, server: FakeServer
 ) -> None:
-    app = await ready(open_app)
-    await add(app, server)
-    app.parts.chat.run_at(Place(address=server.address, model="m"))
-    server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"), ANSWER)
-    await send(app, "What is it?")
-    await until(lambda: app.parts.transcript.rows[-1].text == "A red ")
+    app = await amid_a_reply(open_app, server)
     pid = app.parts.remote._client.pid
     assert pid is not None
     os.kill(pid, signal.SIGTERM)
@@ -265,12 +271,7 @@ async def test_a_server_is_read_again_with_the_key_that_it_had(
 async def test_a_reply_is_stopped_edited_and_keeps_its_branches(
     open_app: OpenApp, engine: FakeEngine, server: FakeServer
 ) -> None:
-    app = await ready(open_app)
-    await add(app, server)
-    app.parts.chat.run_at(Place(address=server.address, model="m"))
-    server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"), ANSWER)
-    await send(app, "What is it?")
-    await until(lambda: app.parts.transcript.rows[-1].text == "A red ")
+    app = await amid_a_reply(open_app, server)
     app.parts.chat.stop()
     await ended(app)
     stopped = app.parts.transcript.rows[-1].message
