@@ -131,6 +131,12 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "nemotron_h_moe": lambda path: write_nemotron(path, TinyNemotron("ME*", mamba_dim=16, seed=14)),
 }
 _SIZES: dict[str, Any] = {"hidden": 256, "mlp": 512}
+# Per-layer embeddings of the usual width, experts, and keys as values.
+WIDE_GEMMA4: dict[str, Any] = {
+    "hidden": 256, "head_dim": 64, "full_dim": 128, **REUSED, "per_layer": 256, "experts": 4,
+    "top_k": 2, "others": {"intermediate_size": 512, "moe_intermediate_size": 256},
+    "text_only": True,
+}  # fmt: skip
 OTHERS: dict[str, Callable[[Path], object]] = {
     "wide": lambda path: write_folder(path, WIDE),
     "wide-moe": lambda path: write_experts(
@@ -145,6 +151,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "wide-gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, hidden=256, head_dim=64, scalar=64, seed=11)
     ),
+    "wide-gemma4": lambda path: write_gemma4(path, TinyGemma4("SFSF", **WIDE_GEMMA4, seed=16)),
     "wide-lfm2": lambda path: write_lfm2(
         path, TinyLfm2(**_SIZES, layers="CFC", adjusted=False, seed=13)
     ),
