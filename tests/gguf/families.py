@@ -99,7 +99,7 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
         path, TinyGemma4("SSF", experts=4, top_k=2, **REUSED, pooling=3, standardize=True, seed=17)
     ),
     "gemma4-text": lambda path: write_gemma4(
-        path, TinyGemma4("SSF", **REUSED, tied=False, cap=None, text_only=True, seed=18)
+        path, TinyGemma4("SSF", **REUSED, cap=None, text_only=True, seed=18)
     ),
     "gemma4-unified": lambda path: write_gemma4(
         path, TinyGemma4("SSF", **REUSED, unified=True, pooling=3, seed=19)
@@ -186,7 +186,9 @@ def _spelled(config: dict[str, Any]) -> dict[str, Any]:
     elif config["model_type"] in ("granite_swa", "granitemoe_swa"):
         config["no_rope_layers"] = [int(theta > 0) for theta in config["layer_rope_theta"]]
     elif config["model_type"] == "gemma4_unified":
-        config["audio_config"] = {"audio_embed_dim": 8}  # it always has audio
+        # Its converter needs audio and the sizes of experts.
+        config["audio_config"] = {"audio_embed_dim": 8}
+        config["text_config"]["moe_intermediate_size"] = None
     elif config["model_type"] == "nemotron_h":
         older = {"mamba": "linear_attention", "attention": "full_attention"}
         kinds = config.pop("layers_block_type")

@@ -170,6 +170,12 @@ PURE: dict[str, Callable[[Path], object]] = {
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
     ),
 }
+# Their replies are calls with marks around texts, and results are shown in the same turn.
+CALLING: dict[str, Callable[[Path], object]] = {
+    "calling_gemma4": lambda path: write_gemma4(
+        path, TinyGemma4("SF", text="gemma4_tools", text_only=True, seed=23)
+    ),
+}
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
 BLOCKS: dict[str, tuple[dict[str, str], str]] = {
     "Q4_K": ({}, "Q4_K"),
@@ -219,7 +225,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of one of MODELS, RECURRENT, HEADED, TILED or PURE, or a file of BLOCKS."""
+    """The folder of one of MODELS, or of the tables after it, or a file of BLOCKS."""
 
     @cache
     def make(name: str) -> Path:
@@ -230,7 +236,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
-            (RECURRENT | HEADED | TILED | PURE)[name](folder)
+            (RECURRENT | HEADED | TILED | PURE | CALLING)[name](folder)
         return folder
 
     return make
