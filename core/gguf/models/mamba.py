@@ -99,7 +99,7 @@ def _granite_hybrid(settings: Settings) -> Config:
         "layer_types": kinds,
         "position_embedding_type": "rope" if rotates else "nope",
         "rope_parameters": settings.rope(),
-        "shared_intermediate_size": settings.count(shared, config["intermediate_size"]),
+        "shared_intermediate_size": settings.count(shared, config.get("intermediate_size", 0)),
         "num_local_experts": settings.count("expert_count", 0),
         "num_experts_per_tok": settings.count("expert_used_count", 0),
         "attention_multiplier": settings.number("attention.scale", config["head_dim"] ** -0.5),

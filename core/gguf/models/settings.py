@@ -143,10 +143,11 @@ class Settings:
         """The keys that families spell alike; `head_dim` is that of files that don't say it."""
         layers = self.num_layers
         table = self.tensor("token_embd.weight")
+        inner = max(self.each("feed_forward_length", layers, 0))  # 0 if all layers have experts
         return {
             "vocab_size": table.shape[0] if len(table.shape) == 2 else 0,
             "hidden_size": self.count("embedding_length"),
-            "intermediate_size": max(self.each("feed_forward_length", layers, 0)),
+            **({"intermediate_size": inner} if inner else {}),
             "num_hidden_layers": layers,
             "num_attention_heads": max(self.each("attention.head_count", layers)),
             "num_key_value_heads": max(self.kv_heads) or 1,
