@@ -1,8 +1,4 @@
-"""`python -m core.downloads`: commands on standard input, events on standard output.
-
-It opens connections while the window searches or downloads, and ends when its input closes; what
-has arrived by then is on disk.
-"""
+"""`python -m core.downloads`: commands on standard input, events on standard output."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ QUICK_ATTEMPTS = 2
 
 
 class Service:
-    """Nothing is requested before the first `Configure`, or after one that can't be used."""
+    """Requests nothing before the first `Configure`, or after one that can't be used."""
 
     def __init__(self, emit: Callable[[BaseModel], None], patience: Patience = PATIENT) -> None:
         self._emit, self._patience = emit, patience
@@ -69,7 +65,6 @@ class Service:
                 pass
 
     async def close(self) -> None:
-        """Stop everything, keeping what has arrived."""
         tasks = [*self._fetching.values(), *self._asking]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""One download from its plan to files in their places: several at once, or none is shown."""
+"""One download from its plan to files in their places."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Download:
         self._elsewhere = False
 
     async def run(self) -> Path:
-        """Fetch, check and publish everything; returns the model. Raises WaymarkError."""
+        """Returns the path of the model. Raises WaymarkError."""
         # Before anything is told, or it would seem lost until it is checked.
         self._parts = await asyncio.to_thread(self._read_journals)
         telling = asyncio.ensure_future(self._keep_telling())
@@ -70,7 +70,6 @@ class Download:
         return parts
 
     def _look_around(self) -> None:
-        """Find what is there already: whole files in their places, and checked pieces."""
         for part in self._parts:
             place = self._job.place(part.file.path)
             try:

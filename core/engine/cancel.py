@@ -26,7 +26,7 @@ class CancelFlag:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Report progress; raise RequestCancelled if the request was cancelled."""
+        """Report progress; raise RequestCancelled once cancelled."""
         watchdog.report_progress()
         if self._event.is_set():
             raise RequestCancelled("The request was stopped.")
@@ -38,7 +38,8 @@ T = TypeVar("T")
 
 class Background(Generic[T]):
     """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
-    `with` block ends."""
+    `with` block ends.
+    """
 
     def __init__(self, build: Callable[[Callable[[], None]], T]) -> None:
         self._ended = threading.Event()

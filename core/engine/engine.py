@@ -66,8 +66,7 @@ class Engine:
         self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Replace the model, which stays if the load fails; unloaded first if memory holds only
-        one."""
+        """The present model stays if the load fails; it is unloaded first if memory holds only one."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -83,7 +82,7 @@ class Engine:
     def _load_beside(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel | None:
-        """Load while the present model stays; None if memory holds only one of them."""
+        """None if memory holds only one model."""
         try:
             return self._load(settings, progress, flag)
         except NotEnoughMemoryError:
@@ -142,8 +141,7 @@ class Engine:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything, for all models. Raises NotDeletedError
-        after deleting the rest."""
+        """Raises NotDeletedError after deleting the rest."""
         try:
             if self.loaded is not None:
                 self.loaded.catalog.drop_described()
@@ -161,8 +159,7 @@ class Engine:
                 delete_quantised(blobs)
 
     def _store_of(self, settings: ModelSettings) -> DiskStore | None:
-        """The store of a model to be loaded, perhaps the present one's: two stores on one folder
-        would not know of each other."""
+        """Shared with the present model: two stores on one folder would not know of each other."""
         blobs = self._blobs_in(settings.cache_folder)
         if settings.cache_folder is not None and (blobs is None or blobs.closed):
             return DiskStore(Path(settings.cache_folder))

@@ -82,7 +82,7 @@ class LoadedModel:
     _tools: OrderedDict[str, tuple[Tool, ...]] = field(default_factory=OrderedDict)
 
     def tools_changed(self, chat: str, tools: tuple[Tool, ...]) -> bool:
-        """True if the chat's last request had other tools; from now on it has these."""
+        """True if the chat's last request had other tools."""
         before = self._tools.pop(chat, tools)
         self._tools[chat] = tools
         while len(self._tools) > _MOST_CHATS:
@@ -161,7 +161,7 @@ def _read(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
 ) -> tuple[Backend, ReadModel]:
-    """The model and its kernels, validated first: a faulty one should fail early."""
+    """Kernels are validated first: a faulty one should fail early."""
     precision, dtype = chosen.precision, chosen.precision.dtype
     recall = partial(recalled, store.blobs if store is not None else None)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
@@ -173,7 +173,7 @@ def _read(
 
 
 def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
-    """Interprets template and tokenizer, which takes the helper a second or two."""
+    """Takes the helper a second or two."""
     helper = ChatText.new_helper()
     with suppress(HelperFailedError):  # asking it says so
         helper.start()
@@ -187,16 +187,14 @@ def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
 
 
 def fix_threads() -> None:
-    """Fix the number of threads of the process: a sum split differently can change its last
-    bits."""
+    """A sum split differently can change its last bits."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
     torch.set_num_interop_threads(1)
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
-    """True if a model would fit in the memory that is free once `present` is unloaded. `check` may
-    raise."""
+    """True if a model would fit once `present` is unloaded."""
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
@@ -242,8 +240,7 @@ def open_processor(
     model: Decoder,
     text: ChatText,
 ) -> PictureProcessor | None:
-    """None for a model without vision. Raises MissingFileError, BrokenConfigError,
-    BrokenTokenizerError."""
+    """None for a model without vision. Raises a WaymarkError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens

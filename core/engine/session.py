@@ -48,7 +48,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Returns the last event. Raises a WaymarkError if the request can't be answered."""
+        """Returns the last event. Raises a WaymarkError."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -129,7 +129,7 @@ class Session:
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
-        """Emit the numbers so far; at a probe's token `stop`, cancel."""
+        """At a probe's token `stop`, cancel."""
         self._emit(
             Prefilling(
                 request=self._command.request,
@@ -190,7 +190,8 @@ class Session:
         self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
         """Sample from `hidden` [1, hidden_size], then step after step. Rows after a draft's first
-        wrong token are rolled back."""
+        wrong token are rolled back.
+        """
         reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
         most = reply.most(room)

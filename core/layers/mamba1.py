@@ -25,11 +25,10 @@ _NO_LIMITS = (0.0, float("inf"))  # of time steps
 
 
 class Mamba1:
-    """A mixer over rows of `width` numbers, with time steps of rank `rank`.
+    """Time steps have rank `rank`.
 
     The projections to time steps, B and C are never quantised: they are a twentieth of the mixer,
-    and time steps are exponents. `bias` is that of the large projections; `input_norm` as in
-    `JoinedLinear`.
+    and time steps are exponents.
     """
 
     def __init__(
@@ -92,10 +91,7 @@ class Mamba1:
         return self.output(self._opened(read, gate), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:
-        """The output [n, width] of consecutive runs.
-
-        All are convolved together, so the matrices that follow are read once.
-        """
+        """Consecutive runs are convolved together, so the matrices that follow are read once."""
         mixed, gate = self._projected(hidden, False)
         left = iter(runs)
         num_rows, (tail, state) = next(left)
@@ -123,7 +119,7 @@ class Mamba1:
         gate: Tensor,
         state: Tensor,
     ) -> None:
-        """Scans a run's inputs, B and C; writes the gated output into `result`, updates `state`."""
+        """Writes the gated output into `result`; updates `state`."""
         rows_per_part = self._ops.rows_per_part or result.shape[0]
         for start in range(0, result.shape[0], rows_per_part):
             part = slice(start, start + rows_per_part)
@@ -152,7 +148,7 @@ class Mamba1:
         return self._ops.time_steps(steps, self.step_bias, 1.0, *_NO_LIMITS)
 
     def _opened(self, read: Tensor, gate: Tensor) -> Tensor:
-        """The scan's output [n, channels] times silu of the gate, in the gate's type."""
+        """The scan's output [n, channels] times silu of the gate, in its type."""
         return self._ops.gated_group_norm(read[:, None], None, gate, 0.0, 1.0, False)
 
 

@@ -105,7 +105,7 @@ class Mamba2:
         tail: Tensor,
         state: Tensor,
     ) -> None:
-        """Writes the gated output of a run into `result`; updates `tail` and `state`."""
+        """Writes the gated output into `result`; updates `tail` and `state`."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv, self.conv_bias):
             given = SpaceInputs(*self._heads(columns), times[part], self.rate, self.skip)
             read = self._ops.mamba2_run_(given, state)
@@ -125,7 +125,7 @@ class Mamba2:
         return self._ops.time_steps(steps, self.bias, self.form.multipliers[-1], *self.form.limits)
 
     def _opened(self, read: Tensor, gate: Tensor) -> Tensor:
-        """The output [n, heads, head_dim] through gate and norm: [n, ..] in the gate's type."""
+        """[n, heads, head_dim] through gate and norm: [n, ..] in the gate's type."""
         groups, form = read.reshape(read.shape[0], self._groups, -1), self.form
         return self._ops.gated_group_norm(
             groups, self.scale, gate, form.epsilon, form.multipliers[0], form.gate_first
@@ -135,8 +135,9 @@ class Mamba2:
 def _multiplied_taps(
     weights: Weights, shape: Mamba2Shape, multipliers: tuple[float, ...]
 ) -> Tensor:
-    """Taps [taps, channels] times the `multipliers` of inputs, B and C, constant over a channel; in
-    float32 the rounding is negligible."""
+    """Taps [taps, channels] times the `multipliers` of inputs, B and C; in float32 the rounding is
+    negligible.
+    """
     each = zip(multipliers, shape.widths, strict=True)
     of_channels = torch.cat([torch.full((width,), number) for number, width in each])
     taps = convolution_taps(weights, sum(shape.widths), shape.taps)

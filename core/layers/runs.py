@@ -1,7 +1,6 @@
 """Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run.
 
-A run's convolution rows and state are passed from block to block and from part to part, so its
-result depends on no other run.
+A run's convolution rows and state are passed on, so its result depends on no other run.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ def run_by_run(
     compute: Callable[..., None], like: Tensor, columns: tuple[Tensor, ...], runs: Runs
 ) -> Tensor:
     """Call `compute(result, *columns, *state)` with the rows of each run; return all results, of
-    the shape and type of `like`."""
+    the shape and type of `like`.
+    """
     result, start = torch.empty_like(like), 0
     for num_rows, state in runs:
         rows = slice(start, start + num_rows)

@@ -41,7 +41,8 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 class EngineNotes:
     """The measurements by which the engine chooses, in `folder`; ones that it hasn't made yet are
-    made here and kept in `known`, since the folder is the engine's."""
+    kept in `known`, since the folder is the engine's.
+    """
 
     def __init__(self, folder: Path, known: dict[str, str]) -> None:
         self._folder, self.known = folder, known
@@ -55,9 +56,9 @@ class EngineNotes:
 
 
 class Machine:
-    """`rates` are measurements by format, to which new ones are added. With `again` those there
-    are measured once more, and the faster counts: another program may have slowed the first.
-    `notes` has what decides an automatic choice."""
+    """`rates` are measurements by format. With `again` those there are measured once more, and the
+    faster counts: another program may have slowed the first.
+    """
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Machine:
         return faster_type(ModelSettings(path="", measure_kernels=True), notes=self._notes)
 
     def speeds(self) -> tuple[Speed, ...]:
-        """The speed of plain weights in each precision, as an automatic choice tries them."""
+        """Of plain weights, as an automatic choice tries them."""
         found = []
         for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual

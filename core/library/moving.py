@@ -42,7 +42,8 @@ class _File:
 
 class Mover:
     """`tell(done, total)` is called with bytes, each counted when copied and when compared;
-    `stopped` is asked often, until the copies are put in their places."""
+    `stopped` is asked often, until the copies are put in their places.
+    """
 
     def __init__(
         self, move: Move, tell: Callable[[int, int], None], stopped: Callable[[], bool]
@@ -157,8 +158,7 @@ class Mover:
                     break
 
     def _delete(self, files: list[_File]) -> None:
-        """Delete the source, except `kept` files and those the system refuses to delete: the copy
-        is complete by now."""
+        """Except `kept` files and those the system refuses to delete: the copy is complete by now."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
                 if each.source not in self._kept:

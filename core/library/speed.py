@@ -1,8 +1,7 @@
 """How fast this machine multiplies by a matrix of one format, measured once and remembered.
 
-Generating a token reads every weight once, so it takes the bytes of the weights over the bytes a
-second of one row; a prompt takes its multiplications over those a second of many rows. Recurrent
-layers come on top (`machine`); attention over a long context and sampling are left out.
+A generated token takes the bytes of the weights over the bytes a second of one row, a prompt its
+multiplications over those a second of many rows. Recurrent layers come on top (`machine`).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Rate(Frozen):
 def measure(
     make: Callable[[], Matrix], num_bytes: int, dtype: torch.dtype, device: torch.device
 ) -> Rate:
-    """The rate of matrices [OUTPUTS, INPUTS] of `num_bytes` that `make` returns."""
+    """The rate of matrices [OUTPUTS, INPUTS] of `num_bytes`."""
     count = min(_MOST_MATRICES, max(1, -(-_BYTES // num_bytes)))
     matrices = [make() for _ in range(count)]
     one, many = (torch.ones(rows, INPUTS, dtype=dtype, device=device) for rows in (1, _ROWS))

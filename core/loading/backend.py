@@ -61,10 +61,8 @@ def choose_backend(
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
-    On a GPU that can't run `gpu` it is `reference`, and the log says why. Raises
-    UnsupportedDeviceError for an unknown name, and for `gpu` on a processor without Triton's
-    interpreter. `measure` and `multiply` are called if the settings ask for it and `notes` has no
-    answer, `library` if compiled kernels would be used.
+    On a GPU that can't run `gpu` it is `reference`. `measure` and `multiply` are called if the
+    settings ask for it and `notes` has no answer. Raises UnsupportedDeviceError.
     """
     name = _wished() or fastest(device)
     if name == "gpu":
@@ -102,7 +100,7 @@ def what_slows(
     integers: Integers | None,
     missing: Callable[[], str] = why_none,
 ) -> str:
-    """Why `kernels` are slower than they could be, for a person to read; empty if they aren't."""
+    """Why `kernels` are slower than they could be, for a person; empty if they aren't."""
     fast = kernels.shares_out or not uses_library(dtype, integers)
     return "" if fast or device.type != "cpu" or _wished() is not None else missing()
 
@@ -115,8 +113,7 @@ def faster_type(
 ) -> torch.dtype | None:
     """The faster of bfloat16 and float32 on this processor; None if it isn't measured.
 
-    `measure` gets the formats that a model would have here. It is called if the settings ask for it
-    and `notes` has no answer for the same kernels.
+    `measure` gets the formats that a model would have here.
     """
     name = _wished() or "cpu"
     if not settings.measure_kernels or name == "gpu":  # Triton's interpreter is no processor
@@ -153,14 +150,14 @@ def _gpu_or_plain(device: torch.device) -> BackendName:
 def remembered(
     notes: Notes | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
-    """The answer measured before under the same conditions, or measured and remembered now."""
+    """Measured before under the same conditions, or measured and remembered now."""
     names = {str(choice): choice for choice in choices}
     key = f"{_conditions()}, {key}"
     return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
 
 
 def recalled(notes: Notes | None, key: str, find: Callable[[], str]) -> str:
-    """Like `remembered`, for the results of self-tests (`kernels.self_test.validation.Recall`)."""
+    """For the results of self-tests (`kernels.self_test.validation.Recall`)."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 

@@ -45,8 +45,7 @@ _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A precision, its kernels, and the bytes that the model takes, of which `mapped_bytes` may be
-    in a mapped file; `why` if it is automatic."""
+    """`mapped_bytes` of the `num_bytes` may be in a mapped file; `why` if it is automatic."""
 
     precision: Precision
     kernels: Backend
@@ -67,9 +66,8 @@ def choose_precision(
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
     the smallest. `published` is automatic for a model without blocks.
 
-    `faster` gives the faster of the two exact types, None if unknown; `check` is called while
-    kernels are compiled, and `notes` keeps measurements. Raises UnsupportedDeviceError, and the
-    errors of `plan.num_bytes` and `check`.
+    `faster` gives the faster of the two exact types, None if unknown; `notes` keeps measurements.
+    Raises a WaymarkError.
     """
     sized = partial(_sized, settings, plan, device, check, notes)
     if settings.precision in PRECISIONS:
@@ -128,5 +126,6 @@ def _sized(
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
     """Precisions to try for a model with float weights, most exact first; `fast` is the faster of
-    float32 and bfloat16 here."""
+    float32 and bfloat16 here.
+    """
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, *SMALLER)

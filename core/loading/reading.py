@@ -35,11 +35,10 @@ from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 
 class TensorReader:
-    """The planned tensors on `device`: `read` reads them, then it is the model's `Source`.
+    """`read` reads the planned tensors, then it is the model's `Source`.
 
     With a file of `kept` matrices these come from there. Without `digest` unused tensors are not
-    read, and nothing is digested. `keep` is called with each slice of a matrix that may be
-    quantised.
+    read. `keep` is called with each slice of a matrix that may be quantised.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class TensorReader:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to read and then to pack, for the progress of a load."""
+        """To read and then to pack, for the progress of a load."""
         if self._digest:
             return self._container.num_bytes() + self._packing
         specs, formats = self._specs, self._formats
@@ -99,9 +98,8 @@ class TensorReader:
         """Read all but `kept` matrices and blocks, which are read while `finish` builds the model;
         returns the digest of the weights files, or ''.
 
-        Calls `advance` for the bytes read here and packed later; it may raise. Raises
-        BrokenWeightsError (a changed file, impossible numbers), MissingFileError,
-        NotEnoughMemoryError.
+        Calls `advance` for the bytes read here and packed later. Raises BrokenWeightsError,
+        MissingFileError, NotEnoughMemoryError.
         """
         self._advance = advance
         if self._kept is not None:
@@ -181,7 +179,7 @@ class TensorReader:
         self._add(layer.name, spec, floats)
 
     def _add(self, name: str, spec: TensorSpec, tensor: Tensor) -> None:
-        """Take a tensor for all its uses; a table that is there already stays."""
+        """A table that is there already stays."""
         weight_format = self._formats.of(spec.exact)
         if Use.TENSOR in spec.use:
             self.tensors[name] = tensor

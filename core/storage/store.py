@@ -38,7 +38,7 @@ _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
 
 
 class DiskStore:
-    """The blobs in `folder`, one folder for each pool.
+    """One folder for each pool.
 
     At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
     used makes a `closed`, empty store; `failure` says why. Changes may raise OSError, and leave the
@@ -64,7 +64,7 @@ class DiskStore:
         return self._index is None
 
     def open(self) -> None:
-        """Open the folder, made if it is missing, and delete what can't be restored."""
+        """Delete what can't be restored."""
         self.close()
         try:
             self.files.open_folder(self.folder)
@@ -109,7 +109,7 @@ class DiskStore:
         return self.folder / pool / name
 
     def read(self, pool: str, name: str) -> bytearray:
-        """The bytes of a blob that is held, unverified. Raises OSError."""
+        """Unverified bytes. Raises OSError."""
         return self.files.read(self.path(pool, name), self.size(pool, name) or 0)
 
     def touch(self, pool: str, name: str) -> None:
@@ -138,7 +138,7 @@ class DiskStore:
         return True
 
     def make_room(self, blob: Blob, cap: int) -> bool:
-        """Evict from a pool until a blob fits; evicts nothing if it can't."""
+        """Evicts nothing if the blob can't fit."""
         if self._littered:
             self._sweep()
         self.files.make_folder(self.folder / blob.pool)
@@ -200,7 +200,7 @@ class DiskStore:
         return str(found[0][0]) if found else None
 
     def write_note(self, kind: str, key: str, value: str) -> None:
-        """Write or replace a note; beyond `MOST_NOTES` of a kind the oldest are deleted."""
+        """Beyond `MOST_NOTES` of a kind the oldest are deleted."""
         with self._change() as index:
             index.ask(_NOTE, kind, key, value)
             index.ask(_TRIM, kind, kind, MOST_NOTES)
@@ -223,7 +223,8 @@ class DiskStore:
 
     def forget(self, owner: str | None, pool: str | None = None) -> None:
         """Delete what only `owner` has (None: all but the weights), from the disk too, in one pool
-        or all. Raises OSError; another call continues."""
+        or all. Raises OSError; another call continues.
+        """
         if self._index is None:
             if not self.folder.is_dir():
                 return
@@ -263,7 +264,7 @@ class DiskStore:
         return False
 
     def _unlink(self, gone: Iterable[Place]) -> None:
-        """Delete files without a name. Raises OSError after trying all; the rest is swept later."""
+        """Raises OSError after trying all; the rest is swept later."""
         failed: OSError | None = None
         for place, name in gone:
             try:
@@ -313,7 +314,7 @@ class DiskStore:
     # -- the index
 
     def _ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a query; none if the index can't be read, which closes the store."""
+        """None if the index can't be read, which closes the store."""
         if self._index is None:
             return []
         try:

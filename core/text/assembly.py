@@ -1,7 +1,4 @@
-"""From pieces to a prompt: text between two control tokens is encoded as one piece.
-
-Some tokens swallow whitespace next to them; a message's start is found as a token index.
-"""
+"""From pieces to a prompt: text between two control tokens is encoded as one piece."""
 
 from __future__ import annotations
 
@@ -142,6 +139,7 @@ class Assembly:
 
 def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
     """The token indices at which a reply that begins at `start` paused, its own start included:
-    earlier prompts ended there, so prefill can resume."""
+    earlier prompts ended there, so prefill can resume.
+    """
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found

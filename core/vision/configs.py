@@ -1,4 +1,4 @@
-"""The settings of picture processors, as model folders publish them, and the tokens between tiles.
+"""The settings of picture processors, as model folders publish them.
 
 Each config's repr is part of saved contexts' fingerprints: keep names, fields and their order.
 """
@@ -51,7 +51,7 @@ class ProcessorConfig:
         return self.patch_size * self.merge_size
 
     def with_max_tokens(self, limit: int | None) -> ProcessorConfig:
-        """The same with at most `limit` tokens a picture; None or 0 means the processor's limit."""
+        """None or 0 means the processor's limit."""
         if not limit:
             return self
         most = min(self.max_pixels, limit * self.token_size**2)
@@ -102,12 +102,11 @@ class TileConfig:
 
     @property
     def tokens_of_tile(self) -> int:
-        """Tokens of a tile, its mark included."""
         return (self.tile_size // self.token_size) ** 2 + 1
 
     @property
     def tokens_of_whole(self) -> int:
-        """Tokens at most of the whole picture after its tiles, its mark included."""
+        """At most, with its mark."""
         return self.max_tokens + 1 if self.whole_mark is not None else 0
 
     @property
@@ -116,8 +115,7 @@ class TileConfig:
         return max(self.max_tokens, of_tiles if self.max_tiles else 0)
 
     def with_max_tokens(self, limit: int | None) -> TileConfig:
-        """The same with at most `limit` tokens a picture: fewer tiles, or none if fewer than four,
-        which can't form a square, would be left."""
+        """Fewer tiles, or none if fewer than four, which can't form a square, would be left."""
         if not limit:
             return self
         tiles = min((limit - self.tokens_of_whole) // self.tokens_of_tile, self.max_tiles)
@@ -179,7 +177,7 @@ class Config(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PublishedSettings:
-    """The settings of a model's image processor; null is a missing key."""
+    """null is a missing key."""
 
     folder: str
     values: Mapping[str, Any]
@@ -219,7 +217,7 @@ Source = Path | PublishedSettings
 
 
 def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
-    """Read `source`; the vision part of `model`, its config.json, must agree on the patches.
+    """`model`, its config.json, must agree on the patches.
 
     This and the next three raise MissingFileError and BrokenConfigError.
     """
@@ -273,7 +271,7 @@ def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig
 
 
 def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
-    """Read `source`; `model` must agree on the patches, the tokenizer has the tiles' tokens."""
+    """The tokenizer must have the tiles' tokens."""
     with published(source) as settings:
         patch = int(settings.get("encoder_patch_size", 16))
         factor = int(settings.get("downsample_factor", 2))
@@ -311,7 +309,7 @@ def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId
 
 
 def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig:
-    """Read `source`; `model` must agree on the patches and have positions for them."""
+    """`model` must have positions for the tokens."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 16))
         pooling = int(settings.get("pooling_kernel_size", 3))
@@ -364,7 +362,7 @@ def _read(folder: Path) -> Mapping[str, Any]:
 
 
 def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
-    """The ids before tiles, by row and column, of all grids with at most so many tiles."""
+    """By row and column, of all grids with at most so many tiles."""
     return tuple(
         tuple(
             mark_of(f"<|img_row_{row}_col_{column}|>", token_id)

@@ -49,10 +49,8 @@ def open_processor(
     max_tokens: int | None,
     token_id: TokenId = lambda spelling: None,
 ) -> PictureProcessor:
-    """The processor of a model with vision; `config` is config.json, vision defaults included.
-
-    `max_tokens` lowers the tokens of an image where possible; `token_id` looks up added tokens.
-    Raises MissingFileError, BrokenConfigError.
+    """`config` is config.json, vision defaults included; `max_tokens` lowers the tokens of an image
+    where possible. Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
@@ -71,7 +69,8 @@ def open_processor(
 
 class ImageProcessor(PictureProcessor):
     """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; `in_line`: at positions in
-    a line, as LFM3-VL has them."""
+    a line, as LFM3-VL has them.
+    """
 
     config: ProcessorConfig
 
@@ -122,7 +121,7 @@ class ImageProcessor(PictureProcessor):
         return repr(shown)
 
     def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
-        """RGB bytes [height, width, 3] to patches [patches, 3 x time x patch x patch]."""
+        """[height, width, 3] to [patches, 3 x time x patch x patch]."""
         config = self.config
         patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
         floats = self._floats(pixels_of(data), 0)
@@ -165,7 +164,7 @@ class SquareImageProcessor(PictureProcessor):
         )
 
     def _patches(self, data: bytes) -> Tensor:
-        """RGB bytes [size, size, 3] to patches [side * side, 3 x patch x patch], row by row."""
+        """[size, size, 3] to [side * side, 3 x patch x patch], row by row."""
         size, patch = self.config.size, self.config.patch_size
         side = size // patch
         # A tower that is no multiple of its patches leaves out the last rows and columns.
@@ -186,7 +185,8 @@ class PooledImageProcessor(PictureProcessor):
 
     def measure(self, width: int, height: int) -> ResizePlan:
         """Sides in whole tokens, rounded down; a side of none becomes one token, and the other the
-        aspect ratio rounded down."""
+        aspect ratio rounded down.
+        """
         check_size(width, height, math.inf)
         config, unit = self.config, self.config.token_size
         most = config.max_tokens * config.pooling**2 * config.patch_size**2
@@ -220,7 +220,7 @@ class PooledImageProcessor(PictureProcessor):
         return repr(replace(self.config, max_tokens=0))
 
     def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
-        """RGB bytes [height, width, 3] to patches [patches, patch x patch x 3], row by row."""
+        """[height, width, 3] to [patches, patch x patch x 3], row by row."""
         return self._patches_of(pixels_of(data).view(1, plan.height, plan.width, 3))
 
 
@@ -236,7 +236,8 @@ class Layout:
 
 class TileImageProcessor(PictureProcessor):
     """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile that say which it is. It is encoded, cached and reused as one."""
+    ids before each tile. It is encoded, cached and reused as one.
+    """
 
     config: TileConfig
 
@@ -299,7 +300,7 @@ class TileImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        """RGB bytes of the tiles and of the whole to patches [patches, patch x patch x 3]."""
+        """The tiles and the whole to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         if not layout.rows:
             return self._patches_of(rgb.view(1, layout.height, layout.width, 3))
@@ -314,8 +315,9 @@ class TileImageProcessor(PictureProcessor):
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
-    than a token's edge, or with `keeps_most` within it."""
+    """Like the reference, which exceeds the limit for narrow pictures, or with `keeps_most` within
+    it.
+    """
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
     new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)

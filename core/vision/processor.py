@@ -21,7 +21,7 @@ MAX_ASPECT = 200
 
 @dataclass(frozen=True, slots=True)
 class ResizePlan:
-    """Size of a processed picture: `width` x `height` pixels, `rows` x `columns` tokens."""
+    """`width` x `height` pixels, `rows` x `columns` tokens."""
 
     width: int
     height: int
@@ -36,7 +36,8 @@ class ResizePlan:
 @dataclass(frozen=True, slots=True)
 class Grid:
     """`rows` x `columns` patches that the tower sees at once; `before` and `after` are ids of the
-    text around their tokens."""
+    text around their tokens.
+    """
 
     rows: int
     columns: int
@@ -50,7 +51,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class ProcessedImage:
-    """A picture at a model's size: `data` are its RGB bytes, an eighth of the size of its patches.
+    """`data` are RGB bytes at a model's size, an eighth of the size of the patches.
 
     The patches are those of its `grids`, most often one, in the tower's order.
     """
@@ -62,12 +63,12 @@ class ProcessedImage:
 
     @property
     def pixels(self) -> Tensor:
-        """The tower's input, computed on each access: float32 [patches, numbers of a patch]."""
+        """Computed on each access: float32 [patches, numbers of a patch]."""
         return self.to_patches(self.data)
 
 
 class PictureProcessor(ABC):
-    """Base of the processors; the repr of `config` has all that the patches depend on."""
+    """The repr of `config` has all that the patches depend on."""
 
     config: Config
 
@@ -84,7 +85,7 @@ class PictureProcessor(ABC):
 
     @abstractmethod
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Size and tokens of a picture of `width` x `height` pixels. Raises ImageError."""
+        """Of a picture of `width` x `height` pixels. Raises ImageError."""
 
     @abstractmethod
     def process(self, picture: DecodedPicture) -> ProcessedImage:
@@ -102,7 +103,8 @@ class PictureProcessor(ABC):
 
     def _patches_of(self, rgb: Tensor) -> Tensor:
         """uint8 [pictures, height, width, 3] -> floats [patches, patch x patch x 3], picture by
-        picture, row by row."""
+        picture, row by row.
+        """
         patch = self.config.patch_size
         pictures, height, width = rgb.shape[:3]
         split = (pictures, height // patch, patch, width // patch, patch, 3)
@@ -151,8 +153,8 @@ def smart_size(
 ) -> tuple[int, int]:
     """Height and width as multiples of `unit`, near the original, within the limits of `pixels`.
 
-    Python's round (half to even) and the order of operations are those of Qwen's `smart_resize`.
-    A side that is rounded to less than `least` becomes `least`.
+    Python's round (half to even) and the order of operations are those of Qwen's `smart_resize`. A
+    side that is rounded to less than `least` becomes `least`.
     """
     low, high = pixels
     new_height, new_width = (max(least, round(each / unit) * unit) for each in (height, width))

@@ -1,7 +1,6 @@
 """MiniCPM-V's pictures: a small one as a whole, a large one as a whole and then slice by slice.
 
-Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`. Ids around the
-whole and each slice tell them apart. A picture is encoded, cached and reused as one.
+Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 class SliceConfig:
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
     about that; 0 is none. `limit` is the most tokens of a picture, 0 for none but the others.
-    `marks` are the ids of MARKS."""
+    `marks` are the ids of MARKS.
+    """
 
     patch_size: int
     size: int
@@ -167,7 +167,7 @@ class SliceImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        """RGB bytes of the whole and of the slices to patches [patches, patch x patch x 3]."""
+        """The whole and the slices to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         size = layout.height * layout.width
         found = [self._patches_of(rgb[:size].view(1, layout.height, layout.width, 3))]
@@ -209,8 +209,9 @@ def _grid_of(height: int, width: int, size: int, most: int) -> tuple[int, int]:
 
 
 def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> SliceConfig:
-    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS and
-    AROUND_NUMBERS. Raises MissingFileError and BrokenConfigError."""
+    """The tokenizer must have the ids of MARKS and AROUND_NUMBERS. Raises MissingFileError and
+    BrokenConfigError.
+    """
     with published(source) as settings:
         patch = int(settings.get("patch_size", 14))
         settings.agree("patch_size", patch, (model.get("vision_config") or {}).get("patch_size"))

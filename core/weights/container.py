@@ -46,9 +46,9 @@ class TensorStream:
 class Container(ABC):
     """The files of one model, opened: headers are read and checked, data is not.
 
-    `path` is what the user chose, `config` the content of config.json, `tensors` every tensor;
-    names and shapes are those published in safetensors, whatever the format. Methods that read
-    raise MissingFileError, and BrokenWeightsError if a file changed since it was opened.
+    `path` is what the user chose; names and shapes of `tensors` are those published in safetensors,
+    whatever the format. Methods that read raise MissingFileError, and BrokenWeightsError if a file
+    changed since it was opened.
     """
 
     path: Path
@@ -86,9 +86,9 @@ class Container(ABC):
     ) -> str:
         """Call `take` with each tensor of `names`, once, in the order of the files, then `finish`.
 
-        `advance` is called with the number of bytes read, at least every 4 MiB. All may raise; no
-        file stays open then. With a `digest` every byte of the files is read, and the result is
-        their SHA-256 in hex; otherwise it is empty, and only what `take` asks for is read.
+        `advance` is called with the number of bytes read, at least every 4 MiB. All may raise. With
+        a `digest` every byte of the files is read, and the result is their SHA-256 in hex;
+        otherwise it is empty, and only what `take` asks for is read.
         """
 
     @abstractmethod
@@ -97,15 +97,13 @@ class Container(ABC):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """Facts that show later, without reading, if a file was moved, replaced or written to;
-        empty if a file is missing."""
+        """Show later, without reading, if a file was moved, replaced or written to; empty if a file
+        is missing.
+        """
 
 
 def facts_of(files: Iterable[tuple[Path, bytes]]) -> Facts:
-    """The facts of files with these header digests.
-
-    Anyone can set the time of writing; that of the last change only on Windows.
-    """
+    """Anyone can set the time of writing; that of the last change only on Windows."""
     facts: Facts = []
     for path, header_digest in files:
         try:

@@ -224,7 +224,7 @@ class _Digest:
         return self._thread.submit(self._digest)
 
     def wait(self, found: Future[str], advance: Callable[[int], None]) -> str:
-        """Calls `advance`, which may raise, with no bytes meanwhile."""
+        """Calls `advance` with no bytes meanwhile."""
         while True:
             try:
                 return found.result(_WAIT_S)

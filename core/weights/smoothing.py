@@ -3,8 +3,7 @@
 A group of a quantised matrix has one scale. Where a norm multiplies a channel by thirty, it also
 multiplies the error of its small weights. So the norm gives up a power of two of such a channel and
 the matrices' columns take it, exactly. (The idea: Xiao et al. 2023, SmoothQuant, arXiv:2211.10438,
-and Wei et al. 2022, arXiv:2209.13325.) Small scales stay: their inputs may be large, and rows with
-one outlier are quantised badly.
+and Wei et al. 2022, arXiv:2209.13325.)
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ class InputNorm:
 
 def migrating_scales(scale: Tensor) -> Tensor:
     """The part of a norm's factors [width] float32 that migrates: for each channel 1, or a power of
-    two from 4 on, the same on every device."""
+    two from 4 on, the same on every device.
+    """
     sizes = scale.detach().cpu().abs()
     ratios = sizes / sizes.median()
     large = ratios.isfinite() & (ratios >= _LARGE)
@@ -39,6 +39,7 @@ def migrating_scales(scale: Tensor) -> Tensor:
 
 def smoothed_norms(readers: Iterable[tuple[InputNorm | None, bool]]) -> frozenset[str]:
     """The norms whose scales may migrate, from pairs (norm of a reader, true if it takes them): all
-    readers must take them."""
+    readers must take them.
+    """
     known = [(norm.name, takes) for norm, takes in readers if norm is not None]
     return frozenset(name for name, _ in known) - {name for name, takes in known if not takes}

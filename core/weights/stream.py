@@ -38,7 +38,7 @@ _PIECES = 3  # one is filled and copied while others are digested
 
 
 def fill(file: FileIO, view: memoryview, path: Path) -> None:
-    """Read until `view` is full: a raw read may return less."""
+    """A raw read may return less."""
     filled = 0
     while filled < len(view):
         count = file.readinto(view[filled:])
@@ -48,7 +48,7 @@ def fill(file: FileIO, view: memoryview, path: Path) -> None:
 
 
 def look_up(source: WeightsFile, name: str) -> Tensor:
-    """One tensor in its stored type. Raises BrokenWeightsError, MissingFileError."""
+    """Raises BrokenWeightsError, MissingFileError."""
     entry = source.tensors[name]
     tensor = allocate(entry.shape, DTYPES[entry.dtype])
     try:
@@ -68,10 +68,7 @@ def stream_file(
     *,
     digest: bool,
 ) -> bytes:
-    """Call `take` with the tensors of this file among `names` (`Container.read`).
-
-    Returns the SHA-256 of the file, or nothing. Raises BrokenWeightsError, MissingFileError.
-    """
+    """Returns the SHA-256 of the file, or nothing. Raises BrokenWeightsError, MissingFileError."""
     background = _BackgroundDigest(behind=_PIECES - 1) if digest else None
     try:
         with source.path.open("rb", buffering=0) as file:
@@ -138,7 +135,7 @@ class _FileStream:
             start += count
 
     def _read_into(self, view: memoryview) -> None:
-        """Read the next bytes in place; they are digested on return and may be changed."""
+        """They are digested on return and may be changed."""
         for start in range(0, len(view), PIECE_BYTES):
             piece = view[start : start + PIECE_BYTES]
             self._next(piece)
@@ -166,7 +163,7 @@ class _FileStream:
 
 
 class _BackgroundDigest:
-    """SHA-256 in another thread, because digesting a file takes longer than reading it.
+    """In another thread, because digesting a file takes longer than reading it.
 
     The data of an update must not change until `behind` more updates have followed.
     """

@@ -1,7 +1,6 @@
 """Tables of which single rows are looked up: in memory, or left in the weights file.
 
-A token reads one row of embeddings, 2 KB for 1,500 MB of matrices, so the table need not be in
-memory besides the output head made of the same numbers.
+A token reads one row of embeddings, 2 KB for 1,500 MB of matrices.
 """
 
 from __future__ import annotations
@@ -47,7 +46,8 @@ class FileTable:
         row_bytes: int | None = None,
     ) -> None:
         """`file` may be closed afterwards, but not read while rows are. `row_bytes` is the size of
-        rows that aren't stored as numbers of a type."""
+        rows that aren't stored as numbers of a type.
+        """
         self._name = Path(str(file.name)).name
         self._start, self._shape = start, shape
         self._stored, self._dtype = stored, dtype

@@ -1,5 +1,6 @@
 """The engine's process: a reader thread parses commands, the main thread computes, a side thread
-describes pictures and counts tokens. Standard output carries frames only."""
+describes pictures and counts tokens.
+"""
 
 from __future__ import annotations
 
@@ -80,15 +81,16 @@ _SALT = secrets.token_bytes(16)
 
 
 class Outbox:
-    """Sends events as whole frames, from any thread."""
+    """Usable from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. If it is too large, raise ProtocolError, or send that error as a request's
-        last event."""
+        """If the event is too large, raise ProtocolError, or send that error as a request's last
+        event.
+        """
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -102,7 +104,8 @@ class Outbox:
 
 class IdleWriter:
     """Writes contexts to disk when idle, a segment at a time. `wait_s` is the wait before the next
-    `step`, None for ever. With `checks`, invariants are asserted at the end."""
+    `step`, None for ever. With `checks`, invariants are asserted at the end.
+    """
 
     def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
         self._engine = engine
@@ -162,7 +165,7 @@ class Worker:
         self._outbox.emit(self._last_event(work, CancelFlag()))
 
     def _read(self) -> None:
-        """The reader thread: ends the process when its input ends or is malformed."""
+        """Ends the process when its input ends or is malformed."""
         code = 0
         try:
             while (body := read_frame(self._commands)) is not None:
@@ -184,7 +187,7 @@ class Worker:
             self._inbox.put(command)
 
     def _last_event(self, work: Work, flag: CancelFlag) -> Answer:
-        """Carry out a command. Every error becomes an event: none may end the process."""
+        """Every error becomes an event: none may end the process."""
         request = work.request
         try:
             return self._handlers[type(work)](work, flag) or Done(request=request)
@@ -221,8 +224,9 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """A line of JSON for a command that ended in `last`: numbers and names, no text, ids or paths.
-    `chat` is an alias that lasts as long as the process."""
+    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias that lasts as
+    long as the process.
+    """
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),
@@ -235,7 +239,7 @@ def log_line(command: Command, last: Event, clock: Callable[[], float] = time.ti
 
 
 def _alias(chat: str | None) -> str | None:
-    """A salted name, so that the log may outlive a deleted chat."""
+    """Salted, so that the log may outlive a deleted chat."""
     if chat is None:
         return None
     return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()

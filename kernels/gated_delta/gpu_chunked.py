@@ -1,4 +1,4 @@
-"""The three kernels of the chunked gated delta rule, launched by `gpu`.
+"""The three kernels of the chunked gated delta rule.
 
 Names follow the equations in `reference`: (I + A)^-1 turns beta V into the writes U and beta e^G K
 into the reads W of a chunk. D = U - W S, with the state S before the chunk.

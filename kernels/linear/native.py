@@ -1,7 +1,7 @@
 """Matrices of the compiled kernels, as stored.
 
 A generated token reads the weight once (GEMV). A prompt's rows go through blocks packed on the way
-(GEMM); a row's bits depend on nothing but the row.
+(GEMM).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _LONGEST_SUM = 2**16
 
 
 class NativeMatrix(Matrix):
-    """Base of the matrices. `kernel` names the product of a step; `compiled`: many rows use
-    the library, too, `widened` as float32.
+    """`kernel` names the product of a step; `compiled`: many rows use the library, too, `widened`
+    as float32.
     """
 
     # Rows of inputs are filled up with zeros to a multiple of this.
@@ -86,7 +86,7 @@ class NativeMatrix(Matrix):
             result.copy_(self._otherwise(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """Like `Matrix`: weights are stored output by output, or some outputs by some."""
+        """Weights are stored output by output, or some outputs by some."""
         found = copy(self)
         found.shape = min(num_outputs, self.shape[0]), self.shape[1]
         found.weight = self.weight[: -(-num_outputs // self._outputs_of_row)]

@@ -21,13 +21,14 @@ _BF16 = (*_VNNI, "avx512_bf16")
 
 
 class NoSuchLevelError(Exception):
-    """The named level does not exist, or this processor can't run it."""
+    """Unknown, or this processor can't run it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """`needs` are names of torch.cpu.get_capabilities(); none on arm64, where torch may not know
-    and the self-test finds a missing instruction."""
+    and the self-test finds a missing instruction.
+    """
 
     name: str
     machine: str
@@ -53,7 +54,7 @@ LEVELS = (
 
 
 def machine() -> str:
-    """This processor's architecture, by one name on all systems."""
+    """By one name on all systems."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "aarch64": "arm64"}.get(name, name)
 

@@ -1,7 +1,6 @@
 """RMS norm in Triton: plain, after a residual addition, or gated.
 
-A program normalises a few whole rows, as many as the width decides, so a row's bits depend on
-nothing but the row.
+A program normalises a few whole rows, as many as the width decides.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from torch import Tensor
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """Like `reference.rms_norm`; only the last axis has to be contiguous."""
+    """Only the last axis has to be contiguous."""
     outputs = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs)
     return outputs

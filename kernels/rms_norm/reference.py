@@ -13,9 +13,7 @@ from torch.nn import functional as F
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """`inputs` [..., width] over their root mean square, times `scale` [width], in float32 until
-    the result is cast back.
-    """
+    """`inputs` [..., width]; in float32 until the result is cast back."""
     # The one copy that is made of the rows is changed in place: a long run's rows leave the cache.
     wide = inputs.to(torch.float32, copy=True)
     return wide.div_(_lengths(wide, epsilon)).mul_(scale).to(inputs.dtype)

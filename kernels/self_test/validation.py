@@ -2,8 +2,7 @@
 
 A compiler or a driver can be wrong although every test passed. Each operation that is not plain
 torch's is called twice on random numbers: it must give equal bits, as near to plain torch in
-float32 as rounding explains; else plain torch replaces it. A kernel that writes to wrong addresses
-can still end the process.
+float32 as rounding explains; else plain torch replaces it.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def validated(
     """`kernels` with plain torch for each operation that fails at one of `shapes`.
 
     The log and the new backend's name say which. What `recall` knows is not tested again. `check`
-    is called between cases and may raise.
+    is called between cases.
     """
     if not suspects(kernels):
         return kernels
