@@ -1,6 +1,5 @@
 """Limits on the size of a model folder's small files, and on the time for all: a sparse file of
-gigabytes, or a device behind a link, must not fill this process's memory.
-"""
+gigabytes, or a device behind a link, must not fill this process's memory."""
 
 from __future__ import annotations
 

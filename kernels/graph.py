@@ -48,8 +48,7 @@ class Lengths:
     @contextmanager
     def read_from(self, cells: Tensor, num_rows: int) -> Iterator[None]:
         """Capture a step whose first token has `num_rows` rows, itself included; `cells` hold the
-        numbers of its tokens.
-        """
+        numbers of its tokens."""
         self._captured = num_rows, cells
         try:
             yield

@@ -37,8 +37,7 @@ Native = Callable[Concatenate[Library, ...], Any]
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
     """Results are new tensors. `widened`: attention of many tokens runs without the processor's
-    bfloat16 instructions.
-    """
+    bfloat16 instructions."""
     bound: dict[str, Any] = {
         name: _or_plain(native, getattr(PLAIN_OPS, name), library)
         for name, native in _TABLE.items()

@@ -22,8 +22,7 @@ Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 
 class ArchivedPicture(Frozen):
     """`digest` is the file's SHA-256; '' if another program's archive names only its beginning
-    (`file`).
-    """
+    (`file`)."""
 
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
     name: str = ""
@@ -41,8 +40,7 @@ class ArchivedDocument(Frozen):
 
 class AttachedDocument(Frozen):
     """`document` is an index into the chat's list; `chosen` are the indices of the parts that are
-    read.
-    """
+    read."""
 
     document: Annotated[int, Field(ge=0)]
     name: str

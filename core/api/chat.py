@@ -140,8 +140,7 @@ Message = Annotated[
 
 class Conversation(Frozen):
     """`created` (seconds since the epoch) is the only time that templates know. A `raw` prompt
-    replaces messages and template; an added token spelled in it is that token.
-    """
+    replaces messages and template; an added token spelled in it is that token."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()

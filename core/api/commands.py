@@ -67,8 +67,7 @@ class Answered(Command, Generic[Last_co]):
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
     """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
     None passes nothing to the template. A `guest` is a connected program, which comes after the
-    window.
-    """
+    window."""
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -128,8 +127,7 @@ class PrefillDraft(IdleWork[Prepared]):
 
 class Predict(IdleWork[Predicted]):
     """Ask how much of a conversation Generate, or the turn after its last reply, would read.
-    Changes nothing.
-    """
+    Changes nothing."""
 
     type: Literal["predict"] = "predict"
 
@@ -169,8 +167,7 @@ class CountTokens(Answered[Counted]):
 
 class EditReply(Answered[Edited]):
     """Get the ids of a reply whose answer was changed to `text`: the sampled ones up to the first
-    difference, then those of the text. Runs in parallel to other commands.
-    """
+    difference, then those of the text. Runs in parallel to other commands."""
 
     type: Literal["edit_reply"] = "edit_reply"
     reply: AssistantMessage
@@ -192,8 +189,7 @@ class ClearCache(Answered[Done]):
 
 class Forget(Answered[Done]):
     """Delete what only `chat` used (None: everything), in memory and in every model's part of
-    `cache_folder`. Works without a model.
-    """
+    `cache_folder`. Works without a model."""
 
     type: Literal["forget"] = "forget"
     chat: ChatKey | None

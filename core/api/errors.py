@@ -1,4 +1,4 @@
-"""All named errors, each with a title and a message for a dialog. The class name crosses the pipe."""
+"""Named errors, each with a title and a message for a dialog. The class name crosses the pipe."""
 
 from __future__ import annotations
 

@@ -109,8 +109,7 @@ class Generated(_Answer):
 
 class Finished(Last):
     """`reply` is what the next request sends back; `reply_ids` holds every sampled id, also the one
-    that ended it; `stop_string` ended it, if it is one.
-    """
+    that ended it; `stop_string` ended it, if it is one."""
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
@@ -149,8 +148,7 @@ class Prepared(Last):
 
 class Predicted(Last):
     """A request would read `tokens` of its prompt and encode `images`; `seconds` is None before any
-    were measured.
-    """
+    were measured."""
 
     type: Literal["predicted"] = "predicted"
     prompt_tokens: int

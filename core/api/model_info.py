@@ -23,8 +23,7 @@ _GGUF_ENDING = re.compile(r"(?<=.)(-\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
 class LoadFacts(Frozen):
     """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
     matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
-    `slowed_by`: why replies are slower than they could be.
-    """
+    `slowed_by`: why replies are slower than they could be."""
 
     seconds: float = 0.0
     packing_s: float = 0.0
@@ -64,8 +63,7 @@ class ModelInfo(Frozen):
     """`spliced_replies` is False where the template forces replies to be tokenised again;
     `history_note` says why. The budgets are defaults in bytes. `choice` is None where the user
     chose the precision. `batch_invariant_steps`: drafts can be checked here. `mtp_refused`: why the
-    MTP head is not used. `tools` is the syntax of tool calls.
-    """
+    MTP head is not used. `tools` is the syntax of tool calls."""
 
     name: str
     path: str

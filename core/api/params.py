@@ -104,8 +104,7 @@ class ModelSettings(Settings):
     1,024 on a CPU and 4,096 on a GPU, 0 the image processor's limit. `grid` is the spacing of cuts.
     `cache_folder` keeps contexts, embeddings and at most `weights_bytes` of quantised matrices
     (None: a default); without it nothing is on disk. `measure_kernels` chooses the fastest kernels
-    here and stores the choice there.
-    """
+    here and stores the choice there."""
 
     path: str
     device: Device = "auto"

@@ -124,8 +124,7 @@ class Run:
 class Prompt:
     """`end_of_turn_ids` close a message; `call_ids` begin a tool call or end a result; `grid` is
     the spacing of cuts in tokens; `pauses` are the token indices where replies paused. Raises
-    ValueError without tokens.
-    """
+    ValueError without tokens."""
 
     segments: tuple[Segment, ...]
     end_of_turn_ids: frozenset[int]

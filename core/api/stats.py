@@ -67,8 +67,7 @@ class CacheBytes(Frozen):
 
 class DraftCounts(Frozen):
     """`cycles` are all steps but the first token's, `empty` those without a draft, `rejected` those
-    whose whole draft was rejected.
-    """
+    whose whole draft was rejected."""
 
     cycles: int = 0
     drafted: int = 0

@@ -25,8 +25,7 @@ ENDING_S = 2.0
 
 class Child(Generic[Message]):
     """The parent's side: `heard` gets the child's messages in order, `ended` is called when it is
-    gone. The next `start` starts another.
-    """
+    gone. The next `start` starts another."""
 
     def __init__(
         self,

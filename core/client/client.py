@@ -79,8 +79,7 @@ class EngineClient:
 
     async def close(self, flush: bool = True) -> None:
         """Cancel open requests, write contexts to disk for five seconds at most (`flush`), and end
-        the worker. Idempotent.
-        """
+        the worker. Idempotent."""
         if flush and self.state is EngineState.READY and self.model is not None:
             for number in self._requests.open_numbers:
                 self.cancel(number)

@@ -34,8 +34,7 @@ class DataFolderLock:
 
 def lock_file(path: Path) -> int | None:
     """The handle of a locked file, unlocked by closing it; None if it is locked already. Raises
-    OSError, also on file systems without locks.
-    """
+    OSError, also on file systems without locks."""
     handle = open_or_create(path, os.O_RDWR)
     try:
         _lock(handle)

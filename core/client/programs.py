@@ -60,8 +60,7 @@ def is_frozen() -> bool:
 
 def restore_environment() -> None:
     """Undo what a frozen executable's loader has set, so that other programs don't load our
-    libraries.
-    """
+    libraries."""
     if not is_frozen():
         return
     original = os.environ.pop("LD_LIBRARY_PATH_ORIG", None)
@@ -133,8 +132,7 @@ def die_with_parent() -> None:
 
 def become_child() -> tuple[BinaryIO, BinaryIO]:
     """The first call of a child process. Returns its input and output, taken before any library can
-    print into them.
-    """
+    print into them."""
     die_with_parent()
     forbid_core_dumps()
     report_uncaught()

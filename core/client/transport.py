@@ -1,4 +1,4 @@
-"""A child process over pipes. Its standard error goes to a log file, the last lines also to memory."""
+"""A child process over pipes. Its standard error goes to a log file, the last lines to memory too."""
 
 from __future__ import annotations
 

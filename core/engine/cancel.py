@@ -38,8 +38,7 @@ T = TypeVar("T")
 
 class Background(Generic[T]):
     """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
-    `with` block ends.
-    """
+    `with` block ends."""
 
     def __init__(self, build: Callable[[Callable[[], None]], T]) -> None:
         self._ended = threading.Event()

@@ -159,7 +159,7 @@ class Engine:
                 delete_quantised(blobs)
 
     def _store_of(self, settings: ModelSettings) -> DiskStore | None:
-        """Shared with the present model: two stores on one folder would not know of each other."""
+        """Shared with the present model: two stores on one folder wouldn't know of each other."""
         blobs = self._blobs_in(settings.cache_folder)
         if settings.cache_folder is not None and (blobs is None or blobs.closed):
             return DiskStore(Path(settings.cache_folder))

@@ -80,8 +80,7 @@ class Reply:
 
     def sample(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
         """Sample from each row of `logits` [n, vocab] until a token differs from the draft; returns
-        why the reply ends, if it does.
-        """
+        why the reply ends, if it does."""
         for row, drafted in zip_longest(logits, draft):
             reason = self._sample(row)
             if reason is not None or self.ids[-1] != drafted:
@@ -166,8 +165,7 @@ class ReplyStream:
 
 class LoopDetector:
     """Counts for every period how many of the last ids equal the one a period before: constant time
-    per id.
-    """
+    per id."""
 
     def __init__(self) -> None:
         # The newest first; no id is -1.

@@ -221,8 +221,7 @@ def keep_top_k(scores: Tensor, top_k: int) -> Tensor:
 
 def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
     """-inf for all but the likeliest tokens that together reach `top_p`; one always stays. Tokens
-    below an n-th of 1 - p can't make up 1 - p together and needn't be sorted.
-    """
+    below an n-th of 1 - p can't make up 1 - p together and needn't be sorted."""
     probabilities = scores.softmax(-1)
     least = min((1 - top_p) / len(scores), float(probabilities.max()))
     candidates = (probabilities >= least).nonzero().flatten()

@@ -190,8 +190,7 @@ class Session:
         self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
         """Sample from `hidden` [1, hidden_size], then step after step. Rows after a draft's first
-        wrong token are rolled back.
-        """
+        wrong token are rolled back."""
         reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
         most = reply.most(room)

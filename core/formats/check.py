@@ -183,8 +183,7 @@ def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> 
 
 def _uncountable(schema: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
     """Objects with `minProperties` of any name: a repeated name counts twice while a reply is
-    generated, and once when it is read.
-    """
+    generated, and once when it is read."""
     if isinstance(schema, dict):
         least, required = schema.get("minProperties"), schema.get("required", ())
         any_name = schema.get("additionalProperties") is not False or "patternProperties" in schema

@@ -1,6 +1,5 @@
 """Tasks on documents: from bytes to text in parts, which are pages of a PDF and sections of
-everything else. No link is opened, and no script or macro runs.
-"""
+everything else. No link is opened, and no script or macro runs."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ class UnknownFormulaError(ValueError):
 class FormulaTasks:
     def render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
         """A list of (source, is display): of each (width, ascent, descent) in `EM`, or None; and
-        their SVGs between zeros.
-        """
+        their SVGs between zeros."""
         sizes: list[tuple[float, float, float] | None] = []
         drawings: list[str] = []
         for source, display in fields["formulas"]:

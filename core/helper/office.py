@@ -1,4 +1,4 @@
-"""The text of Word and Excel documents: headings, lists and tables as in Markdown, sheets as CSV."""
+"""The text of Word and Excel files: headings, lists and tables as in Markdown, sheets as CSV."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The worker's side of a helper. If it ends, its request fails with a named error, and the next
-request starts another.
-"""
+request starts another."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ _NAMED: dict[str, type[WaymarkError]] = {
 
 class HelperFailedError(Exception):
     """`reason` is "time" or "memory" (out of it), "raised", "ended" or "started" (the process could
-    not be).
-    """
+    not be)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -223,8 +223,7 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
 
 def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
     """Remove control tokens from the vocabulary, except the unknown token, which must exist, and
-    pieces that merges use.
-    """
+    pieces that merges use."""
     unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
     vocab = model.get("vocab")
     if isinstance(vocab, dict):

@@ -31,8 +31,7 @@ class Mixer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Norms:
     """Before and, in some families, after each half of a block; None before a half that normalises
-    its own input.
-    """
+    its own input."""
 
     mixer: RMSNorm | None
     feed_forward: RMSNorm | None

@@ -136,8 +136,7 @@ def _multiplied_taps(
     weights: Weights, shape: Mamba2Shape, multipliers: tuple[float, ...]
 ) -> Tensor:
     """Taps [taps, channels] times the `multipliers` of inputs, B and C; in float32 the rounding is
-    negligible.
-    """
+    negligible."""
     each = zip(multipliers, shape.widths, strict=True)
     of_channels = torch.cat([torch.full((width,), number) for number, width in each])
     taps = convolution_taps(weights, sum(shape.widths), shape.taps)

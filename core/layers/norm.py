@@ -15,8 +15,7 @@ from kernels.common.shapes import NormShape
 
 class RMSNorm:
     """Multiplies by w (Zhang and Sennrich 2019). `as_input` names the norm to the matrices that
-    read its result (core.weights.smoothing).
-    """
+    read its result (core.weights.smoothing)."""
 
     _offset = 0.0
 

@@ -54,8 +54,7 @@ def run_by_run(
     compute: Callable[..., None], like: Tensor, columns: tuple[Tensor, ...], runs: Runs
 ) -> Tensor:
     """Call `compute(result, *columns, *state)` with the rows of each run; return all results, of
-    the shape and type of `like`.
-    """
+    the shape and type of `like`."""
     result, start = torch.empty_like(like), 0
     for num_rows, state in runs:
         rows = slice(start, start + num_rows)

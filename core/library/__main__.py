@@ -59,8 +59,7 @@ PASSING = ("SlowFolderError", "MissingFileError")
 
 class Remembered(Frozen):
     """Facts by the state of the files, rates by format, and `notes` of what decides an automatic
-    choice.
-    """
+    choice."""
 
     conditions: str = ""
     device: Device | None = None

@@ -71,8 +71,7 @@ class LibraryClient:
 
     async def _survey(self, left: list[str], again: bool) -> str | None:
         """Run one process; models that it described leave `left`. Returns the model at which it
-        ended, None if it is done.
-        """
+        ended, None if it is done."""
         process = await self._start()
         reading = ""
         try:

@@ -41,8 +41,7 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 class EngineNotes:
     """The measurements by which the engine chooses, in `folder`; ones that it hasn't made yet are
-    kept in `known`, since the folder is the engine's.
-    """
+    kept in `known`, since the folder is the engine's."""
 
     def __init__(self, folder: Path, known: dict[str, str]) -> None:
         self._folder, self.known = folder, known
@@ -57,8 +56,7 @@ class EngineNotes:
 
 class Machine:
     """`rates` are measurements by format. With `again` those there are measured once more, and the
-    faster counts: another program may have slowed the first.
-    """
+    faster counts: another program may have slowed the first."""
 
     def __init__(
         self,

@@ -32,8 +32,7 @@ class Way(Frozen):
 class ModelFacts(Frozen):
     """`digest` is equal for copies of the same files. `published` is the precision of the files.
     The first `automatic` of `ways` are sorted as an automatic choice tries them; only a user
-    chooses the others. With `trouble` only `path` and `size` mean anything.
-    """
+    chooses the others. With `trouble` only `path` and `size` mean anything."""
 
     path: str
     size: Count = 0
@@ -53,8 +52,7 @@ class ModelFacts(Frozen):
 
 class Describe(Frozen):
     """Facts read before come from the file `cache`, and what the engine measured from its folder
-    `contexts`; with `again` nothing comes from there.
-    """
+    `contexts`; with `again` nothing comes from there."""
 
     type: Literal["describe"] = "describe"
     paths: tuple[str, ...]
@@ -77,8 +75,7 @@ class Described(Frozen):
 
 class Speed(Frozen):
     """Seconds for a billion weights: `step_s` for a generated token, `prompt_s` for 1,000 prompt
-    tokens.
-    """
+    tokens."""
 
     precision: Precision
     step_s: Seconds
@@ -97,8 +94,7 @@ class Device(Frozen):
 
 class Move(Frozen):
     """Move files from the folder `base` to the folder `target`; the last of them makes it a model.
-    Those in `kept` are copied, as another model needs them too. Answered by Moving, then Moved.
-    """
+    Those in `kept` are copied, as another model needs them too. Answered by Moving, then Moved."""
 
     type: Literal["move"] = "move"
     files: tuple[str, ...]

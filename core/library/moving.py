@@ -42,8 +42,7 @@ class _File:
 
 class Mover:
     """`tell(done, total)` is called with bytes, each counted when copied and when compared;
-    `stopped` is asked often, until the copies are put in their places.
-    """
+    `stopped` is asked often, until the copies are put in their places."""
 
     def __init__(
         self, move: Move, tell: Callable[[int, int], None], stopped: Callable[[], bool]
@@ -158,7 +157,7 @@ class Mover:
                     break
 
     def _delete(self, files: list[_File]) -> None:
-        """Except `kept` files and those the system refuses to delete: the copy is complete by now."""
+        """Except `kept` files and those the system refuses to delete: the copy is complete."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
                 if each.source not in self._kept:

@@ -90,8 +90,7 @@ def folders_below(places: Sequence[Path]) -> list[Path]:
 
 def models_in(folder: Path) -> tuple[Path, ...]:
     """Sorted: the folder itself if it is a model, the newest snapshot if it is of the hub cache,
-    else the models directly in it and the GGUF files below it.
-    """
+    else the models directly in it and the GGUF files below it."""
     found = _model(folder)
     if found is not None:
         return (found,)

@@ -28,8 +28,7 @@ from core.weights.plan import Weights
 class ReadModel:
     """`weights_digest` is the SHA-256 (hex) of the files. `config` is the plan's. `packing_s` were
     spent on the kernels' layouts; `from_disk`: matrices were read quantised. `mapped_bytes` are in
-    a mapped file, which the system reads when needed.
-    """
+    a mapped file, which the system reads when needed."""
 
     model: Decoder
     weights_digest: str

@@ -1,6 +1,5 @@
 """The plan of a model: every tensor by name, shape and use, checked against the headers before a
-byte is read.
-"""
+byte is read."""
 
 from __future__ import annotations
 
@@ -116,8 +115,7 @@ def may_stay_blocks(spec: TensorSpec) -> bool:
 
 class ModelPlan:
     """The model is built without data once for each type, in the time for `looking`. Raises
-    SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError.
-    """
+    SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError."""
 
     def __init__(self, container: Container, looking: LookingTime | None = None) -> None:
         self.container = container
@@ -159,8 +157,7 @@ class ModelPlan:
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
         """By default an MTP head is part of it where steps can take several tokens. Raises a
-        WaymarkError where files and settings don't fit.
-        """
+        WaymarkError where files and settings don't fit."""
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
@@ -276,8 +273,7 @@ class HeldPlan:
     @property
     def num_bytes(self) -> int:
         """The parameters in their formats, and the most that is needed in addition while a packed
-        layer is read or a wide one computes.
-        """
+        layer is read or a wide one computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
         most = max(self.bytes_while_read(), self._planned + max(self._packing, activations))
@@ -333,8 +329,7 @@ class HeldPlan:
     @property
     def activation_bytes(self) -> int:
         """Three times the widest side of a matrix, but of the head, which computes a few rows at a
-        time.
-        """
+        time."""
         widest = max(
             (
                 max(spec.shape[0] // (spec.stack or 1), spec.shape[1])

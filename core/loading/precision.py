@@ -126,6 +126,5 @@ def _sized(
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
     """Precisions to try for a model with float weights, most exact first; `fast` is the faster of
-    float32 and bfloat16 here.
-    """
+    float32 and bfloat16 here."""
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, *SMALLER)

@@ -81,9 +81,7 @@ def above(index: Index, place: Place) -> set[int]:
 
 
 def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> list[Place]:
-    """Remove an owner from all blobs, and delete those without any; `newest` ends the chain that is
-    being written.
-    """
+    """Remove an owner and the blobs without any; `newest` ends the chain that is being written."""
     gone: list[Place] = []
     struck = index.ask(_STRIKE, owner, pool)
     keep = above(index, newest) if index.ask(_OWNED, *newest) else ()
@@ -97,8 +95,7 @@ def evict(
     index: Index, pool: str, num_bytes: int, keep: Collection[int]
 ) -> tuple[int, list[Place]]:
     """Delete blobs for so many bytes, none in `keep`: first those that no lasting blob needs, then
-    the least recently used, with what only they need. Returns the freed bytes too.
-    """
+    the least recently used, with what only they need. Returns the freed bytes too."""
     gone: list[Place] = []
     freed = 0
     for at, lasting in index.ask(_LEAVES, pool):
@@ -127,8 +124,7 @@ def keep_only(index: Index, there: Collection[Place]) -> None:
 
 def _release(index: Index, at: int | None, keep: Collection[int], gone: list[Place]) -> int:
     """Delete a blob that nothing needs, and what only it needs, up to `keep`; returns the freed
-    bytes.
-    """
+    bytes."""
     freed = 0
     while at is not None and at not in keep and not index.ask(_NEEDING, at):
         ((pool, name, num_bytes, needs),) = index.ask(_REMOVE, at)

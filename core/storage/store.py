@@ -223,8 +223,7 @@ class DiskStore:
 
     def forget(self, owner: str | None, pool: str | None = None) -> None:
         """Delete what only `owner` has (None: all but the weights), from the disk too, in one pool
-        or all. Raises OSError; another call continues.
-        """
+        or all. Raises OSError; another call continues."""
         if self._index is None:
             if not self.folder.is_dir():
                 return

@@ -139,7 +139,6 @@ class Assembly:
 
 def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
     """The token indices at which a reply that begins at `start` paused, its own start included:
-    earlier prompts ended there, so prefill can resume.
-    """
+    earlier prompts ended there, so prefill can resume."""
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found

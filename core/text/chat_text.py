@@ -50,8 +50,7 @@ class RenderedPrompt:
     """`message_starts` is the first token of each message but the system's, template header
     included. The reply begins inside an open thought (`opens_reasoning`), or after one that the
     template has closed (`closes_reasoning`). A continued reply consists of the ids `begun` and
-    paused after `pauses` ids.
-    """
+    paused after `pauses` ids."""
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
@@ -75,8 +74,7 @@ class ChatText:
         helper: Helper | None = None,
     ) -> None:
         """Raises BrokenTokenizerError, BrokenConfigError, TemplateError. `helper` is one of its own
-        by default.
-        """
+        by default."""
         helper = helper or self.new_helper()
         with helper.checking(check):
             self._kit = build_kit(files, helper)

@@ -1,6 +1,5 @@
 """The parts of a loaded model that concern text: its template, which the helper renders, the frame
-that it needs around pictures, and its tokenizer.
-"""
+that it needs around pictures, and its tokenizer."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 class Slot:
     """The text of one mark, in message number `message` (None: the tools' definitions), or with a
     `reply` its sampled ids. A "tool" slot is the spelling of an added token in a call, a result or
-    a definition, which templates escape.
-    """
+    a definition, which templates escape."""
 
     message: int | None
     kind: SlotKind
@@ -101,8 +100,7 @@ def _private_codes() -> Iterable[int]:
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
-    calls stand in a reply's text.
-    """
+    calls stand in a reply's text."""
 
     always_lists: bool = False
     takes_lists: bool = True

@@ -75,8 +75,7 @@ class TokenText:
 
 class ByteDetokenizer:
     """A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
-    character not shown yet.
-    """
+    character not shown yet."""
 
     def __init__(self, tokens: TokenText) -> None:
         self._tokens = tokens

@@ -111,8 +111,7 @@ class TokenTable:
 
 class Tokenizer:
     """All methods raise BrokenTokenizerError. `byte_level` and `word_spaces` tell how its tokens
-    spell text, if either is known.
-    """
+    spell text, if either is known."""
 
     def __init__(self, read: Callable[[], bytes], helper: Helper) -> None:
         """Built of the bytes that `read` returns, and again after a helper's end."""
@@ -142,8 +141,7 @@ class Tokenizer:
 
     def encode_published(self, text: str, special: bool = False) -> list[int]:
         """With the added tokens that the text spells; with `special` also those that the tokenizer
-        puts around every text.
-        """
+        puts around every text."""
         fields = {"special": special}
         return array("I", self._ask("tokenizer.encode_published", fields, text)).tolist()
 

@@ -50,8 +50,7 @@ def open_processor(
     token_id: TokenId = lambda spelling: None,
 ) -> PictureProcessor:
     """`config` is config.json, vision defaults included; `max_tokens` lowers the tokens of an image
-    where possible. Raises MissingFileError, BrokenConfigError.
-    """
+    where possible. Raises MissingFileError, BrokenConfigError."""
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
     if config.get("model_type") in {"gemma4", "gemma4_unified"}:
@@ -69,8 +68,7 @@ def open_processor(
 
 class ImageProcessor(PictureProcessor):
     """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; `in_line`: at positions in
-    a line, as LFM3-VL has them.
-    """
+    a line, as LFM3-VL has them."""
 
     config: ProcessorConfig
 
@@ -185,8 +183,7 @@ class PooledImageProcessor(PictureProcessor):
 
     def measure(self, width: int, height: int) -> ResizePlan:
         """Sides in whole tokens, rounded down; a side of none becomes one token, and the other the
-        aspect ratio rounded down.
-        """
+        aspect ratio rounded down."""
         check_size(width, height, math.inf)
         config, unit = self.config, self.config.token_size
         most = config.max_tokens * config.pooling**2 * config.patch_size**2
@@ -236,8 +233,7 @@ class Layout:
 
 class TileImageProcessor(PictureProcessor):
     """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile. It is encoded, cached and reused as one.
-    """
+    ids before each tile. It is encoded, cached and reused as one."""
 
     config: TileConfig
 
@@ -316,8 +312,7 @@ class TileImageProcessor(PictureProcessor):
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
     """Like the reference, which exceeds the limit for narrow pictures, or with `keeps_most` within
-    it.
-    """
+    it."""
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
     new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)

@@ -36,8 +36,7 @@ class ResizePlan:
 @dataclass(frozen=True, slots=True)
 class Grid:
     """`rows` x `columns` patches that the tower sees at once; `before` and `after` are ids of the
-    text around their tokens.
-    """
+    text around their tokens."""
 
     rows: int
     columns: int
@@ -103,8 +102,7 @@ class PictureProcessor(ABC):
 
     def _patches_of(self, rgb: Tensor) -> Tensor:
         """uint8 [pictures, height, width, 3] -> floats [patches, patch x patch x 3], picture by
-        picture, row by row.
-        """
+        picture, row by row."""
         patch = self.config.patch_size
         pictures, height, width = rgb.shape[:3]
         split = (pictures, height // patch, patch, width // patch, patch, 3)

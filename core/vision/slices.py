@@ -47,8 +47,7 @@ AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 class SliceConfig:
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
     about that; 0 is none. `limit` is the most tokens of a picture, 0 for none but the others.
-    `marks` are the ids of MARKS.
-    """
+    `marks` are the ids of MARKS."""
 
     patch_size: int
     size: int
@@ -210,8 +209,7 @@ def _grid_of(height: int, width: int, size: int, most: int) -> tuple[int, int]:
 
 def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> SliceConfig:
     """The tokenizer must have the ids of MARKS and AROUND_NUMBERS. Raises MissingFileError and
-    BrokenConfigError.
-    """
+    BrokenConfigError."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 14))
         settings.agree("patch_size", patch, (model.get("vision_config") or {}).get("patch_size"))

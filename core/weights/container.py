@@ -98,8 +98,7 @@ class Container(ABC):
     @abstractmethod
     def facts(self) -> Facts:
         """Show later, without reading, if a file was moved, replaced or written to; empty if a file
-        is missing.
-        """
+        is missing."""
 
 
 def facts_of(files: Iterable[tuple[Path, bytes]]) -> Facts:

@@ -118,8 +118,7 @@ class Weights:
 
     def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
         """A norm's factors, [width] float32: the tensor plus `offset`, without the scales that
-        migrate into the matrices that follow.
-        """
+        migrate into the matrices that follow."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
         norm = InputNorm(self._prefix + name, offset)
@@ -165,8 +164,7 @@ class Weights:
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
-        those that aren't square show.
-        """
+        those that aren't square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
             for name, shape in stacks.items()
@@ -184,8 +182,7 @@ class Weights:
     ) -> list[Matrix]:
         """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
         tensor `stack` [count, outputs, inputs] if the folder has it; `transposed` swaps its last
-        two axes.
-        """
+        two axes."""
         stored = self.stored(self._prefix + stack)
         if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))

@@ -87,7 +87,7 @@ def read_header(
     check: Callable[[], None] = lambda: None,
     budget: HeaderBudget | None = None,
 ) -> WeightsFile:
-    """`check` is called for every entry and may raise. Raises MissingFileError, BrokenWeightsError."""
+    """`check` is called for every entry. Raises MissingFileError, BrokenWeightsError."""
     try:
         with path.open("rb") as file:
             num_bytes = os.fstat(file.fileno()).st_size

@@ -28,8 +28,7 @@ class InputNorm:
 
 def migrating_scales(scale: Tensor) -> Tensor:
     """The part of a norm's factors [width] float32 that migrates: for each channel 1, or a power of
-    two from 4 on, the same on every device.
-    """
+    two from 4 on, the same on every device."""
     sizes = scale.detach().cpu().abs()
     ratios = sizes / sizes.median()
     large = ratios.isfinite() & (ratios >= _LARGE)
@@ -39,7 +38,6 @@ def migrating_scales(scale: Tensor) -> Tensor:
 
 def smoothed_norms(readers: Iterable[tuple[InputNorm | None, bool]]) -> frozenset[str]:
     """The norms whose scales may migrate, from pairs (norm of a reader, true if it takes them): all
-    readers must take them.
-    """
+    readers must take them."""
     known = [(norm.name, takes) for norm, takes in readers if norm is not None]
     return frozenset(name for name, _ in known) - {name for name, takes in known if not takes}

@@ -46,8 +46,7 @@ class FileTable:
         row_bytes: int | None = None,
     ) -> None:
         """`file` may be closed afterwards, but not read while rows are. `row_bytes` is the size of
-        rows that aren't stored as numbers of a type.
-        """
+        rows that aren't stored as numbers of a type."""
         self._name = Path(str(file.name)).name
         self._start, self._shape = start, shape
         self._stored, self._dtype = stored, dtype

@@ -37,8 +37,7 @@ class Entry:
 
 class Inbox:
     """The window's requests in order, then guests', then predictions and idle work, which a request
-    interrupts and which then resumes. Forgetting a chat stops its idle work for good.
-    """
+    interrupts and which then resumes. Forgetting a chat stops its idle work for good."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit

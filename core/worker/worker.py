@@ -1,6 +1,5 @@
 """The engine's process: a reader thread parses commands, the main thread computes, a side thread
-describes pictures and counts tokens.
-"""
+describes pictures and counts tokens."""
 
 from __future__ import annotations
 
@@ -89,8 +88,7 @@ class Outbox:
 
     def emit(self, event: Event) -> None:
         """If the event is too large, raise ProtocolError, or send that error as a request's last
-        event.
-        """
+        event."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -104,8 +102,7 @@ class Outbox:
 
 class IdleWriter:
     """Writes contexts to disk when idle, a segment at a time. `wait_s` is the wait before the next
-    `step`, None for ever. With `checks`, invariants are asserted at the end.
-    """
+    `step`, None for ever. With `checks`, invariants are asserted at the end."""
 
     def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
         self._engine = engine
@@ -225,8 +222,7 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
     """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias that lasts as
-    long as the process.
-    """
+    long as the process."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),

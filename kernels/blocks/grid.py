@@ -29,8 +29,7 @@ def _grid(name: str) -> Floats:
 @cache
 def grid_codes(type_name: str) -> Codes | None:
     """The table of a type's rows, each number as its place among those of the table, in ascending
-    order; None for a type without one.
-    """
+    order; None for a type without one."""
     if type_name not in GRID_BLOCKS:
         return None
     grid = _grid("IQ1_S" if type_name == "IQ1_M" else type_name)

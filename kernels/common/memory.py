@@ -37,8 +37,7 @@ def mapped(num_bytes: int) -> Tensor:
 
 def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Uninitialised. A large tensor on the CPU gets a mapping of its own, which returns to the
-    system when freed; the C library would keep and fragment it. Raises OSError, RuntimeError.
-    """
+    system when freed; the C library would keep and fragment it. Raises OSError, RuntimeError."""
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _WORTH_MAPPING or device.type != "cpu":
         return torch.empty(tuple(shape), dtype=dtype, device=device)
@@ -58,8 +57,7 @@ def enlarge(tensor: Tensor) -> None:
 
 def prefetch(address: int, num_bytes: int) -> None:
     """Let the system read the pages of a mapped file at once; by itself it reads one after the
-    other, and as much again around each.
-    """
+    other, and as much again around each."""
     if sys.platform == "linux":
         first = address // mmap.PAGESIZE * mmap.PAGESIZE
         size = ctypes.c_size_t(address + num_bytes - first)
@@ -90,8 +88,7 @@ class Arena:
 
     def place(self, tensor: Tensor) -> Tensor:
         """A contiguous copy in the arena. A very large tensor stays where it is, because a copy
-        would set the peak memory of a load.
-        """
+        would set the peak memory of a load."""
         if tensor.nbytes == 0 or (tensor.nbytes > LARGEST_COPY and tensor.is_contiguous()):
             enlarge(tensor)
             return tensor
@@ -107,8 +104,7 @@ class Arena:
 
 class FileArena:
     """Places tensors one after the other in a mapped file of `num_bytes`. If it is `filled`, the
-    tensors are there and are read only.
-    """
+    tensors are there and are read only."""
 
     def __init__(self, path: Path, num_bytes: int, *, filled: bool) -> None:
         """Raises OSError; without `filled`, the file is made."""
@@ -162,8 +158,7 @@ def dense_rows(*tensors: Tensor) -> bool:
 
 def lies_in(found: Any, tensor: Tensor) -> bool:
     """True if a tensor, or each of several, shares the storage of another: some view operations
-    copy.
-    """
+    copy."""
     parts = (found,) if isinstance(found, Tensor) else found
     place = tensor.untyped_storage().data_ptr()
     return all(each.untyped_storage().data_ptr() == place for each in parts)

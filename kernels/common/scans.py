@@ -10,8 +10,7 @@ from torch import Tensor
 
 class DeltaInputs(NamedTuple):
     """Gated delta rule, n tokens: queries, keys [n, hk, dk]; values [n, hv, dv]; log decay, beta
-    [n, hv].
-    """
+    [n, hv]."""
 
     queries: Tensor
     keys: Tensor

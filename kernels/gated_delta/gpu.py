@@ -44,8 +44,7 @@ def delta_gates(
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
     """Queries, keys and values may have gaps between tokens and heads; the last axis and the state
-    are contiguous.
-    """
+    are contiguous."""
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_heads, key_dim, value_dim = state.shape
@@ -62,8 +61,7 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     """The state must be contiguous. Updating in place is safe: each program of the scan reads its
-    stripe before it writes it.
-    """
+    stripe before it writes it."""
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape

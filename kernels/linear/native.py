@@ -31,8 +31,7 @@ _LONGEST_SUM = 2**16
 
 class NativeMatrix(Matrix):
     """`kernel` names the product of a step; `compiled`: many rows use the library, too, `widened`
-    as float32.
-    """
+    as float32."""
 
     # Rows of inputs are filled up with zeros to a multiple of this.
     _filled_up_to = 1

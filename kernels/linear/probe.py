@@ -58,8 +58,7 @@ def best_rows(
 
 def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
     """The library's is preferred within a tenth: its rows can share a call. Torch's is not
-    considered on arm64, where it errs by more than rounding.
-    """
+    considered on arm64, where it errs by more than rounding."""
     inputs = torch.ones(_ROWS, _SHAPE[1], dtype=torch.bfloat16)
     weight = torch.ones(_SHAPE, dtype=torch.bfloat16)
     own: list[Product] = ["pairs", "floats"] if library.has_pairs else ["floats"]

@@ -27,8 +27,7 @@ class NoSuchLevelError(Exception):
 @dataclass(frozen=True, slots=True)
 class Level:
     """`needs` are names of torch.cpu.get_capabilities(); none on arm64, where torch may not know
-    and the self-test finds a missing instruction.
-    """
+    and the self-test finds a missing instruction."""
 
     name: str
     machine: str

@@ -129,8 +129,7 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
 
 def _rounded_gate(numbers: Numbers) -> int:
     """Plain torch also rounds a gate to the model's type before the product; just below a power of
-    two that error doubles.
-    """
+    two that error doubles."""
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
 
 

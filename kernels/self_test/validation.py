@@ -110,8 +110,7 @@ def faults(
     check: Callable[[], None] | None = None,
 ) -> tuple[dict[str, str], bool]:
     """Each failing operation's fault by name; and whether any may be temporary, as a lack of memory
-    is.
-    """
+    is."""
     failed: dict[str, str] = {}
     passing, asked = False, suspects(kernels)
     for case in cases(shapes, device, dtype):

@@ -98,8 +98,7 @@ class _Readings:
 
 class Acceptance:
     """The chance that a drafted token is accepted, from `prior` on. Each step without such a draft
-    keeps the share `faded` of the measurements.
-    """
+    keeps the share `faded` of the measurements."""
 
     def __init__(self, prior: float, faded: float = FADED) -> None:
         self._prior, self._faded = prior, faded

@@ -74,8 +74,7 @@ def _text_ids(prompt: Prompt) -> list[int]:
 
 class PromptLookup:
     """A negative id is no text. It compares the newest places of the last pair: a third of a suffix
-    automaton's time and half its memory.
-    """
+    automaton's time and half its memory."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids: list[int] = []
@@ -232,8 +231,7 @@ class Speculation:
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
         """Note the check of `drafted` tokens. Offered tokens left out of the draft don't fit the
-        format and count as wrong. A captured step is not `is_usual`.
-        """
+        format and count as wrong. A captured step is not `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1

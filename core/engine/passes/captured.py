@@ -69,8 +69,7 @@ class StepCapture:
 
 class Steps:
     """For one reply at a time; `state` is the last step's. A step that can't be captured is
-    computed, and `give_up` is called.
-    """
+    computed, and `give_up` is called."""
 
     def __init__(
         self,
@@ -233,8 +232,7 @@ class StepTrace:
     ) -> None:
         """Replay the next token's step from another row, which must have the bits of a computed
         step, then the first step again. A faulty trace raises no error: it shares memory, or holds
-        a number that wasn't constant.
-        """
+        a number that wasn't constant."""
         state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()

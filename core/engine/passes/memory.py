@@ -99,8 +99,7 @@ class StepMemory:
 
 class TracedMemory(StepMemory):
     """For a captured step. Of several tokens, it copies each state to `before` right before it is
-    read, so that it is read from memory once.
-    """
+    read, so that it is read from memory once."""
 
     def __init__(
         self,

@@ -74,8 +74,7 @@ class HeadSteps:
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
         """Rows [n, hidden_size] with the bits of each alone; the next call may overwrite them. A
-        new trace takes ownership of `inputs` and `rotations`.
-        """
+        new trace takes ownership of `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)

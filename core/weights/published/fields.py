@@ -24,8 +24,7 @@ _REORDERED = (True, "group", "dynamic")
 class Fields:
     """An object of config.json at `path`; null counts as absent. Methods take the value of the
     first of `keys` that is there, and raise BrokenConfigError, which names the key, for another
-    type.
-    """
+    type."""
 
     def __init__(self, values: object, path: str) -> None:
         if not isinstance(values, Mapping):
