@@ -1,4 +1,4 @@
-"""A child process over pipes. Its standard error goes to a log file, the last lines to memory too."""
+"""A child process over pipes; its standard error goes to a log file and partly to memory."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Engine:
         self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """The present model stays if the load fails; it is unloaded first if memory holds only one."""
+        """The present model stays if the load fails, or goes first if memory holds only one."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -159,7 +159,7 @@ class Engine:
                 delete_quantised(blobs)
 
     def _store_of(self, settings: ModelSettings) -> DiskStore | None:
-        """Shared with the present model: two stores on one folder wouldn't know of each other."""
+        """Shared with the present model: two stores wouldn't know of each other."""
         blobs = self._blobs_in(settings.cache_folder)
         if settings.cache_folder is not None and (blobs is None or blobs.closed):
             return DiskStore(Path(settings.cache_folder))

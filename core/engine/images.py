@@ -58,7 +58,7 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
-        """Process a picture decoded to be described; may run beside a request. Raises ImageError."""
+        """Process a picture decoded to be described, beside a request. Raises ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):

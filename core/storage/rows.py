@@ -81,7 +81,7 @@ def above(index: Index, place: Place) -> set[int]:
 
 
 def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> list[Place]:
-    """Remove an owner and the blobs without any; `newest` ends the chain that is being written."""
+    """Remove an owner and blobs without any; `newest` ends the chain being written."""
     gone: list[Place] = []
     struck = index.ask(_STRIKE, owner, pool)
     keep = above(index, newest) if index.ask(_OWNED, *newest) else ()
