@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import Forward, LayerMemory, LayerState, RecurrentSpec, StateTensor
+from core.layers.memory import Forward, LayerMemory, LayerState, recurrent_spec
 from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.scans import DeltaInputs
-from kernels.common.shapes import DeltaShape
+from kernels.common.shapes import DeltaInputs, DeltaShape
 
 
 class GatedDeltaNet:
@@ -42,7 +41,8 @@ class GatedDeltaNet:
     ) -> None:
         self._most_beta = most_beta
         self.shape, heads = shape, shape.value_heads
-        self.specs = (_spec(shape, weights.dtype),)
+        state = heads, shape.key_dim, shape.value_dim
+        self.specs = (recurrent_spec(shape.taps, sum(shape.widths), state, weights.dtype),)
         self._ops = weights.ops(shape)
         self.projections = _projections(weights, width, shape, by_key_head, apart, input_norm)
         self.conv = _taps(weights, shape, apart)
@@ -144,9 +144,3 @@ def _by_kind(key_heads: int, widths: list[int]) -> Tensor:
     """The published row, grouped by key head, of each output, grouped by kind."""
     rows = torch.arange(key_heads * sum(widths)).view(key_heads, -1)
     return torch.cat([each.flatten() for each in rows.split(widths, dim=1)])
-
-
-def _spec(shape: DeltaShape, dtype: torch.dtype) -> RecurrentSpec:
-    tail = StateTensor((shape.taps - 1, sum(shape.widths)), dtype)
-    state = (shape.value_heads, shape.key_dim, shape.value_dim)
-    return RecurrentSpec((tail, StateTensor(state, torch.float32)))

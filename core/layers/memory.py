@@ -45,6 +45,14 @@ class RecurrentSpec:
         return sum(tensor.num_bytes for tensor in self.tensors)
 
 
+def recurrent_spec(
+    taps: int, channels: int, state: tuple[int, ...], dtype: torch.dtype
+) -> RecurrentSpec:
+    """The rows before a convolution of `taps`, and a state in float32."""
+    tail = StateTensor((taps - 1, channels), dtype)
+    return RecurrentSpec((tail, StateTensor(state, torch.float32)))
+
+
 LayerSpec = FullAttentionSpec | RecurrentSpec
 
 LayerState = tuple[Tensor, ...]

@@ -36,10 +36,10 @@ from core.library.messages import (
     Move,
     Moved,
     Moving,
+    Rate,
     Reading,
 )
 from core.library.moving import Mover
-from core.library.speed import Rate
 from core.model_files import INDEX_BYTES, read_small
 from core.storage.index import stored_note
 from core.system.private_files import write_whole

@@ -13,6 +13,19 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+class Rate(Frozen):
+    """Seconds for a byte of the weights, one row at a time, and for a weight and a prompt row."""
+
+    byte_s: Seconds
+    product_s: Seconds
+
+    def faster(self, other: Rate) -> Rate:
+        return Rate(
+            byte_s=min(self.byte_s, other.byte_s),
+            product_s=min(self.product_s, other.product_s),
+        )
+
+
 class Way(Frozen):
     """A precision in which this computer can run a model.
 
