@@ -20,20 +20,6 @@ MAX_ASPECT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class ResizePlan:
-    """`width` x `height` pixels, `rows` x `columns` tokens."""
-
-    width: int
-    height: int
-    rows: int
-    columns: int
-
-    @property
-    def tokens(self) -> int:
-        return self.rows * self.columns
-
-
-@dataclass(frozen=True, slots=True)
 class Grid:
     """`rows` x `columns` patches that the tower sees at once; `before` and `after` are ids of the
     text around their tokens."""
@@ -45,6 +31,29 @@ class Grid:
 
     @property
     def num_patches(self) -> int:
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePlan:
+    """`width` x `height` pixels become `rows` x `columns` tokens.
+
+    `sizes` are those of the pictures to resize to, one after the other, `key` is all that the
+    patches depend on besides the resulting bytes and the settings.
+    """
+
+    width: int
+    height: int
+    rows: int
+    columns: int
+    grids: tuple[Grid, ...]
+    to_patches: Callable[[bytes], Tensor]
+    sizes: tuple[tuple[int, int], ...]
+    key: bytes
+    in_line: bool = True
+
+    @property
+    def tokens(self) -> int:
         return self.rows * self.columns
 
 
@@ -86,9 +95,18 @@ class PictureProcessor(ABC):
     def measure(self, width: int, height: int) -> ResizePlan:
         """Of a picture of `width` x `height` pixels. Raises ImageError."""
 
-    @abstractmethod
     def process(self, picture: DecodedPicture) -> ProcessedImage:
         """Resize a picture and compute its key. Raises ImageError."""
+        plan = self.measure(*picture.size)
+        data = b"".join(picture.resized(*size, self.config.resample) for size in plan.sizes)
+        image = Image(
+            key=self._key(plan.key, data),
+            rows=plan.rows,
+            columns=plan.columns,
+            num_positions=plan.tokens if plan.in_line else max(plan.rows, plan.columns),
+            in_line=plan.in_line,
+        )
+        return ProcessedImage(data, plan.grids, image, plan.to_patches)
 
     def _settings_of_key(self) -> str:
         return repr(self.config)

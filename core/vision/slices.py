@@ -16,7 +16,6 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from core.api.errors import BrokenConfigError
-from core.api.prompt import Image
 from core.vision.configs import (
     HALF,
     MAX_TILE_SIZE,
@@ -27,12 +26,10 @@ from core.vision.configs import (
     mark_of,
     published,
 )
-from core.vision.decode import DecodedPicture
 from core.vision.processor import (
     MAX_ASPECT,
     Grid,
     PictureProcessor,
-    ProcessedImage,
     ResizePlan,
     check_size,
     pixels_of,
@@ -97,27 +94,12 @@ class SliceImageProcessor(PictureProcessor):
 
     def measure(self, width: int, height: int) -> ResizePlan:
         layout = self._layout(width, height)
-        return ResizePlan(layout.width, layout.height, 1, self._tokens(layout))
-
-    def process(self, picture: DecodedPicture) -> ProcessedImage:
-        layout = self._layout(*picture.size)
-        tokens = self._tokens(layout)
-        data = picture.resized(layout.width, layout.height, self.config.resample)
+        whole, sizes = (layout.width, layout.height), [(layout.width, layout.height)]
         if layout.rows:
-            size = layout.slices_width, layout.slices_height
-            data += picture.resized(*size, self.config.resample)
-        return ProcessedImage(
-            data=data,
-            grids=tuple(self._grids(layout)),
-            image=Image(
-                key=self._key(repr(layout).encode(), data),
-                rows=1,
-                columns=tokens,
-                num_positions=tokens,
-                in_line=True,
-            ),
-            to_patches=partial(self._patches, layout),
-        )
+            sizes.append((layout.slices_width, layout.slices_height))
+        grids, to_patches = tuple(self._grids(layout)), partial(self._patches, layout)
+        key = repr(layout).encode()
+        return ResizePlan(*whole, 1, self._tokens(layout), grids, to_patches, tuple(sizes), key)
 
     def _settings_of_key(self) -> str:
         """The number of slices and the limit only affect the layout."""
