@@ -116,25 +116,27 @@ class Engine:
             torch.accelerator.memory.empty_host_cache()
 
     def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
-        if self.loaded is None:
-            raise NoModelError("Choose a model folder first; the message is kept.")
+        loaded = self._needed("Choose a model folder first; the message is kept.")
         try:
-            return Session(self.loaded, command, flag, emit).run()
+            return Session(loaded, command, flag, emit).run()
         finally:
             release_to_system()
 
     def prepare(self, command: IdleWork[Prepared], flag: CancelFlag) -> Prepared:
-        if self.loaded is None:
-            raise NoModelError("There is no model to read with.")
+        loaded = self._needed("There is no model to read with.")
         try:
-            return IdlePrefill(self.loaded, command, flag).run()
+            return IdlePrefill(loaded, command, flag).run()
         finally:
             release_to_system()
 
     def predict(self, command: Predict, flag: CancelFlag) -> Predicted:
-        if self.loaded is None:
-            raise NoModelError("There is no model to predict for.")
-        return IdlePrefill(self.loaded, command, flag).predict()
+        loaded = self._needed("There is no model to predict for.")
+        return IdlePrefill(loaded, command, flag).predict()
+
+    def _needed(self, otherwise: str) -> LoadedModel:
+        if (loaded := self.loaded) is None:
+            raise NoModelError(otherwise)
+        return loaded
 
     def clear_cache(self) -> None:
         if self.loaded is not None:
@@ -207,22 +209,17 @@ class Engine:
             pass
 
     def count_tokens(self, command: CountTokens) -> Counted:
-        loaded = self.loaded
-        if loaded is None:
-            raise NoModelError("There is no model to count with.")
+        loaded = self._needed("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
 
     def edit_reply(self, command: EditReply) -> Edited:
-        loaded = self.loaded
-        if loaded is None:
-            raise NoModelError("There is no model to edit with.")
+        loaded = self._needed("There is no model to edit with.")
         ids = loaded.text.edited_ids(command.reply, command.text)
         return Edited(request=command.request, ids=ids)
 
     def count_prompt(self, command: CountPrompt, flag: CancelFlag) -> Counted:
-        loaded, conversation = self.loaded, command.conversation
-        if loaded is None:
-            raise NoModelError("There is no model to count with.")
+        loaded = self._needed("There is no model to count with.")
+        conversation = command.conversation
         try:
             images = loaded.catalog.segments(image_parts(conversation), flag.check)
             grid = loaded.settings.grid

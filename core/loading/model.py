@@ -20,6 +20,7 @@ from core.loading.reading import TensorReader
 from core.loading.tile_file import TileFile
 from core.models.decoder import Decoder
 from core.storage.rows import TILES
+from core.weights.container import changed
 from core.weights.memory import available_bytes, release_to_system
 from core.weights.plan import Weights
 
@@ -114,7 +115,7 @@ class _Loading:
         if known is None and facts and facts == self._files.facts():
             remember_digest(store.blobs, facts, digest)
         elif known is not None and known != store.known_digest(self._files):
-            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
+            raise changed(self._files.path.name)
         return ReadModel(model, known or digest, self._plan.config, seconds)
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
@@ -129,7 +130,7 @@ class _Loading:
         self._plan = plan.placed_in(arena)
         read = self.as_published(store)
         if read.weights_digest != digest:
-            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
+            raise changed(self._files.path.name)
         return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:

@@ -17,10 +17,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from core.api.errors import BrokenWeightsError
 from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedFile
-from core.weights.container import TensorStream
+from core.weights.container import TensorStream, changed
 from core.weights.memory import FREED, allocate
 from core.weights.plan import Slices, StoredBlocks
 from core.weights.published.packed import PackedLayer
@@ -214,19 +213,15 @@ class TensorReader:
         """Raise unless all readings of a small tensor gave the same bytes."""
         digest = hashlib.sha256(octets(tensor.cpu())).digest()
         if self._digests.setdefault(name, digest) != digest:
-            raise _changed(name)
+            raise changed(name)
 
     def _confirm(self, name: str, tensor: Tensor) -> None:
         """Note a norm when its turn comes; raise if it differs from an earlier look-up."""
         found = self._norms.setdefault(name, tensor)
         if not torch.equal(*(each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))):
-            raise _changed(name)
+            raise changed(name)
 
 
 def packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     is_packed = Use.MATRIX in spec.use and not spec.format(formats).is_plain
     return spec.held_bytes(formats) if is_packed else 0
-
-
-def _changed(name: str) -> BrokenWeightsError:
-    return BrokenWeightsError(f"{name} changed while it was being read.")

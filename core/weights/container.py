@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.api.errors import BrokenWeightsError, MissingFileError
 from core.weights.table import Table
 from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import StoredRows
@@ -99,6 +100,14 @@ class Container(ABC):
     def facts(self) -> Facts:
         """Show later, without reading, if a file was moved, replaced or written to; empty if a file
         is missing."""
+
+
+def changed(name: str) -> BrokenWeightsError:
+    return BrokenWeightsError(f"{name} changed while it was being read.")
+
+
+def unreadable(path: Path, error: OSError) -> MissingFileError:
+    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")
 
 
 def facts_of(files: Iterable[tuple[Path, bytes]]) -> Facts:

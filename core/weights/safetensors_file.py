@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 
 import torch
 
-from core.api.errors import BrokenWeightsError, MissingFileError, shown
+from core.api.errors import BrokenWeightsError, shown
 from core.api.json_text import parse_json
-from core.weights.container import TensorHeader
+from core.weights.container import TensorHeader, unreadable
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
@@ -95,7 +95,7 @@ def read_header(
         (budget or HeaderBudget()).take(raw, path)
         _, tensors = parse_header(raw, num_bytes, check)
     except OSError as error:
-        raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
+        raise unreadable(path, error) from error
     except HeaderError as error:
         fault = f"{path.name} is damaged or not a safetensors file: {error}."
         raise BrokenWeightsError(fault) from error

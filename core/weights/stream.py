@@ -18,8 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.api.errors import BrokenWeightsError, MissingFileError
-from core.weights.container import TensorStream
+from core.weights.container import TensorStream, changed, unreadable
 from core.weights.memory import allocate
 from core.weights.safetensors_file import (
     DTYPES,
@@ -43,7 +42,7 @@ def fill(file: FileIO, view: memoryview, path: Path) -> None:
     while filled < len(view):
         count = file.readinto(view[filled:])
         if not count:
-            raise _changed(path)
+            raise changed(path.name)
         filled += count
 
 
@@ -56,7 +55,7 @@ def look_up(source: WeightsFile, name: str) -> Tensor:
             file.seek(entry.start)
             fill(file, octets(tensor), source.path)
     except OSError as error:
-        raise _unreadable(source.path, error) from error
+        raise unreadable(source.path, error) from error
     return tensor
 
 
@@ -75,7 +74,7 @@ def stream_file(
             _FileStream(source, file, background, advance).read(names, take)
         return background.digest() if background is not None else b""
     except OSError as error:
-        raise _unreadable(source.path, error) from error
+        raise unreadable(source.path, error) from error
     finally:
         if background is not None:
             background.close()
@@ -103,15 +102,15 @@ class _FileStream:
                 take(TensorStream(name, partial(self._fill, stored), partial(self._table, entry)))
         self._skip_to(self._source.num_bytes)
         if self._file.read(1):
-            raise _changed(self._source.path)
+            raise changed(self._source.path.name)
 
     def _pass_header(self) -> None:
         try:
             raw = read_raw_header(self._file, self._source.num_bytes)
         except HeaderError as error:
-            raise _changed(self._source.path) from error
+            raise changed(self._source.path.name) from error
         if hashlib.sha256(raw).digest() != self._source.header_digest:
-            raise _changed(self._source.path)
+            raise changed(self._source.path.name)
         self._position = LENGTH_BYTES + len(raw)
         if self._digest is not None:
             self._digest.update(len(raw).to_bytes(LENGTH_BYTES, "little"))
@@ -188,11 +187,3 @@ class _BackgroundDigest:
 
     def close(self) -> None:
         self._thread.shutdown()
-
-
-def _changed(path: Path) -> BrokenWeightsError:
-    return BrokenWeightsError(f"{path.name} changed while it was being read.")
-
-
-def _unreadable(path: Path, error: OSError) -> MissingFileError:
-    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")
