@@ -32,12 +32,11 @@ from core.engine.passes.captured import StepCapture
 from core.gguf.library import ollama_name
 from core.helper.process import HelperFailedError
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
-from core.loading.backend import recalled, what_slows
 from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
 from core.loading.model import ReadModel, fits, read_model
 from core.loading.plan import ModelPlan
-from core.loading.precision import Chosen, Precision, choose_precision
+from core.loading.precision import Chosen, Precision, choose_precision, recalled, what_slows
 from core.loading.quantised_store import QuantisedStore
 from core.model_files import LookingTime
 from core.models.decoder import Decoder

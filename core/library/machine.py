@@ -18,9 +18,16 @@ import torch
 from core.api.params import ModelSettings, Precision
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.library.messages import Rate, Speed, Way
-from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import HeldPlan, ModelPlan
-from core.loading.precision import BFLOAT16, FLOAT32, PUBLISHED, SMALLER, automatic
+from core.loading.precision import (
+    BFLOAT16,
+    FLOAT32,
+    PUBLISHED,
+    SMALLER,
+    automatic,
+    choose_backend,
+    faster_type,
+)
 from core.loading.precision import Precision as Loaded
 from core.models.decoder import MTP_SCOPE
 from core.storage.index import stored_note
