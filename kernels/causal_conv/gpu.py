@@ -81,25 +81,11 @@ def _launch(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _causal_conv(
-    inputs: tl.tensor,
-    tail: tl.tensor,
-    weight: tl.tensor,
-    bias: tl.tensor,
-    outputs: tl.tensor,
-    after: tl.tensor,
-    num_tokens: int,
-    channels: int,
-    row_stride: int,
-    tail_stride: int,
-    after_stride: int,
-    TAPS: tl.constexpr,
-    TAIL: tl.constexpr,
-    TOKENS: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    BIAS: tl.constexpr,
-    GATED: tl.constexpr,
-    MOVES: tl.constexpr,
-) -> None:
+    inputs: tl.tensor, tail: tl.tensor, weight: tl.tensor, bias: tl.tensor, outputs: tl.tensor,
+    after: tl.tensor, num_tokens: int, channels: int, row_stride: int, tail_stride: int,
+    after_stride: int, TAPS: tl.constexpr, TAIL: tl.constexpr, TOKENS: tl.constexpr,
+    CHANNELS: tl.constexpr, BIAS: tl.constexpr, GATED: tl.constexpr, MOVES: tl.constexpr,
+) -> None:  # fmt: skip
     """Row j of tail and inputs is tail[j] for j < TAPS - 1, then input j - (TAPS - 1)."""
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
@@ -135,17 +121,9 @@ def _causal_conv(
 
 @triton.jit
 def _row(
-    inputs: tl.tensor,
-    tail: tl.tensor,
-    place: tl.tensor,
-    channel: tl.tensor,
-    valid: tl.tensor,
-    channels: int,
-    row_stride: int,
-    tail_stride: int,
-    TAPS: tl.constexpr,
-    GATED: tl.constexpr,
-) -> tl.tensor:
+    inputs: tl.tensor, tail: tl.tensor, place: tl.tensor, channel: tl.tensor, valid: tl.tensor,
+    channels: int, row_stride: int, tail_stride: int, TAPS: tl.constexpr, GATED: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
     """The input at `place`, B x if GATED; or the tail if `place` is negative."""
     inside = valid & (place >= 0)
     there = inputs + place.to(tl.int64) * row_stride + channel

@@ -100,18 +100,10 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
 
 @triton.jit
 def _gates(
-    step: tl.tensor,
-    beta: tl.tensor,
-    rate: tl.tensor,
-    bias: tl.tensor,
-    decay: tl.tensor,
-    opened: tl.tensor,
-    num_heads: int,
-    step_stride: int,
-    beta_stride: int,
-    multiplier: float,
+    step: tl.tensor, beta: tl.tensor, rate: tl.tensor, bias: tl.tensor, decay: tl.tensor,
+    opened: tl.tensor, num_heads: int, step_stride: int, beta_stride: int, multiplier: float,
     BLOCK: tl.constexpr,
-) -> None:
+) -> None:  # fmt: skip
     token, head = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     valid, there = head < num_heads, token * num_heads + head
     time = tl.load(step + token * step_stride + head, valid, 0.0).to(tl.float32)
@@ -124,32 +116,13 @@ def _gates(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _step(
-    queries: tl.tensor,
-    keys: tl.tensor,
-    values: tl.tensor,
-    decay: tl.tensor,
-    beta: tl.tensor,
-    state: tl.tensor,
-    outputs: tl.tensor,
-    num_tokens: int,
-    query_stride: int,
-    query_head_stride: int,
-    key_stride: int,
-    key_head_stride: int,
-    value_stride: int,
-    value_head_stride: int,
-    decay_stride: int,
-    decay_head_stride: int,
-    beta_stride: int,
-    beta_head_stride: int,
-    query_scale: float,
-    epsilon: float,
-    COPIES: tl.constexpr,
-    KEY_DIM: tl.constexpr,
-    VALUE_DIM: tl.constexpr,
-    BLOCK: tl.constexpr,
-    COLUMNS: tl.constexpr,
-) -> None:
+    queries: tl.tensor, keys: tl.tensor, values: tl.tensor, decay: tl.tensor, beta: tl.tensor,
+    state: tl.tensor, outputs: tl.tensor, num_tokens: int, query_stride: int,
+    query_head_stride: int, key_stride: int, key_head_stride: int, value_stride: int,
+    value_head_stride: int, decay_stride: int, decay_head_stride: int, beta_stride: int,
+    beta_head_stride: int, query_scale: float, epsilon: float, COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr,
+) -> None:  # fmt: skip
     """Programs (value head, columns of its state)."""
     head = tl.program_id(0)
     row = tl.arange(0, BLOCK)
