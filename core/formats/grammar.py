@@ -56,7 +56,7 @@ _DEFINITIONS = ("$defs", "definitions")
 
 def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
     """`start` opens the first rule."""
-    begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
+    begin, end = (mark if mark in control else json.dumps(mark) for mark in MARKS[form.syntax])
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
     for at, function in enumerate(form.functions):
         writer = _Writer(f"call_{at}", function)
@@ -65,10 +65,6 @@ def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
     rest = more[form.syntax] if form.parallel else ""
     whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
     return "\n".join((f"{start}{whole}", *lines))
-
-
-def _mark(spelling: str, control: Collection[str]) -> str:
-    return spelling if spelling in control else json.dumps(spelling)
 
 
 class _Writer:

@@ -286,15 +286,14 @@ class HeldPlan:
     def bytes_while_read(self) -> int:
         places = {name: place for place, name in enumerate(self.model.container.tensors)}
         most = held = 0
-        for name in sorted(self.tensors, key=lambda name: places.get(self._stored_as(name), 0)):
+        stored_as = {name: layer.values for name, layer in self.packed.items()}
+        in_order = sorted(self.tensors, key=lambda name: places.get(stored_as.get(name, name), 0))
+        for name in in_order:
             spec, packed = self.tensors[name], self.packed.get(name)
             held += held_in_memory(spec, self.formats)
             working = packed.working_bytes if packed is not None else 0
             most = max(most, held + working + bytes_to_read(spec, self.formats))
         return most
-
-    def _stored_as(self, name: str) -> str:
-        return self.packed[name].values if name in self.packed else name
 
     @property
     def _packing(self) -> int:

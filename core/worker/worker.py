@@ -41,7 +41,6 @@ from core.api.commands import (
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
 from core.api.events import Answer, Done, Event, Failed, Finished, Last, Prepared
-from core.api.stats import RequestStats
 from core.client.codec import decode, encode, read_frame
 from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
@@ -244,7 +243,8 @@ def _alias(chat: str | None) -> str | None:
 def _outcome(command: Command, last: Event) -> dict[str, object]:
     match last:
         case Finished():
-            return {"finish_reason": last.reason, **_numbers(last.stats)}
+            numbers = last.stats.model_dump(mode="json", include=set(FROM_STATS))
+            return {"finish_reason": last.reason, **numbers}
         case Prepared():
             op = "settled_tokens" if command.type == "prefill_reply" else "read_ahead_tokens"
             totals = last.bytes.model_dump()
@@ -255,10 +255,6 @@ def _outcome(command: Command, last: Event) -> dict[str, object]:
             return {"error": last.error.name}
         case _:
             return {}
-
-
-def _numbers(stats: RequestStats) -> dict[str, object]:
-    return stats.model_dump(mode="json", include=set(FROM_STATS))
 
 
 def _step_limit_s(work: Work, engine: Engine) -> float:

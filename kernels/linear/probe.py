@@ -77,7 +77,10 @@ def faster_float(
     formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
 ) -> torch.dtype:
     """With one large matrix. A larger type has to be clearly faster."""
-    matrices = {dtype: _large(dtype, held) for dtype, held in formats.items()}
+    matrices = {
+        dtype: held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
+        for dtype, held in formats.items()
+    }
     seconds = dict.fromkeys(matrices, float("inf"))
     for dtype, matrix in _in_turns(matrices):
         run = torch.ones(_RUN, _LARGE[1], dtype=dtype)
@@ -96,10 +99,6 @@ def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
             if number and time.monotonic() - began > _PATIENCE_S:
                 return
             yield choice, matrix
-
-
-def _large(dtype: torch.dtype, held: WeightFormat) -> Matrix:
-    return held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
 
 
 def _seconds(

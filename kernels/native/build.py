@@ -150,7 +150,8 @@ def _make(target: Path, check: Check | None) -> None:
     folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
     flags = [*_flags(), "-I", str(_KERNELS)]
-    library = [*compiler, *flags, *_sources(), "-o", f"./{target.name}", "-lm"]
+    sources = sorted(str(each) for each in _KERNELS.glob("*/*.c") if each != _CHECK)
+    library = [*compiler, *flags, *sources, "-o", f"./{target.name}", "-lm"]
     flags = ["-std=gnu11", "-w", "-I", str(_KERNELS)]
     program = [*compiler, *flags, str(_CHECK), f"./{target.name}", "-o", "./check"]
     for command in (library, program, ["./check"]):
@@ -186,10 +187,6 @@ def _flags() -> list[str]:
         raise CannotCompileError(str(error)) from error
     chosen = level.flags if level is not None else ("-mcpu=native" if arm else "-march=native",)
     return [*_FLAGS, *chosen, *widest]
-
-
-def _sources() -> list[str]:
-    return sorted(str(each) for each in _KERNELS.glob("*/*.c") if each != _CHECK)
 
 
 def _digest() -> str:

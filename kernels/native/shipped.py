@@ -73,10 +73,6 @@ def _suffix() -> str:
     return SUFFIXES.get(platform.system().lower(), ".so")
 
 
-def _program() -> str:
-    return "check.exe" if sys.platform == "win32" else "check"
-
-
 def _digests() -> dict[str, str]:
     try:
         text = (folder() / MANIFEST).read_text(encoding="utf-8")
@@ -98,7 +94,7 @@ def _fault(
     path: Path, digests: dict[str, str], cache: Path, check: Callable[[], None] | None
 ) -> str:
     """Why a library must not be loaded; empty if it may be."""
-    program = path.with_name(_program())
+    program = path.with_name("check.exe" if sys.platform == "win32" else "check")
     files = {f"{TRIED}{path.suffix}": path, program.name: program}
     data = {}
     for name, file in files.items():
