@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from core.api.params import Frozen, SamplingParams
-from core.api.reply_format import ToolSyntax
+from core.api.tools import ToolSyntax
 
 # The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
 HUB_PREFIX = "models--"

@@ -1,4 +1,4 @@
-"""The format of a reply, and the syntaxes in which models write tool calls."""
+"""The format of a reply, so that a program can read it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.api.params import Frozen, Settings
-
-ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3"]
-"""JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
-calls (LFM2), or a bare JSON object (Llama 3)."""
-
-MARKS: dict[ToolSyntax, tuple[str, str]] = {
-    "hermes": ("<tool_call>", "</tool_call>"),
-    "xml": ("<tool_call>", "</tool_call>"),
-    "lfm2": ("<|tool_call_start|>", "<|tool_call_end|>"),
-    "llama3": ("", ""),
-}
-RESULT_END = "</tool_response>"
-"""The end of one of several results in a message of Qwen's templates."""
-
+from core.api.tools import ToolSyntax
 
 LONGEST_TEXT = 256 * 2**10
 

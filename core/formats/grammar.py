@@ -9,7 +9,8 @@ from typing import Any
 from llguidance import LLMatcher
 
 from core.api.json_text import parse_json
-from core.api.reply_format import MARKS, CallFormat, FunctionFormat, ReplyFormat
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
+from core.api.tools import MARKS
 
 # A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
 BLANKS = r" |\n( {0,20}|\t{1,10})"

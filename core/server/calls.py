@@ -14,7 +14,7 @@ from typing import Any
 
 from core.api.chat import Tool, ToolCall
 from core.api.json_text import parse_json
-from core.api.reply_format import MARKS, ToolSyntax
+from core.api.tools import MARKS, ToolSyntax
 
 Piece = str | ToolCall
 _FUNCTION = re.compile(r"\s*<function=([^>\n]+)>")

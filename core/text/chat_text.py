@@ -30,7 +30,7 @@ from core.api.errors import (
 )
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
-from core.api.reply_format import MARKS
+from core.api.tools import MARKS
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of

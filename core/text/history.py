@@ -21,7 +21,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
-from core.api.reply_format import ToolSyntax
+from core.api.tools import ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.kit import TextKit
 from core.text.masking import (

@@ -12,7 +12,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
-from core.api.reply_format import MARKS, RESULT_END, ToolSyntax
+from core.api.tools import MARKS, RESULT_END, ToolSyntax
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, definitions, template_message
 

@@ -1,8 +1,8 @@
 """The gated delta rule in Triton: decode token by token, prefill in chunks.
 
-Decode keeps a stripe of one head's state in registers. Prefill is three kernels after the equations
-in `reference`: (I + A)^-1 of all chunks at once, then the state chunk by chunk, then all outputs at
-once. Everything is float32, added up in a fixed order.
+Decode keeps a stripe of one head's state in registers and writes it back in place. Prefill is three
+kernels after the equations in `reference`: (I + A)^-1 of all chunks at once, then the state chunk
+by chunk, then all outputs at once. Everything is float32, added up in a fixed order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCAN_COLUMNS = 32  # of the state in one program of the scan
 def delta_gates(
     step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """`step` and `beta` may have gaps between tokens."""
+    """Like `reference.delta_gates`; `step` and `beta` may have gaps between tokens."""
     assert dense_rows(step, beta)
     decay, opened = (torch.empty(step.shape, device=step.device) for _ in range(2))
     num_tokens, num_heads = step.shape
@@ -43,8 +43,11 @@ def delta_gates(
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
-    """Queries, keys and values may have gaps between tokens and heads; the last axis and the state
-    are contiguous."""
+    """Like `reference.recurrent_gated_delta_step`; outputs [n, hv, dv] in float32.
+
+    Queries, keys and values may have gaps between tokens and heads; the last axis and the state are
+    contiguous.
+    """
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_heads, key_dim, value_dim = state.shape
@@ -60,8 +63,10 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """The state must be contiguous. Updating in place is safe: each program of the scan reads its
-    stripe before it writes it."""
+    """Like `reference.chunked_gated_delta_`; the state must be contiguous.
+
+    Updating in place is safe: each program of the scan reads its stripe before it writes it.
+    """
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape
@@ -100,10 +105,18 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
 
 @triton.jit
 def _gates(
-    step: tl.tensor, beta: tl.tensor, rate: tl.tensor, bias: tl.tensor, decay: tl.tensor,
-    opened: tl.tensor, num_heads: int, step_stride: int, beta_stride: int, multiplier: float,
+    step: tl.tensor,
+    beta: tl.tensor,
+    rate: tl.tensor,
+    bias: tl.tensor,
+    decay: tl.tensor,
+    opened: tl.tensor,
+    num_heads: int,
+    step_stride: int,
+    beta_stride: int,
+    multiplier: float,
     BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     token, head = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     valid, there = head < num_heads, token * num_heads + head
     time = tl.load(step + token * step_stride + head, valid, 0.0).to(tl.float32)
@@ -116,13 +129,32 @@ def _gates(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _step(
-    queries: tl.tensor, keys: tl.tensor, values: tl.tensor, decay: tl.tensor, beta: tl.tensor,
-    state: tl.tensor, outputs: tl.tensor, num_tokens: int, query_stride: int,
-    query_head_stride: int, key_stride: int, key_head_stride: int, value_stride: int,
-    value_head_stride: int, decay_stride: int, decay_head_stride: int, beta_stride: int,
-    beta_head_stride: int, query_scale: float, epsilon: float, COPIES: tl.constexpr,
-    KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr,
-) -> None:  # fmt: skip
+    queries: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    decay: tl.tensor,
+    beta: tl.tensor,
+    state: tl.tensor,
+    outputs: tl.tensor,
+    num_tokens: int,
+    query_stride: int,
+    query_head_stride: int,
+    key_stride: int,
+    key_head_stride: int,
+    value_stride: int,
+    value_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    beta_stride: int,
+    beta_head_stride: int,
+    query_scale: float,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
     """Programs (value head, columns of its state)."""
     head = tl.program_id(0)
     row = tl.arange(0, BLOCK)

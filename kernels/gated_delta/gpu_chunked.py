@@ -1,4 +1,4 @@
-"""The three kernels of the chunked gated delta rule.
+"""The three kernels of the chunked gated delta rule, launched by `gpu`.
 
 Names follow the equations in `reference`: (I + A)^-1 turns beta V into the writes U and beta e^G K
 into the reads W of a chunk. D = U - W S, with the state S before the chunk.
@@ -17,9 +17,13 @@ PRECISION: tl.constexpr = tl.constexpr("tf32x3")
 
 @triton.jit
 def _whole_rows(
-    heads: tl.tensor, token: tl.tensor, valid: tl.tensor, stride: int, KEY_DIM: tl.constexpr,
+    heads: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    stride: int,
+    KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+) -> tl.tensor:
     """Rows [CHUNK, BLOCK] of one head in float32; zeros unless `valid`."""
     column = tl.arange(0, BLOCK)[None, :]
     place = token.to(tl.int64)[:, None] * stride + column
@@ -28,9 +32,14 @@ def _whole_rows(
 
 @triton.jit
 def unit_rows(
-    heads: tl.tensor, token: tl.tensor, valid: tl.tensor, stride: int, epsilon: float,
-    KEY_DIM: tl.constexpr, BLOCK: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    heads: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    stride: int,
+    epsilon: float,
+    KEY_DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> tl.tensor:
     """Like `_whole_rows`, scaled to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return rows * tl.rsqrt(tl.sum(rows * rows, 1, keep_dims=True) + epsilon)
@@ -38,9 +47,14 @@ def unit_rows(
 
 @triton.jit
 def inverse_lengths(
-    heads: tl.tensor, token: tl.tensor, valid: tl.tensor, stride: int, epsilon: float,
-    KEY_DIM: tl.constexpr, BLOCK: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    heads: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    stride: int,
+    epsilon: float,
+    KEY_DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> tl.tensor:
     """Factors [CHUNK] that scale rows of one head to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return tl.rsqrt(tl.sum(rows * rows, 1) + epsilon)
@@ -48,9 +62,14 @@ def inverse_lengths(
 
 @triton.jit
 def row_slice(
-    heads: tl.tensor, token: tl.tensor, valid: tl.tensor, stride: int, at: tl.tensor,
-    KEY_DIM: tl.constexpr, SLICE: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    heads: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    stride: int,
+    at: tl.tensor,
+    KEY_DIM: tl.constexpr,
+    SLICE: tl.constexpr,
+) -> tl.tensor:
     """Columns at .. at + SLICE of rows: [CHUNK, SLICE] in float32."""
     column = at + tl.arange(0, SLICE)[None, :]
     return tl.load(
@@ -62,9 +81,16 @@ def row_slice(
 
 @triton.jit
 def row_products(
-    left: tl.tensor, right: tl.tensor, token: tl.tensor, valid: tl.tensor, left_stride: int,
-    right_stride: int, KEY_DIM: tl.constexpr, CHUNK: tl.constexpr, SLICE: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    left: tl.tensor,
+    right: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    left_stride: int,
+    right_stride: int,
+    KEY_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    SLICE: tl.constexpr,
+) -> tl.tensor:
     """Each row of `left` times each row of `right`: [CHUNK, CHUNK]."""
     products = tl.zeros([CHUNK, CHUNK], tl.float32)
     for at in range(0, KEY_DIM, SLICE):
@@ -93,13 +119,30 @@ def pairwise_decay(sums: tl.tensor, kept: tl.tensor) -> tl.tensor:
 # Longer than other functions: each step reads the tiles of the one before from registers.
 @triton.jit(do_not_specialize=["num_tokens"])
 def prepare_chunks(
-    keys: tl.tensor, values: tl.tensor, decay: tl.tensor, beta: tl.tensor, reads: tl.tensor,
-    writes: tl.tensor, num_tokens: int, num_heads: int, key_stride: int, key_head_stride: int,
-    decay_stride: int, decay_head_stride: int, value_stride: int, value_head_stride: int,
-    beta_stride: int, beta_head_stride: int, epsilon: float, COPIES: tl.constexpr,
-    KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    keys: tl.tensor,
+    values: tl.tensor,
+    decay: tl.tensor,
+    beta: tl.tensor,
+    reads: tl.tensor,
+    writes: tl.tensor,
+    num_tokens: int,
+    num_heads: int,
+    key_stride: int,
+    key_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    value_stride: int,
+    value_head_stride: int,
+    beta_stride: int,
+    beta_head_stride: int,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
     SLICE: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk.
 
     One function, because the inverse has to stay in registers for both results.
@@ -145,12 +188,26 @@ def prepare_chunks(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def scan_chunks(
-    keys: tl.tensor, decay: tl.tensor, reads: tl.tensor, deltas: tl.tensor, state: tl.tensor,
-    before: tl.tensor, num_tokens: int, num_heads: int, key_stride: int, key_head_stride: int,
-    decay_stride: int, decay_head_stride: int, epsilon: float, COPIES: tl.constexpr,
-    KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    keys: tl.tensor,
+    decay: tl.tensor,
+    reads: tl.tensor,
+    deltas: tl.tensor,
+    state: tl.tensor,
+    before: tl.tensor,
+    num_tokens: int,
+    num_heads: int,
+    key_stride: int,
+    key_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     """Programs (value head, columns): the state before each chunk, updated in place; U to D."""
     head = tl.program_id(0)
     row = tl.arange(0, BLOCK)[:, None]
@@ -182,12 +239,29 @@ def scan_chunks(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def read_chunks(
-    queries: tl.tensor, keys: tl.tensor, decay: tl.tensor, deltas: tl.tensor, before: tl.tensor,
-    outputs: tl.tensor, num_tokens: int, num_heads: int, key_stride: int, key_head_stride: int,
-    decay_stride: int, decay_head_stride: int, query_stride: int, query_head_stride: int,
-    query_scale: float, epsilon: float, COPIES: tl.constexpr, KEY_DIM: tl.constexpr,
-    VALUE_DIM: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr, SLICE: tl.constexpr,
-) -> None:  # fmt: skip
+    queries: tl.tensor,
+    keys: tl.tensor,
+    decay: tl.tensor,
+    deltas: tl.tensor,
+    before: tl.tensor,
+    outputs: tl.tensor,
+    num_tokens: int,
+    num_heads: int,
+    key_stride: int,
+    key_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    query_stride: int,
+    query_head_stride: int,
+    query_scale: float,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
+    SLICE: tl.constexpr,
+) -> None:
     """Programs (chunk, value head): O = e^G Q S + lower(Q K^T Gamma) D."""
     chunk, head = tl.program_id(0), tl.program_id(1)
     place = tl.arange(0, CHUNK)

@@ -68,7 +68,7 @@ def delta_gates(
 def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
     queries, keys, values, decay, beta = given
     copies = state.shape[0] // keys.shape[1]
-    queries, keys = _unit(queries, queries.shape[-1] ** -0.5), _unit(keys)
+    queries, keys = _unit_queries(queries), _unit(keys)
     values, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
     total = decay.float().T.cumsum(-1).unsqueeze(-1)
     weights = (total - total.mT).clamp_(_FORGOTTEN, 0).exp_().tril_()
@@ -92,6 +92,10 @@ def _solve(lower: Tensor, errors: Tensor) -> Tensor:
         lower.mT, errors.mT, upper=True, left=False, unitriangular=True
     )
     return solution.mT
+
+
+def _unit_queries(queries: Tensor) -> Tensor:
+    return _unit(queries, queries.shape[-1] ** -0.5)
 
 
 def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.chat import Tool, ToolCall
-from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
+from core.api.tools import ToolSyntax
 from core.formats.check import fault, refusal
 from core.server.calls import CallReader
 
