@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.shapes import DeltaInputs
+from kernels.common.scans import DeltaInputs
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
 _EPSILON = 1e-6  # under the root of a key's squared length

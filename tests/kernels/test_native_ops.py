@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from kernels.attention import reference
+from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
-    DeltaInputs,
     DeltaShape,
     ExpertShape,
     FullAttentionShape,
