@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from PIL import Image as Pillow
 
@@ -25,12 +25,34 @@ MAX_TOKENS = 65_536  # published: 16,384
 MAX_TILES = 64  # published: 10
 MAX_TILE_SIZE = 2**13
 
+_PIXELS = ("mean", "std", "rescale_factor", "resample", "do_rescale", "do_normalize")
+
 TokenId = Callable[[str], int | None]
 """The id of an added token by its spelling."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessorConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PixelConfig:
+    """The settings that all processors read, by which bytes become numbers."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+
+    def __repr__(self) -> str:
+        """A kind's own fields come first, then these, then those with a default."""
+        names = [field.name for field in fields(self) if field.name not in _PIXELS]
+        late = [field.name for field in fields(self) if field.default is not MISSING]
+        shown = (*(name for name in names if name not in late), *_PIXELS, *late)
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({values})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProcessorConfig(PixelConfig):
     """Qwen2-VL style. `min_pixels` and `max_pixels` bound width x height after resizing."""
 
     min_pixels: int
@@ -38,12 +60,6 @@ class ProcessorConfig:
     patch_size: int
     temporal_patch_size: int
     merge_size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
     @property
     def token_size(self) -> int:
@@ -58,23 +74,17 @@ class ProcessorConfig:
         return replace(self, max_pixels=most, min_pixels=min(self.min_pixels, most))
 
 
-@dataclass(frozen=True, slots=True)
-class SquareConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SquareConfig(PixelConfig):
     """Gemma 3: the square of `size` pixels becomes `tokens_per_side` squared tokens."""
 
     size: int
     patch_size: int
     tokens_per_side: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TileConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TileConfig(PixelConfig):
     """LFM2-VL: sizes in pixels; a token is a square of `token_size`.
 
     Without tiles `max_tiles` is 0. `tile_marks` are the ids before a tile, by row and column,
@@ -91,12 +101,6 @@ class TileConfig:
     max_tiles: int
     tile_marks: tuple[tuple[int, ...], ...]
     whole_mark: int | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
     keeps_most: bool = False
     """Narrow pictures respect `max_tokens` too, which the reference doesn't enforce."""
 
@@ -130,8 +134,8 @@ class TileConfig:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PooledConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PooledConfig(PixelConfig):
     """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches.
 
     The unified model has no smaller patches than the squares: its `pooling` is 1.
@@ -140,12 +144,6 @@ class PooledConfig:
     patch_size: int
     pooling: int
     max_tokens: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
     @property
     def token_size(self) -> int:
@@ -153,25 +151,6 @@ class PooledConfig:
 
     def with_max_tokens(self, limit: int | None) -> PooledConfig:
         return replace(self, max_tokens=min(limit, self.max_tokens)) if limit else self
-
-
-class Config(Protocol):
-    """The settings that all processors read."""
-
-    @property
-    def patch_size(self) -> int: ...
-    @property
-    def mean(self) -> tuple[float, ...]: ...
-    @property
-    def std(self) -> tuple[float, ...]: ...
-    @property
-    def rescale_factor(self) -> float: ...
-    @property
-    def resample(self) -> Pillow.Resampling: ...
-    @property
-    def do_rescale(self) -> bool: ...
-    @property
-    def do_normalize(self) -> bool: ...
 
 
 # ------------------------------------------------------------------ reading
@@ -269,7 +248,8 @@ def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig
                 "supported."
             )
         pixels = settings.pixels(HALF, HALF, Pillow.Resampling.BILINEAR)
-        return SquareConfig(size, patch, math.isqrt(tokens), **pixels)
+        side = math.isqrt(tokens)
+        return SquareConfig(size=size, patch_size=patch, tokens_per_side=side, **pixels)
 
 
 def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
@@ -332,7 +312,7 @@ def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig
             )
         zeros, ones = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
         pixels = settings.pixels(zeros, ones, Pillow.Resampling.BICUBIC)
-        return PooledConfig(patch, pooling, most, **pixels)
+        return PooledConfig(patch_size=patch, pooling=pooling, max_tokens=most, **pixels)
 
 
 @contextmanager

@@ -186,7 +186,7 @@ class PooledImageProcessor(PictureProcessor):
 
     def _patches(self, width: int, height: int, data: bytes) -> Tensor:
         """[height, width, 3] to [patches, patch x patch x 3], row by row."""
-        return self._patches_of(pixels_of(data).view(1, height, width, 3))
+        return self._patches_of(pixels_of(data).view(1, height, width, 3), self.config.patch_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +255,19 @@ class TileImageProcessor(PictureProcessor):
         """The tiles and the whole to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         if not layout.rows:
-            return self._patches_of(rgb.view(1, layout.height, layout.width, 3))
+            return self._patches_of(
+                rgb.view(1, layout.height, layout.width, 3), self.config.patch_size
+            )
         tile = self.config.tile_size
         count = layout.rows * layout.columns
         tiles = rgb[: count * tile * tile].view(layout.rows, tile, layout.columns, tile, 3)
-        found = self._patches_of(tiles.transpose(1, 2).reshape(count, tile, tile, 3))
+        found = self._patches_of(
+            tiles.transpose(1, 2).reshape(count, tile, tile, 3), self.config.patch_size
+        )
         if self.config.whole_mark is None:
             return found
         whole = rgb[count * tile * tile :].view(1, layout.height, layout.width, 3)
-        return torch.cat((found, self._patches_of(whole)))
+        return torch.cat((found, self._patches_of(whole, self.config.patch_size)))
 
 
 def _size_bytes(width: int, height: int) -> bytes:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from core.api.errors import ImageAspectError, ImageEmptyError
 from core.api.prompt import Image
-from core.vision.configs import Config
+from core.vision.configs import PixelConfig
 from core.vision.decode import DecodedPicture
 
 MAX_ASPECT = 200
@@ -78,9 +78,9 @@ class ProcessedImage:
 class PictureProcessor(ABC):
     """The repr of `config` has all that the patches depend on."""
 
-    config: Config
+    config: PixelConfig
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: PixelConfig) -> None:
         self.config = config
         self._levels = _levels(config)
         shown = self._settings_of_key().encode()
@@ -118,10 +118,9 @@ class PictureProcessor(ABC):
         digest.update(data)
         return digest.digest()
 
-    def _patches_of(self, rgb: Tensor) -> Tensor:
+    def _patches_of(self, rgb: Tensor, patch: int) -> Tensor:
         """uint8 [pictures, height, width, 3] -> floats [patches, patch x patch x 3], picture by
         picture, row by row."""
-        patch = self.config.patch_size
         pictures, height, width = rgb.shape[:3]
         split = (pictures, height // patch, patch, width // patch, patch, 3)
         pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
@@ -138,7 +137,7 @@ def pixels_of(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3)
 
 
-def _levels(config: Config) -> Tensor:
+def _levels(config: PixelConfig) -> Tensor:
     """The float32 value of each of the 256 levels, by channel [3, 256].
 
     Rescaled in double precision, rounded to single, normalised in single: the reference's order.

@@ -21,6 +21,7 @@ from core.vision.configs import (
     MAX_TILE_SIZE,
     MAX_TILES,
     MAX_TOKENS,
+    PixelConfig,
     Source,
     TokenId,
     mark_of,
@@ -40,8 +41,8 @@ MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
 AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 
 
-@dataclass(frozen=True, slots=True)
-class SliceConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SliceConfig(PixelConfig):
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
     about that; 0 is none. `limit` is the most tokens of a picture, 0 for none but the others.
     `marks` are the ids of MARKS."""
@@ -51,12 +52,6 @@ class SliceConfig:
     most_slices: int
     limit: int
     marks: tuple[int, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
     @property
     def token_size(self) -> int:
@@ -151,14 +146,22 @@ class SliceImageProcessor(PictureProcessor):
         """The whole and the slices to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         size = layout.height * layout.width
-        found = [self._patches_of(rgb[:size].view(1, layout.height, layout.width, 3))]
+        found = [
+            self._patches_of(
+                rgb[:size].view(1, layout.height, layout.width, 3), self.config.patch_size
+            )
+        ]
         if layout.rows:
             down, across = (
                 layout.slices_height // layout.rows,
                 layout.slices_width // layout.columns,
             )
             slices = rgb[size:].view(layout.rows, down, layout.columns, across, 3)
-            found.append(self._patches_of(slices.transpose(1, 2).reshape(-1, down, across, 3)))
+            found.append(
+                self._patches_of(
+                    slices.transpose(1, 2).reshape(-1, down, across, 3), self.config.patch_size
+                )
+            )
         return torch.cat(found)
 
 

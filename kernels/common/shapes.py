@@ -1,4 +1,4 @@
-"""The sizes that decide which kernels a layer's operations use, named before the weights are read."""
+"""Sizes that decide which kernels a layer's operations use, named before the weights are read."""
 
 from __future__ import annotations
 
