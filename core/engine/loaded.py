@@ -4,7 +4,6 @@ nothing behind."""
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections import OrderedDict
@@ -273,24 +272,17 @@ def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: byte
     specs, device = model.layer_specs, model.device
     kv_buffer = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
+    disk = min(DISK_LIMIT, blobs.share_of_disk(DISK_SHARE)) if blobs is not None else 0
     if device.type == "cpu":
-        budgets = Budgets(host=kv_buffer + host, device=0, disk=disk_budget(blobs))
+        budgets = Budgets(host=kv_buffer + host, device=0, disk=disk)
     else:
-        budgets = Budgets(host=host, device=kv_buffer, disk=disk_budget(blobs))
+        budgets = Budgets(host=host, device=kv_buffer, disk=disk)
     # No cap until the first request brings the user's: opening the store must not evict what was
     # stored under a larger cap than today's default.
     store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
     copier = SideStream(device) if device.type == "cuda" else None
-    disk = DiskTier(store, specs)
-    return ContextCache(specs, device, context, root, budgets, disk, copier=copier)
-
-
-def disk_budget(blobs: DiskStore | None) -> int:
-    if blobs is None:
-        return 0
-    folder = blobs.folder.absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return min(DISK_LIMIT, int(shutil.disk_usage(there).free * DISK_SHARE))
+    tier = DiskTier(store, specs)
+    return ContextCache(specs, device, context, root, budgets, tier, copier=copier)
 
 
 def describe(

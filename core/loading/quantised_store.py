@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import shutil
 import time
 from collections.abc import Callable
 
@@ -172,11 +171,8 @@ class QuantisedStore:
 def _budget(settings: ModelSettings, blobs: DiskStore) -> int:
     if settings.weights_bytes is not None:
         return settings.weights_bytes
-    folder = blobs.folder.absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
     # Quantised matrices count as free, or the cap would shrink as it fills.
-    free = shutil.disk_usage(there).free + blobs.num_bytes(WEIGHTS)
-    return min(WEIGHTS_LIMIT, int(free * WEIGHTS_SHARE))
+    return min(WEIGHTS_LIMIT, blobs.share_of_disk(WEIGHTS_SHARE, WEIGHTS))
 
 
 def _are_settled(facts: Facts, now: int) -> bool:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 from dataclasses import dataclass
 
 from core.api.errors import NotEnoughMemoryError
@@ -87,8 +86,7 @@ class TileFile:
     def _cap(self) -> int:
         if self.most_bytes is not None:
             return self.most_bytes
-        held = self.blobs.num_bytes(TILES)
-        return int((shutil.disk_usage(self.blobs.folder).free + held) * TILES_SHARE)
+        return self.blobs.share_of_disk(TILES_SHARE, TILES)
 
 
 def _facts(status: os.stat_result) -> str:

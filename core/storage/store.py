@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import re
+import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -157,6 +158,12 @@ class DiskStore:
         """The bytes by which writing so many would leave too few free; at most 0 if it won't."""
         space = self.files.free(self.folder)
         return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
+
+    def share_of_disk(self, share: float, pool: str = "") -> int:
+        """Bytes: this share of what is free on the disk or held in `pool`."""
+        folder = self.folder.absolute()
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        return int((shutil.disk_usage(there).free + self.num_bytes(pool)) * share)
 
     def write_part(self, pool: str, at: int, data: Bytes) -> None:
         """Write into the pool's unfinished blob, which `adopt` or `drop_part` ends."""
