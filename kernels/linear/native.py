@@ -128,12 +128,6 @@ class NativeBfloatMatrix(NativeMatrix):
 
 
 class NativeIntegerMatrix(NativeMatrix):
-    def __init__(
-        self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
-    ) -> None:
-        shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
-        super().__init__(library, "linear_int8", shape, *held, bias)
-
     def _takes(self, inputs: Tensor) -> bool:
         return self.shape[1] <= _LONGEST_SUM and super()._takes(inputs)
 
@@ -144,12 +138,6 @@ class NativeIntegerMatrix(NativeMatrix):
 
 class NativeInt4Matrix(NativeMatrix):
     _filled_up_to = GROUP
-
-    def __init__(
-        self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
-    ) -> None:
-        shape = (values.shape[0], 2 * values.shape[1])
-        super().__init__(library, "linear_int4", shape, values, scales, bias)
 
     def _otherwise(self, inputs: Tensor) -> Tensor:
         assert self.scales is not None
@@ -182,7 +170,8 @@ class NativeInt8Format(Int8Format):
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = map(self._arena.place, kept)
-        return NativeIntegerMatrix(self._library, values, scales, bias)
+        shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
+        return NativeIntegerMatrix(self._library, "linear_int8", shape, *held, bias)
 
 
 class NativeInt4Format(Int4Format):
@@ -199,7 +188,8 @@ class NativeInt4Format(Int4Format):
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = map(self._arena.place, kept)
-        return NativeInt4Matrix(self._library, values, scales, bias)
+        shape = values.shape[0], 2 * values.shape[1]
+        return NativeInt4Matrix(self._library, "linear_int4", shape, values, scales, bias)
 
 
 def _readable(weight: Tensor) -> bool:
