@@ -286,9 +286,9 @@ class HeldPlan:
     def bytes_while_read(self) -> int:
         places = {name: place for place, name in enumerate(self.model.container.tensors)}
         most = held = 0
-        stored_as = {name: layer.values for name, layer in self.packed.items()}
-        in_order = sorted(self.tensors, key=lambda name: places.get(stored_as.get(name, name), 0))
-        for name in in_order:
+        stored_as = {name: name for name in self.tensors}
+        stored_as |= {name: layer.values for name, layer in self.packed.items()}
+        for name in sorted(self.tensors, key=lambda name: places.get(stored_as[name], 0)):
             spec, packed = self.tensors[name], self.packed.get(name)
             held += held_in_memory(spec, self.formats)
             working = packed.working_bytes if packed is not None else 0
