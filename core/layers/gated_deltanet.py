@@ -1,8 +1,8 @@
 """The gated delta net: linear attention whose memory is one matrix per head.
 
-Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), as in Qwen3.5: one
-projection to queries, keys and values, a causal convolution, the gated delta rule, and a gated
-norm. State: the last rows before the convolution, and the matrices in float32.
+Yang, Kautz and Hatamizadeh 2024 (arXiv:2412.06464), as in Qwen3.5: one projection to queries, keys
+and values, a causal convolution, the gated delta rule, and a gated norm. State: the last rows
+before the convolution, and the matrices in float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import Forward, LayerMemory, LayerState, RecurrentSpec, StateTensor
+from core.layers.memory import Forward, LayerMemory, LayerState, recurrent_spec
 from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
@@ -23,12 +23,9 @@ from kernels.common.shapes import DeltaShape
 
 
 class GatedDeltaNet:
-    """A mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`.
-
-    `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does; packing
-    reorders them. `apart`: queries, keys, values and their convolutions are separate tensors.
-    `most_beta` is the upper limit of beta, the share of an old value that is replaced; above 1 its
-    opposite remains.
+    """`by_key_head`: the file groups the projections' rows by key head; packing reorders them.
+    `apart`: queries, keys, values and their convolutions are separate tensors. `most_beta` is the
+    upper limit of beta, the share of an old value that is replaced; above 1 its opposite remains.
     """
 
     def __init__(
@@ -45,7 +42,8 @@ class GatedDeltaNet:
     ) -> None:
         self._most_beta = most_beta
         self.shape, heads = shape, shape.value_heads
-        self.specs = (_spec(shape, weights.dtype),)
+        state = heads, shape.key_dim, shape.value_dim
+        self.specs = (recurrent_spec(shape.taps, sum(shape.widths), state, weights.dtype),)
         self._ops = weights.ops(shape)
         self.projections = _projections(weights, width, shape, by_key_head, apart, input_norm)
         self.conv = _taps(weights, shape, apart)
@@ -88,7 +86,7 @@ class GatedDeltaNet:
         tail: Tensor,
         state: Tensor,
     ) -> None:
-        """Writes the gated output of a run into `result`; updates `tail` and `state`."""
+        """Writes the gated output into `result`; updates `tail` and `state`."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv):
             heads, gates = self._heads(columns), (decay[part], beta[part])
             read = self._ops.chunked_gated_delta_(DeltaInputs(*heads, *gates), state)
@@ -144,12 +142,6 @@ def _taps(weights: Weights, shape: DeltaShape, apart: bool) -> Tensor:
 
 
 def _by_kind(key_heads: int, widths: list[int]) -> Tensor:
-    """The published row of each output: published rows are grouped by key head, outputs by kind."""
+    """The published row, grouped by key head, of each output, grouped by kind."""
     rows = torch.arange(key_heads * sum(widths)).view(key_heads, -1)
     return torch.cat([each.flatten() for each in rows.split(widths, dim=1)])
-
-
-def _spec(shape: DeltaShape, dtype: torch.dtype) -> RecurrentSpec:
-    tail = StateTensor((shape.taps - 1, sum(shape.widths)), dtype)
-    state = (shape.value_heads, shape.key_dim, shape.value_dim)
-    return RecurrentSpec((tail, StateTensor(state, torch.float32)))

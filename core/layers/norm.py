@@ -14,10 +14,8 @@ from kernels.common.shapes import NormShape
 
 
 class RMSNorm:
-    """RMS norm over the last axis that multiplies by w (Zhang and Sennrich 2019).
-
-    `as_input` names the norm to the matrices that read its result (core.weights.smoothing).
-    """
+    """Multiplies by w (Zhang and Sennrich 2019). `as_input` names the norm to the matrices that
+    read its result (core.weights.smoothing)."""
 
     _offset = 0.0
 
@@ -42,13 +40,13 @@ class RMSNorm:
 
 
 class ZeroCentredRMSNorm(RMSNorm):
-    """RMS norm over the last axis that multiplies by 1 + w."""
+    """Multiplies by 1 + w."""
 
     _offset = 1.0
 
 
 class GatedRMSNorm:
-    """RMS norm that multiplies by w, then by silu(gate); returns the model's type."""
+    """Multiplies by w, then by silu(gate)."""
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)

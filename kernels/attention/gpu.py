@@ -1,9 +1,9 @@
 """Attention of one generated token in Triton, split over the context.
 
 The keys are cut into SPLITS equal parts, so a long context keeps the whole GPU busy. A program
-takes one split of one key head, for all its query heads; a second kernel adds up the splits in
-order. The number of keys, read from the device, alone decides the splits, so a captured graph stays
-valid as the context grows.
+takes one split of one key head; a second kernel adds up the splits in order. The number of keys,
+read from the device, alone decides the splits, so a captured graph stays valid as the context
+grows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def decode_attention(
     """One token attends to itself and everything before it: [1, num_heads, head_dim].
 
     `keys` and `values` are [capacity, num_kv_heads, head_dim], of which the first `length` rows
-    count; `length` >= 1 is one integer on the device. With a `window` only the last `window` keys
-    are seen. `sinks` as of `reference.causal_attention`. Computed in float32 and rounded once to
-    the type of `queries`.
+    count; `length` >= 1 is one integer on the device. Computed in float32 and rounded once.
     """
     assert dense_rows(queries, keys, values)
     _, num_heads, head_dim = queries.shape
@@ -96,27 +94,12 @@ def _split(
 # Longer than other functions: one loop over keys, whose sums lie in registers from start to end.
 @triton.jit
 def _attend_to_split(
-    queries: tl.tensor,
-    keys: tl.tensor,
-    values: tl.tensor,
-    length: tl.tensor,
-    partial: tl.tensor,
-    weights: tl.tensor,
-    scale: float,
-    query_stride: int,
-    key_stride: int,
-    key_head_stride: int,
-    value_stride: int,
-    value_head_stride: int,
-    GROUP: tl.constexpr,
-    WINDOW: tl.constexpr,
-    DIM: tl.constexpr,
-    SPLITS: tl.constexpr,
-    KEYS: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    WIDE: tl.constexpr,
-) -> None:
+    queries: tl.tensor, keys: tl.tensor, values: tl.tensor, length: tl.tensor, partial: tl.tensor,
+    weights: tl.tensor, scale: float, query_stride: int, key_stride: int, key_head_stride: int,
+    value_stride: int, value_head_stride: int, GROUP: tl.constexpr, WINDOW: tl.constexpr,
+    DIM: tl.constexpr, SPLITS: tl.constexpr, KEYS: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, WIDE: tl.constexpr,
+) -> None:  # fmt: skip
     """Softmax over one split, not yet divided: its sum of values, its maximum, its sum."""
     kv_head, split = tl.program_id(0), tl.program_id(1)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)
@@ -174,19 +157,10 @@ def _attend_to_split(
 
 @triton.jit
 def _add_splits(
-    partial: tl.tensor,
-    weights: tl.tensor,
-    length: tl.tensor,
-    sinks: tl.tensor,
-    outputs: tl.tensor,
-    GROUP: tl.constexpr,
-    WINDOW: tl.constexpr,
-    DIM: tl.constexpr,
-    SPLITS: tl.constexpr,
-    KEYS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    SINKS: tl.constexpr,
-) -> None:
+    partial: tl.tensor, weights: tl.tensor, length: tl.tensor, sinks: tl.tensor, outputs: tl.tensor,
+    GROUP: tl.constexpr, WINDOW: tl.constexpr, DIM: tl.constexpr, SPLITS: tl.constexpr,
+    KEYS: tl.constexpr, COLUMNS: tl.constexpr, SINKS: tl.constexpr,
+) -> None:  # fmt: skip
     """Some columns of one head: the splits, each weighted by its share of the softmax."""
     head = tl.program_id(0)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)

@@ -1,7 +1,7 @@
 """The causal convolutions in Triton: many tokens after a carried tail, or one step.
 
-A program takes some tokens of some channels and reads each input once per tap. Of a step it is one
-program for its channels, which also moves the tail.
+A program takes some tokens of some channels. Of a step it is one program for its channels, which
+also moves the tail.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def convolve(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Like `reference.convolve`; rows may have gaps between them."""
+    """Rows may have gaps between them."""
     before, rows = weight.shape[0] - 1, _dense(rows)
     return _launch(rows[before:], rows[:before], None, weight, bias, dtype)
 
@@ -32,7 +32,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Like `reference.causal_conv_step`, for up to 16 tokens."""
+    """Up to 16 tokens."""
     if inputs.shape[0] > _TOKENS:
         # More tokens are more programs, and one could read the tail that another has written.
         raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
@@ -40,7 +40,7 @@ def causal_conv_step(
 
 
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Like `reference.short_conv`; rows of `projected` and `tail` may have gaps between them."""
+    """Rows of `projected` and `tail` may have gaps between them."""
     # One program reads a channel's tail before it writes there; of several another may be later.
     in_place = projected.shape[0] <= _TOKENS
     after = tail if in_place else torch.empty_like(tail)
@@ -64,7 +64,7 @@ def _launch(
     dtype: torch.dtype,
     gated: bool = False,
 ) -> Tensor:
-    """The outputs; `after` receives the tail behind the inputs."""
+    """`after` receives the tail behind the inputs."""
     num_tokens = inputs.shape[0]
     taps, channels = weight.shape
     outputs = torch.empty(num_tokens, channels, dtype=dtype, device=inputs.device)
@@ -81,25 +81,11 @@ def _launch(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _causal_conv(
-    inputs: tl.tensor,
-    tail: tl.tensor,
-    weight: tl.tensor,
-    bias: tl.tensor,
-    outputs: tl.tensor,
-    after: tl.tensor,
-    num_tokens: int,
-    channels: int,
-    row_stride: int,
-    tail_stride: int,
-    after_stride: int,
-    TAPS: tl.constexpr,
-    TAIL: tl.constexpr,
-    TOKENS: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    BIAS: tl.constexpr,
-    GATED: tl.constexpr,
-    MOVES: tl.constexpr,
-) -> None:
+    inputs: tl.tensor, tail: tl.tensor, weight: tl.tensor, bias: tl.tensor, outputs: tl.tensor,
+    after: tl.tensor, num_tokens: int, channels: int, row_stride: int, tail_stride: int,
+    after_stride: int, TAPS: tl.constexpr, TAIL: tl.constexpr, TOKENS: tl.constexpr,
+    CHANNELS: tl.constexpr, BIAS: tl.constexpr, GATED: tl.constexpr, MOVES: tl.constexpr,
+) -> None:  # fmt: skip
     """Row j of tail and inputs is tail[j] for j < TAPS - 1, then input j - (TAPS - 1)."""
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
@@ -135,17 +121,9 @@ def _causal_conv(
 
 @triton.jit
 def _row(
-    inputs: tl.tensor,
-    tail: tl.tensor,
-    place: tl.tensor,
-    channel: tl.tensor,
-    valid: tl.tensor,
-    channels: int,
-    row_stride: int,
-    tail_stride: int,
-    TAPS: tl.constexpr,
-    GATED: tl.constexpr,
-) -> tl.tensor:
+    inputs: tl.tensor, tail: tl.tensor, place: tl.tensor, channel: tl.tensor, valid: tl.tensor,
+    channels: int, row_stride: int, tail_stride: int, TAPS: tl.constexpr, GATED: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
     """The input at `place`, B x if GATED; or the tail if `place` is negative."""
     inside = valid & (place >= 0)
     there = inputs + place.to(tl.int64) * row_stride + channel

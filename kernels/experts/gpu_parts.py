@@ -1,6 +1,4 @@
-"""GPU products whose weights depend on the row: programs (tile of rows, some outputs). Launched by
-`gpu`.
-"""
+"""GPU products whose weights depend on the row: programs (tile of rows, some outputs)."""
 
 from __future__ import annotations
 
@@ -23,13 +21,9 @@ def _tile(
 
 @triton.jit
 def _put(
-    outputs: tl.tensor,
-    total: tl.tensor,
-    row: tl.tensor,
-    there: tl.tensor,
-    output: tl.tensor,
+    outputs: tl.tensor, total: tl.tensor, row: tl.tensor, there: tl.tensor, output: tl.tensor,
     num_outputs: int,
-) -> None:
+) -> None:  # fmt: skip
     place = outputs + row.to(tl.int64)[:, None] * num_outputs + output[None, :]
     known = there[:, None] & (output < num_outputs)[None, :]
     tl.store(place, total.to(outputs.dtype.element_ty), known)
@@ -37,23 +31,11 @@ def _put(
 
 @triton.jit
 def rows_of_numbers(
-    inputs: tl.tensor,
-    weights: tl.tensor,
-    scales: tl.tensor,
-    outputs: tl.tensor,
-    expert: tl.tensor,
-    first: tl.tensor,
-    end: tl.tensor,
-    source: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    stride: int,
-    SCALED: tl.constexpr,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
+    inputs: tl.tensor, weights: tl.tensor, scales: tl.tensor, outputs: tl.tensor, expert: tl.tensor,
+    first: tl.tensor, end: tl.tensor, source: tl.tensor, num_outputs: int, num_inputs: int,
+    given: int, stride: int, SCALED: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
-) -> None:
+) -> None:  # fmt: skip
     """Weights of the type of `inputs`, or if SCALED of 8-bit integers, with float32 scales."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
     if SCALED:
@@ -77,26 +59,12 @@ def rows_of_numbers(
 
 @triton.jit
 def rows_of_groups(
-    inputs: tl.tensor,
-    weights: tl.tensor,
-    scales: tl.tensor,
-    factors: tl.tensor,
-    outputs: tl.tensor,
-    expert: tl.tensor,
-    first: tl.tensor,
-    end: tl.tensor,
-    source: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    KIND: tl.constexpr,
-    GROUP: tl.constexpr,
-    PARTS: tl.constexpr,
+    inputs: tl.tensor, weights: tl.tensor, scales: tl.tensor, factors: tl.tensor,
+    outputs: tl.tensor, expert: tl.tensor, first: tl.tensor, end: tl.tensor, source: tl.tensor,
+    num_outputs: int, num_inputs: int, given: int, stride: int, ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
-) -> None:
+) -> None:  # fmt: skip
     """Weights in groups (`kernels.linear.gpu.GroupWeight`)."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
     codes = tl.load(weights + chosen).to(tl.pointer_type(tl.int8 if KIND == "Q8_0" else tl.uint8))

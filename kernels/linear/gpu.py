@@ -1,7 +1,7 @@
 """y = x W^T with W of integers or GGUF blocks in Triton, for 1 to 16 rows; and dequantising W.
 
 Integers up to 127 are exact in bfloat16, so tensor cores multiply them, and the scale is applied to
-the sum. A row's bits depend on nothing but the row. With more rows the caller dequantises.
+the sum. With more rows the caller dequantises.
 
 In 4-bit layouts two neighbouring groups of a row share bytes: byte j of a pair holds number j of
 the even group in its low half and of the odd group in its high half, so both halves of a tile are
@@ -91,7 +91,6 @@ class GroupWeight:
         return sum(each.nbytes for each in self.tensors)
 
     def aligned(self, inputs: Tensor) -> Tensor:
-        """Rows padded with zeros to whole groups."""
         return in_whole_groups(inputs)
 
     def times(self, inputs: Tensor) -> Tensor:
@@ -113,7 +112,7 @@ def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
 
 
 def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
-    """[n, num_inputs] -> [n, num_outputs] in the type of `inputs`; raises ValueError if n > 16."""
+    """[n, num_inputs] -> [n, num_outputs]; raises ValueError if n > 16."""
     assert weight.values.is_contiguous() and weight.scale.is_contiguous()
     tiles, shares = _grid(inputs, weight.shape, _INPUTS)
     sums = _sums(inputs, weight.shape, shares)
@@ -140,7 +139,7 @@ def group_linear(inputs: Tensor, weight: GroupWeight) -> Tensor:
 
 
 def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
-    """The weight [num_outputs, num_inputs] in `dtype`, without other temporaries."""
+    """[num_outputs, num_inputs] in `dtype`, without other temporaries."""
     num_outputs, num_inputs = weight.shape
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
     steps = triton.cdiv(num_inputs, KINDS[weight.kind].step)
@@ -182,18 +181,10 @@ def _added(sums: Tensor, dtype: torch.dtype) -> Tensor:
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _int8_linear(
-    inputs: tl.tensor,
-    weight: tl.tensor,
-    scale: tl.tensor,
-    sums: tl.tensor,
-    num_rows: int,
-    num_outputs: int,
-    num_inputs: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
+    inputs: tl.tensor, weight: tl.tensor, scale: tl.tensor, sums: tl.tensor, num_rows: int,
+    num_outputs: int, num_inputs: int, stride: int, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
-) -> None:
+) -> None:  # fmt: skip
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     line = weight + output.to(tl.int64)[:, None] * num_inputs
@@ -211,22 +202,11 @@ def _int8_linear(
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _group_linear(
-    inputs: tl.tensor,
-    codes: tl.tensor,
-    scales: tl.tensor,
-    factors: tl.tensor,
-    sums: tl.tensor,
-    num_rows: int,
-    num_outputs: int,
-    num_inputs: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    KIND: tl.constexpr,
-    GROUP: tl.constexpr,
-    PARTS: tl.constexpr,
+    inputs: tl.tensor, codes: tl.tensor, scales: tl.tensor, factors: tl.tensor, sums: tl.tensor,
+    num_rows: int, num_outputs: int, num_inputs: int, stride: int, ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
-) -> None:
+) -> None:  # fmt: skip
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = grouped_product(
@@ -238,13 +218,9 @@ def _group_linear(
 
 @triton.jit
 def _put(
-    sums: tl.tensor,
-    total: tl.tensor,
-    row: tl.tensor,
-    output: tl.tensor,
-    num_rows: int,
+    sums: tl.tensor, total: tl.tensor, row: tl.tensor, output: tl.tensor, num_rows: int,
     num_outputs: int,
-) -> None:
+) -> None:  # fmt: skip
     first = tl.program_id(1).to(tl.int64) * num_rows * num_outputs
     valid = (row < num_rows) & (output < num_outputs)[None, :]
     there = sums + first + row * num_outputs + output[None, :]
@@ -275,19 +251,10 @@ def _scale_rows(
 
 @triton.jit
 def _dequantise(
-    codes: tl.tensor,
-    scales: tl.tensor,
-    factors: tl.tensor,
-    outputs: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    OUTPUTS: tl.constexpr,
-    STEPS: tl.constexpr,
-    KIND: tl.constexpr,
-    GROUP: tl.constexpr,
-    PARTS: tl.constexpr,
-    OFFSETS: tl.constexpr,
-) -> None:
+    codes: tl.tensor, scales: tl.tensor, factors: tl.tensor, outputs: tl.tensor, num_outputs: int,
+    num_inputs: int, OUTPUTS: tl.constexpr, STEPS: tl.constexpr, KIND: tl.constexpr,
+    GROUP: tl.constexpr, PARTS: tl.constexpr, OFFSETS: tl.constexpr,
+) -> None:  # fmt: skip
     """Programs (outputs, steps)."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     line, known, groups = output.to(tl.int64), output < num_outputs, num_inputs // GROUP

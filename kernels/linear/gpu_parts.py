@@ -1,5 +1,4 @@
-"""How GPU kernels unpack weights in groups: w = code * scale + offset, with a scale and perhaps an
-offset for each group of a row.
+"""How GPU kernels unpack weights in groups: w = code * scale + offset.
 
 The kinds are int4 and types of GGUF blocks. A kind is its sizes (`KINDS`), the bytes of a step, the
 codes of a group in them, and the group's scale. Codes have up to 8 bits, so they are exact in
@@ -42,14 +41,9 @@ def constants(name: str) -> dict[str, Any]:
 
 @triton.jit
 def step_bytes(
-    codes: tl.tensor,
-    line: tl.tensor,
-    known: tl.tensor,
-    step: tl.tensor,
-    steps: tl.tensor,
-    KIND: tl.constexpr,
-    GROUP: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    codes: tl.tensor, line: tl.tensor, known: tl.tensor, step: tl.tensor, steps: tl.tensor,
+    KIND: tl.constexpr, GROUP: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:  # fmt: skip
     """Three tiles of bytes [OUTPUTS, GROUP], which are one if a step has no more.
 
     A block of Q6_K has four steps: of each half, 64 bytes with low bits and 32 with high ones.
@@ -100,14 +94,9 @@ def part_group(step: tl.tensor, PART: tl.constexpr, KIND: tl.constexpr) -> tl.te
 
 @triton.jit
 def part_scales(
-    scales: tl.tensor,
-    factors: tl.tensor,
-    line: tl.tensor,
-    known: tl.tensor,
-    group: tl.tensor,
-    groups: tl.tensor,
-    KIND: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor]:
+    scales: tl.tensor, factors: tl.tensor, line: tl.tensor, known: tl.tensor, group: tl.tensor,
+    groups: tl.tensor, KIND: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:  # fmt: skip
     """Scale and offset of a group [OUTPUTS], in float32; without offsets, the scale twice.
 
     Scales of K types are exact: integers of up to 8 bits times `factors` in float16.
@@ -141,27 +130,14 @@ def share_of(steps: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
 
 @triton.jit
 def grouped_product(
-    rows: tl.tensor,
-    there: tl.tensor,
-    codes: tl.tensor,
-    scales: tl.tensor,
-    factors: tl.tensor,
-    output: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    SHARED: tl.constexpr,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    KIND: tl.constexpr,
-    GROUP: tl.constexpr,
-    PARTS: tl.constexpr,
-    OFFSETS: tl.constexpr,
-) -> tl.tensor:
+    rows: tl.tensor, there: tl.tensor, codes: tl.tensor, scales: tl.tensor, factors: tl.tensor,
+    output: tl.tensor, num_outputs: int, num_inputs: int, given: int, SHARED: tl.constexpr,
+    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr,
+    PARTS: tl.constexpr, OFFSETS: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
     """The product of `rows` [ROWS, 1], pointers to `given` inputs, with some outputs, in float32.
 
-    A group's sum of products is exact but for its own roundings; groups are added up in one order.
-    If SHARED, axis 1 of the programs shares the inputs out.
+    Groups are added up in one order. If SHARED, axis 1 of the programs shares the inputs out.
     """
     known, line = output < num_outputs, output.to(tl.int64)
     place = tl.arange(0, GROUP)[None, :]

@@ -1,7 +1,6 @@
 """RMS norm in Triton: plain, after a residual addition, or gated.
 
-A program normalises a few whole rows, as many as the width decides, so a row's bits depend on
-nothing but the row.
+A program normalises a few whole rows, as many as the width decides.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from torch import Tensor
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """Like `reference.rms_norm`; only the last axis has to be contiguous."""
+    """Only the last axis has to be contiguous."""
     outputs = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs)
     return outputs
@@ -75,25 +74,11 @@ def _in_heads(rows: Tensor) -> Tensor:
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _rms_norm_rows(
-    inputs: tl.tensor,
-    beside: tl.tensor,
-    scale: tl.tensor,
-    outputs: tl.tensor,
-    total: tl.tensor,
-    num_rows: int,
-    num_heads: int,
-    token_stride: int,
-    head_stride: int,
-    beside_token_stride: int,
-    beside_head_stride: int,
-    epsilon: float,
-    multiplier: float,
-    WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
-    ROWS: tl.constexpr,
-    ADD: tl.constexpr,
-    GATE: tl.constexpr,
-) -> None:
+    inputs: tl.tensor, beside: tl.tensor, scale: tl.tensor, outputs: tl.tensor, total: tl.tensor,
+    num_rows: int, num_heads: int, token_stride: int, head_stride: int, beside_token_stride: int,
+    beside_head_stride: int, epsilon: float, multiplier: float, WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr, ROWS: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr,
+) -> None:  # fmt: skip
     """Rows are [tokens, heads]; `beside` is the residual or the gate."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, BLOCK)[None, :]

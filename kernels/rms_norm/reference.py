@@ -13,9 +13,7 @@ from torch.nn import functional as F
 
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    """`inputs` [..., width] over their root mean square, times `scale` [width], in float32 until
-    the result is cast back.
-    """
+    """`inputs` [..., width]; in float32 until the result is cast back."""
     # The one copy that is made of the rows is changed in place: a long run's rows leave the cache.
     wide = inputs.to(torch.float32, copy=True)
     return wide.div_(_lengths(wide, epsilon)).mul_(scale).to(inputs.dtype)
@@ -25,8 +23,7 @@ def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """RMS norm of the sum `residual` + multiplier * `inputs`, [..., width], and the sum, rounded
-    before it is normalised.
-    """
+    before it is normalised."""
     total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
 
