@@ -94,12 +94,27 @@ def _split(
 # Longer than other functions: one loop over keys, whose sums lie in registers from start to end.
 @triton.jit
 def _attend_to_split(
-    queries: tl.tensor, keys: tl.tensor, values: tl.tensor, length: tl.tensor, partial: tl.tensor,
-    weights: tl.tensor, scale: float, query_stride: int, key_stride: int, key_head_stride: int,
-    value_stride: int, value_head_stride: int, GROUP: tl.constexpr, WINDOW: tl.constexpr,
-    DIM: tl.constexpr, SPLITS: tl.constexpr, KEYS: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK: tl.constexpr, WIDE: tl.constexpr,
-) -> None:  # fmt: skip
+    queries: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    length: tl.tensor,
+    partial: tl.tensor,
+    weights: tl.tensor,
+    scale: float,
+    query_stride: int,
+    key_stride: int,
+    key_head_stride: int,
+    value_stride: int,
+    value_head_stride: int,
+    GROUP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+    KEYS: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDE: tl.constexpr,
+) -> None:
     """Softmax over one split, not yet divided: its sum of values, its maximum, its sum."""
     kv_head, split = tl.program_id(0), tl.program_id(1)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)
@@ -157,10 +172,19 @@ def _attend_to_split(
 
 @triton.jit
 def _add_splits(
-    partial: tl.tensor, weights: tl.tensor, length: tl.tensor, sinks: tl.tensor, outputs: tl.tensor,
-    GROUP: tl.constexpr, WINDOW: tl.constexpr, DIM: tl.constexpr, SPLITS: tl.constexpr,
-    KEYS: tl.constexpr, COLUMNS: tl.constexpr, SINKS: tl.constexpr,
-) -> None:  # fmt: skip
+    partial: tl.tensor,
+    weights: tl.tensor,
+    length: tl.tensor,
+    sinks: tl.tensor,
+    outputs: tl.tensor,
+    GROUP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+    KEYS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SINKS: tl.constexpr,
+) -> None:
     """Some columns of one head: the splits, each weighted by its share of the softmax."""
     head = tl.program_id(0)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)

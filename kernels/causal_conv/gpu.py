@@ -81,11 +81,25 @@ def _launch(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _causal_conv(
-    inputs: tl.tensor, tail: tl.tensor, weight: tl.tensor, bias: tl.tensor, outputs: tl.tensor,
-    after: tl.tensor, num_tokens: int, channels: int, row_stride: int, tail_stride: int,
-    after_stride: int, TAPS: tl.constexpr, TAIL: tl.constexpr, TOKENS: tl.constexpr,
-    CHANNELS: tl.constexpr, BIAS: tl.constexpr, GATED: tl.constexpr, MOVES: tl.constexpr,
-) -> None:  # fmt: skip
+    inputs: tl.tensor,
+    tail: tl.tensor,
+    weight: tl.tensor,
+    bias: tl.tensor,
+    outputs: tl.tensor,
+    after: tl.tensor,
+    num_tokens: int,
+    channels: int,
+    row_stride: int,
+    tail_stride: int,
+    after_stride: int,
+    TAPS: tl.constexpr,
+    TAIL: tl.constexpr,
+    TOKENS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    BIAS: tl.constexpr,
+    GATED: tl.constexpr,
+    MOVES: tl.constexpr,
+) -> None:
     """Row j of tail and inputs is tail[j] for j < TAPS - 1, then input j - (TAPS - 1)."""
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
@@ -121,9 +135,17 @@ def _causal_conv(
 
 @triton.jit
 def _row(
-    inputs: tl.tensor, tail: tl.tensor, place: tl.tensor, channel: tl.tensor, valid: tl.tensor,
-    channels: int, row_stride: int, tail_stride: int, TAPS: tl.constexpr, GATED: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    inputs: tl.tensor,
+    tail: tl.tensor,
+    place: tl.tensor,
+    channel: tl.tensor,
+    valid: tl.tensor,
+    channels: int,
+    row_stride: int,
+    tail_stride: int,
+    TAPS: tl.constexpr,
+    GATED: tl.constexpr,
+) -> tl.tensor:
     """The input at `place`, B x if GATED; or the tail if `place` is negative."""
     inside = valid & (place >= 0)
     there = inputs + place.to(tl.int64) * row_stride + channel

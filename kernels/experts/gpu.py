@@ -64,10 +64,19 @@ def route(
 
 @triton.jit
 def _route(
-    logits: tl.tensor, correction: tl.tensor, ids: tl.tensor, weights: tl.tensor, count: int,
-    stride: int, scale: float, K: tl.constexpr, EXPERTS: tl.constexpr, NORMALISE: tl.constexpr,
-    SIGMOID: tl.constexpr, CORRECTED: tl.constexpr,
-) -> None:  # fmt: skip
+    logits: tl.tensor,
+    correction: tl.tensor,
+    ids: tl.tensor,
+    weights: tl.tensor,
+    count: int,
+    stride: int,
+    scale: float,
+    K: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    NORMALISE: tl.constexpr,
+    SIGMOID: tl.constexpr,
+    CORRECTED: tl.constexpr,
+) -> None:
     row = tl.program_id(0).to(tl.int64)
     expert = tl.arange(0, EXPERTS)
     there = expert < count
@@ -117,10 +126,19 @@ def weighted_sum(
 
 @triton.jit
 def _weighted_sum(
-    rows: tl.tensor, places: tl.tensor, weights: tl.tensor, shared: tl.tensor, gate: tl.tensor,
-    result: tl.tensor, width: int, gate_stride: int, K: tl.constexpr, SORTED: tl.constexpr,
-    SHARED: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> None:  # fmt: skip
+    rows: tl.tensor,
+    places: tl.tensor,
+    weights: tl.tensor,
+    shared: tl.tensor,
+    gate: tl.tensor,
+    result: tl.tensor,
+    width: int,
+    gate_stride: int,
+    K: tl.constexpr,
+    SORTED: tl.constexpr,
+    SHARED: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+) -> None:
     token = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * AT_ONCE + tl.arange(0, AT_ONCE)
     there = column < width

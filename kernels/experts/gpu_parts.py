@@ -21,9 +21,13 @@ def _tile(
 
 @triton.jit
 def _put(
-    outputs: tl.tensor, total: tl.tensor, row: tl.tensor, there: tl.tensor, output: tl.tensor,
+    outputs: tl.tensor,
+    total: tl.tensor,
+    row: tl.tensor,
+    there: tl.tensor,
+    output: tl.tensor,
     num_outputs: int,
-) -> None:  # fmt: skip
+) -> None:
     place = outputs + row.to(tl.int64)[:, None] * num_outputs + output[None, :]
     known = there[:, None] & (output < num_outputs)[None, :]
     tl.store(place, total.to(outputs.dtype.element_ty), known)
@@ -31,11 +35,23 @@ def _put(
 
 @triton.jit
 def rows_of_numbers(
-    inputs: tl.tensor, weights: tl.tensor, scales: tl.tensor, outputs: tl.tensor, expert: tl.tensor,
-    first: tl.tensor, end: tl.tensor, source: tl.tensor, num_outputs: int, num_inputs: int,
-    given: int, stride: int, SCALED: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    scales: tl.tensor,
+    outputs: tl.tensor,
+    expert: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    source: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    stride: int,
+    SCALED: tl.constexpr,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     """Weights of the type of `inputs`, or if SCALED of 8-bit integers, with float32 scales."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
     if SCALED:
@@ -59,12 +75,26 @@ def rows_of_numbers(
 
 @triton.jit
 def rows_of_groups(
-    inputs: tl.tensor, weights: tl.tensor, scales: tl.tensor, factors: tl.tensor,
-    outputs: tl.tensor, expert: tl.tensor, first: tl.tensor, end: tl.tensor, source: tl.tensor,
-    num_outputs: int, num_inputs: int, given: int, stride: int, ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    scales: tl.tensor,
+    factors: tl.tensor,
+    outputs: tl.tensor,
+    expert: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    source: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    stride: int,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     """Weights in groups (`kernels.linear.gpu.GroupWeight`)."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
     codes = tl.load(weights + chosen).to(tl.pointer_type(tl.int8 if KIND == "Q8_0" else tl.uint8))

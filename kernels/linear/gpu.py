@@ -181,10 +181,18 @@ def _added(sums: Tensor, dtype: torch.dtype) -> Tensor:
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _int8_linear(
-    inputs: tl.tensor, weight: tl.tensor, scale: tl.tensor, sums: tl.tensor, num_rows: int,
-    num_outputs: int, num_inputs: int, stride: int, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,
+    inputs: tl.tensor,
+    weight: tl.tensor,
+    scale: tl.tensor,
+    sums: tl.tensor,
+    num_rows: int,
+    num_outputs: int,
+    num_inputs: int,
+    stride: int,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     line = weight + output.to(tl.int64)[:, None] * num_inputs
@@ -202,11 +210,22 @@ def _int8_linear(
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _group_linear(
-    inputs: tl.tensor, codes: tl.tensor, scales: tl.tensor, factors: tl.tensor, sums: tl.tensor,
-    num_rows: int, num_outputs: int, num_inputs: int, stride: int, ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+    inputs: tl.tensor,
+    codes: tl.tensor,
+    scales: tl.tensor,
+    factors: tl.tensor,
+    sums: tl.tensor,
+    num_rows: int,
+    num_outputs: int,
+    num_inputs: int,
+    stride: int,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = grouped_product(
@@ -218,9 +237,13 @@ def _group_linear(
 
 @triton.jit
 def _put(
-    sums: tl.tensor, total: tl.tensor, row: tl.tensor, output: tl.tensor, num_rows: int,
+    sums: tl.tensor,
+    total: tl.tensor,
+    row: tl.tensor,
+    output: tl.tensor,
+    num_rows: int,
     num_outputs: int,
-) -> None:  # fmt: skip
+) -> None:
     first = tl.program_id(1).to(tl.int64) * num_rows * num_outputs
     valid = (row < num_rows) & (output < num_outputs)[None, :]
     there = sums + first + row * num_outputs + output[None, :]
@@ -251,10 +274,19 @@ def _scale_rows(
 
 @triton.jit
 def _dequantise(
-    codes: tl.tensor, scales: tl.tensor, factors: tl.tensor, outputs: tl.tensor, num_outputs: int,
-    num_inputs: int, OUTPUTS: tl.constexpr, STEPS: tl.constexpr, KIND: tl.constexpr,
-    GROUP: tl.constexpr, PARTS: tl.constexpr, OFFSETS: tl.constexpr,
-) -> None:  # fmt: skip
+    codes: tl.tensor,
+    scales: tl.tensor,
+    factors: tl.tensor,
+    outputs: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    OUTPUTS: tl.constexpr,
+    STEPS: tl.constexpr,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
+    OFFSETS: tl.constexpr,
+) -> None:
     """Programs (outputs, steps)."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     line, known, groups = output.to(tl.int64), output < num_outputs, num_inputs // GROUP

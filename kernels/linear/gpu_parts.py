@@ -41,9 +41,14 @@ def constants(name: str) -> dict[str, Any]:
 
 @triton.jit
 def step_bytes(
-    codes: tl.tensor, line: tl.tensor, known: tl.tensor, step: tl.tensor, steps: tl.tensor,
-    KIND: tl.constexpr, GROUP: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:  # fmt: skip
+    codes: tl.tensor,
+    line: tl.tensor,
+    known: tl.tensor,
+    step: tl.tensor,
+    steps: tl.tensor,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """Three tiles of bytes [OUTPUTS, GROUP], which are one if a step has no more.
 
     A block of Q6_K has four steps: of each half, 64 bytes with low bits and 32 with high ones.
@@ -94,9 +99,14 @@ def part_group(step: tl.tensor, PART: tl.constexpr, KIND: tl.constexpr) -> tl.te
 
 @triton.jit
 def part_scales(
-    scales: tl.tensor, factors: tl.tensor, line: tl.tensor, known: tl.tensor, group: tl.tensor,
-    groups: tl.tensor, KIND: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor]:  # fmt: skip
+    scales: tl.tensor,
+    factors: tl.tensor,
+    line: tl.tensor,
+    known: tl.tensor,
+    group: tl.tensor,
+    groups: tl.tensor,
+    KIND: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
     """Scale and offset of a group [OUTPUTS], in float32; without offsets, the scale twice.
 
     Scales of K types are exact: integers of up to 8 bits times `factors` in float16.
@@ -130,11 +140,23 @@ def share_of(steps: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
 
 @triton.jit
 def grouped_product(
-    rows: tl.tensor, there: tl.tensor, codes: tl.tensor, scales: tl.tensor, factors: tl.tensor,
-    output: tl.tensor, num_outputs: int, num_inputs: int, given: int, SHARED: tl.constexpr,
-    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr,
-    PARTS: tl.constexpr, OFFSETS: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    rows: tl.tensor,
+    there: tl.tensor,
+    codes: tl.tensor,
+    scales: tl.tensor,
+    factors: tl.tensor,
+    output: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    SHARED: tl.constexpr,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
+    OFFSETS: tl.constexpr,
+) -> tl.tensor:
     """The product of `rows` [ROWS, 1], pointers to `given` inputs, with some outputs, in float32.
 
     Groups are added up in one order. If SHARED, axis 1 of the programs shares the inputs out.

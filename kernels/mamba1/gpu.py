@@ -36,11 +36,24 @@ def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _scan(
-    inputs: tl.tensor, b: tl.tensor, c: tl.tensor, steps: tl.tensor, rate: tl.tensor,
-    skip: tl.tensor, state: tl.tensor, outputs: tl.tensor, num_tokens: int, channels: int,
-    input_stride: int, b_stride: int, c_stride: int, step_stride: int, DIM: tl.constexpr,
-    BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
-) -> None:  # fmt: skip
+    inputs: tl.tensor,
+    b: tl.tensor,
+    c: tl.tensor,
+    steps: tl.tensor,
+    rate: tl.tensor,
+    skip: tl.tensor,
+    state: tl.tensor,
+    outputs: tl.tensor,
+    num_tokens: int,
+    channels: int,
+    input_stride: int,
+    b_stride: int,
+    c_stride: int,
+    step_stride: int,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    CHANNELS: tl.constexpr,
+) -> None:
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     row = tl.arange(0, BLOCK)
     here = row[:, None] * channels + channel[None, :]

@@ -38,12 +38,29 @@ def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _space(
-    inputs: tl.tensor, b: tl.tensor, c: tl.tensor, steps: tl.tensor, rate: tl.tensor,
-    skip: tl.tensor, state: tl.tensor, outputs: tl.tensor, num_tokens: int, input_stride: int,
-    input_head_stride: int, b_stride: int, b_group_stride: int, c_stride: int, c_group_stride: int,
-    step_stride: int, step_head_stride: int, COPIES: tl.constexpr, WIDTH: tl.constexpr,
-    DIM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+    inputs: tl.tensor,
+    b: tl.tensor,
+    c: tl.tensor,
+    steps: tl.tensor,
+    rate: tl.tensor,
+    skip: tl.tensor,
+    state: tl.tensor,
+    outputs: tl.tensor,
+    num_tokens: int,
+    input_stride: int,
+    input_head_stride: int,
+    b_stride: int,
+    b_group_stride: int,
+    c_stride: int,
+    c_group_stride: int,
+    step_stride: int,
+    step_head_stride: int,
+    COPIES: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
     """Programs (head, rows of its state)."""
     head = tl.program_id(0)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)

@@ -36,9 +36,16 @@ def _gated(gate: Tensor, up: Tensor, multiplier: float, *, tanh: bool) -> Tensor
 
 @triton.jit
 def _gated_rows(
-    gate: tl.tensor, up: tl.tensor, outputs: tl.tensor, width: int, gate_stride: int,
-    up_stride: int, multiplier: float, TANH: tl.constexpr, BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+    gate: tl.tensor,
+    up: tl.tensor,
+    outputs: tl.tensor,
+    width: int,
+    gate_stride: int,
+    up_stride: int,
+    multiplier: float,
+    TANH: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
     """Programs (row, columns). gelu(x) = x * sigmoid(2u), because 1 + tanh(u) = 2 sigmoid(2u)."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

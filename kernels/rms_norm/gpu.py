@@ -74,11 +74,25 @@ def _in_heads(rows: Tensor) -> Tensor:
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _rms_norm_rows(
-    inputs: tl.tensor, beside: tl.tensor, scale: tl.tensor, outputs: tl.tensor, total: tl.tensor,
-    num_rows: int, num_heads: int, token_stride: int, head_stride: int, beside_token_stride: int,
-    beside_head_stride: int, epsilon: float, multiplier: float, WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr, ROWS: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr,
-) -> None:  # fmt: skip
+    inputs: tl.tensor,
+    beside: tl.tensor,
+    scale: tl.tensor,
+    outputs: tl.tensor,
+    total: tl.tensor,
+    num_rows: int,
+    num_heads: int,
+    token_stride: int,
+    head_stride: int,
+    beside_token_stride: int,
+    beside_head_stride: int,
+    epsilon: float,
+    multiplier: float,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    ADD: tl.constexpr,
+    GATE: tl.constexpr,
+) -> None:
     """Rows are [tokens, heads]; `beside` is the residual or the gate."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, BLOCK)[None, :]

@@ -56,11 +56,24 @@ def _launch(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _rotate(
-    heads: tl.tensor, cosine: tl.tensor, sine: tl.tensor, outputs: tl.tensor, scale: tl.tensor,
-    num_tokens: int, epsilon: float, stride: int, head_stride: int, output_stride: int,
-    output_head_stride: int, angle_stride: int, HALF: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr, TOKENS: tl.constexpr, NORMALISED: tl.constexpr,
-) -> None:  # fmt: skip
+    heads: tl.tensor,
+    cosine: tl.tensor,
+    sine: tl.tensor,
+    outputs: tl.tensor,
+    scale: tl.tensor,
+    num_tokens: int,
+    epsilon: float,
+    stride: int,
+    head_stride: int,
+    output_stride: int,
+    output_head_stride: int,
+    angle_stride: int,
+    HALF: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TOKENS: tl.constexpr,
+    NORMALISED: tl.constexpr,
+) -> None:
     """Programs (tokens, head). Number i < HALF rotates with number i + HALF."""
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]).to(tl.int64)
     column = tl.arange(0, BLOCK)[None, :]
