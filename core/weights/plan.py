@@ -212,7 +212,8 @@ class Weights:
         """The exact matrix [outputs, inputs] of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
-        weight_format = self._formats.exact
+        formats = self._formats
+        weight_format = (self._invariant and formats.exact_invariant) or formats.exact
         return weight_format.prepack(weight_format.quantise(weight.contiguous()), bias)
 
     @property
