@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from pydantic import model_validator
@@ -100,8 +100,11 @@ class KimiLinearConfig(TextSettings):
         if not isinstance(count, int) or not 0 < count <= _MOST_LAYERS:
             return given
         full = delta.get("full_attn_layers", range(5, count + 1, 4))
+        if not isinstance(full, list | range) or len(full) > count:
+            raise ValueError('"full_attn_layers" is not a list of layers')
         dense = given.get("first_k_dense_replace", 1)
-        defaults = {"layer_types": _kinds(full, count, ("linear_attention", "full_attention"))}
+        types = _kinds(full, count, ("linear_attention", "full_attention"))
+        defaults: dict[str, Any] = {"layer_types": types}
         if isinstance(dense, int):
             among = range(dense + 1, count + 1)
             defaults["mlp_layer_types"] = _kinds(among, count, ("dense", "sparse"))
@@ -133,10 +136,7 @@ class KimiLinearConfig(TextSettings):
         return DeltaShape(heads, dim, heads, dim, taps, by_channel=True)
 
 
-Kind = TypeVar("Kind")
-
-
-def _kinds(layers: Collection[Any], count: int, kinds: tuple[Kind, Kind]) -> tuple[Kind, ...]:
+def _kinds(layers: Collection[Any], count: int, kinds: tuple[str, str]) -> tuple[str, ...]:
     """The second of `kinds` for `layers`, counted from 1, the first for the others."""
     return tuple(kinds[index in layers] for index in range(1, count + 1))
 
