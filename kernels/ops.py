@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from kernels.attention import fused

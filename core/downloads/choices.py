@@ -27,7 +27,7 @@ FAMILIES = frozenset({
 ARCHITECTURES = frozenset({
     "qwen35", "qwen35moe", "qwen3next", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "llama",
     "gemma3", "lfm2", "falcon-h1", "granitehybrid", "granite", "granitemoe", "jamba", "nemotron_h",
-    "nemotron_h_moe", "lfm2moe", "mistral3",
+    "nemotron_h_moe", "lfm2moe", "mistral3", "kimi-linear",
 })  # fmt: skip
 # What Waymark reads of a folder, and its licence. Never pickled weights, never code.
 _FOLDER_FILE = re.compile(

@@ -157,12 +157,17 @@ class LatentAttention:
         parts = [("q_proj", heads * query_dim), ("kv_a_proj_with_mqa", row)]
         self.projections = JoinedLinear(weights, parts, width, input_norm=input_norm)
         self.norm = weights.tensor("kv_a_layernorm.weight", (rank,), torch.float32)
-        both = weights.tensor("kv_b_proj.weight", (heads * (key_dim + value_dim), rank))
-        keys, values = both.unflatten(0, (heads, -1)).split((key_dim, value_dim), dim=1)
+        if weights.has("k_b_proj.weight"):  # some folders have both apart, one of them transposed
+            keys = weights.tensor("k_b_proj.weight", (heads, rank, key_dim))
+            values = weights.tensor("v_b_proj.weight", (heads, value_dim, rank))
+        else:
+            both = weights.tensor("kv_b_proj.weight", (heads * (key_dim + value_dim), rank))
+            keys, values = both.unflatten(0, (heads, -1)).split((key_dim, value_dim), dim=1)
+            keys = keys.mT
         exact = weights.exact()
-        # The shared numbers go through as they are: ones on a diagonal below the transposed keys.
-        ones = torch.eye(shared, dtype=both.dtype, device=both.device)
-        self.to_latent = [exact.packed(torch.block_diag(each.T, ones)) for each in keys]
+        # The shared numbers go through as they are: ones on a diagonal below the keys'.
+        ones = torch.eye(shared, dtype=keys.dtype, device=keys.device)
+        self.to_latent = [exact.packed(torch.block_diag(each, ones)) for each in keys]
         self.from_latent = [exact.packed(each) for each in values]
         self.output = Linear(weights, "o_proj", heads * value_dim, width)
 

@@ -100,7 +100,7 @@ class KimiLinearConfig(TextSettings):
         if not isinstance(count, int) or not 0 < count <= _MOST_LAYERS:
             return given
         full = delta.get("full_attn_layers", range(5, count + 1, 4))
-        if not isinstance(full, list | range) or len(full) > count:
+        if not isinstance(full, list | range) or len(full) > _MOST_LAYERS:
             raise ValueError('"full_attn_layers" is not a list of layers')
         dense = given.get("first_k_dense_replace", 1)
         types = _kinds(full, count, ("linear_attention", "full_attention"))

@@ -164,6 +164,10 @@ class Weights:
         matrices = [group.pack() for group in groups]
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
+    def has(self, name: str) -> bool:
+        """True if the folder has the tensor; false while there is no folder."""
+        return self.stored(self._prefix + name) is not None
+
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
         those that aren't square show."""

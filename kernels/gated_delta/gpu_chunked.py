@@ -204,12 +204,11 @@ def prepare_chunks(
     # A transposed: row j, column i holds what token i takes from token j before it.
     later = place[:, None] > place[None, :]
     if BY_CHANNEL:
-        taken = tl.trans(
-            channel_products(
-                key_head, key_head, decay, token, valid, key_stride, key_stride, decay_stride,
-                later, KEY_DIM, CHUNK, SLICE,
-            )  # fmt: skip
-        )
+        products = channel_products(
+            key_head, key_head, decay, token, valid, key_stride, key_stride, decay_stride, later,
+            KEY_DIM, CHUNK, SLICE,
+        )  # fmt: skip
+        taken = tl.trans(products)
         taken *= (length[:, None] * length[None, :]) * rate[None, :]
     else:
         sums, _ = decay_sums(decay, token, valid, decay_stride)

@@ -31,7 +31,9 @@ from torch.nn import functional as F
 from kernels.common.scans import DeltaInputs
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
-CHANNEL_CHUNK = 16  # with a decay by channel, whose Gamma has as many numbers for each pair as a key
+CHANNEL_CHUNK = (
+    16  # with a decay by channel, whose Gamma has as many numbers for each pair as a key
+)
 _EPSILON = 1e-6  # under the root of a key's squared length
 # A value decayed to e^-40 is 4e-18 of itself: lost next to anything in float32. Smaller factors
 # end in numbers below 1e-38, with which a processor computes ten times slower and more.

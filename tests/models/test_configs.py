@@ -399,7 +399,9 @@ READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "Kimi-Linear-48B-A3B",
         {},
         {
-            "layer_types": tuple(F if index in (*range(3, 24, 4), 26) else L for index in range(27)),
+            "layer_types": tuple(
+                F if index in (*range(3, 24, 4), 26) else L for index in range(27)
+            ),
             "mlp_layer_types": ("dense", *("sparse",) * 26),
             "delta_shape": DeltaShape(32, 128, 32, 128, 4, by_channel=True),
             "max_position_embeddings": 2**20,

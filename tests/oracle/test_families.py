@@ -202,6 +202,7 @@ KIMI = {
         "KKF",
         experts=8,
         others={"n_group": 4, "topk_group": 2, "norm_topk_prob": False},
+        as_saved=True,
         max_shard_size="40KB",
         seed=3,
     ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import KimiLinearConfig, KimiLinearForCausalLM, PreTrainedModel
 
 from tests.oracle.checkpoints import randomise, write_text_folder
@@ -16,7 +18,9 @@ from tests.oracle.tiny_text import TinyText, sizes
 @dataclass(frozen=True)
 class TinyKimi(TinyText):
     """What to make. `layers` spells the kinds: K for Kimi delta attention, F for latent attention;
-    the first `dense` have an MLP, the others `experts`, of which a token takes `top_k`."""
+    the first `dense` have an MLP, the others `experts`, of which a token takes `top_k`.
+
+    Releases name dense layers otherwise than sparse ones; `as_saved` keeps transformers' names."""
 
     layers: str = "KKFK"
     dense: int = 1
@@ -30,6 +34,7 @@ class TinyKimi(TinyText):
     experts: int = 6
     top_k: int = 2
     num_shared: int = 1
+    as_saved: bool = False
 
 
 def make_kimi(tiny: TinyKimi) -> PreTrainedModel:
@@ -67,4 +72,13 @@ def make_kimi(tiny: TinyKimi) -> PreTrainedModel:
 
 
 def write_kimi(path: Path, tiny: TinyKimi = TinyKimi()) -> PreTrainedModel:
-    return write_text_folder(path, make_kimi(tiny), tiny.dtype, tiny.max_shard_size)
+    oracle = write_text_folder(path, make_kimi(tiny), tiny.dtype, tiny.max_shard_size)
+    file = path / "model.safetensors"
+    if not tiny.as_saved:
+        spelled = {_of_dense(name): each for name, each in load_file(file).items()}
+        save_file(spelled, file, {"format": "pt"})
+    return oracle
+
+
+def _of_dense(name: str) -> str:
+    return re.sub(r"block_sparse_moe\.(\w+_proj\.)", r"mlp.\1", name)
