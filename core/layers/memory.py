@@ -15,15 +15,21 @@ from core.layers.rope import Rotations
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
-    """A key row and a value row [num_kv_heads, head_dim] per token."""
+    """One key row and one value row [num_kv_heads, head_dim] per token; if `latent`, one row that
+    is both."""
 
     num_kv_heads: int
     head_dim: int
     dtype: torch.dtype
+    latent: bool = False
+
+    @property
+    def num_rows(self) -> int:
+        return 1 if self.latent else 2
 
     @property
     def bytes_per_token(self) -> int:
-        return 2 * self.num_kv_heads * self.head_dim * self.dtype.itemsize
+        return self.num_rows * self.num_kv_heads * self.head_dim * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,9 @@ class LayerMemory(Protocol):
     @property
     def is_step(self) -> bool: ...
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append rows [n, num_kv_heads, head_dim]; returns views of all rows."""
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        """Append keys and values, or latents, [n, num_kv_heads, head_dim]; returns views of all
+        rows, new ones last."""
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:
@@ -115,4 +122,4 @@ class Forward:
     memory: LayerMemory
     image: bool = False
     per_layer: Sequence[Tensor] = ()
-    shared_kv: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    shared_kv: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)

@@ -46,16 +46,22 @@ class ZeroCentredRMSNorm(RMSNorm):
 
 
 class GatedRMSNorm:
-    """Multiplies by w, then by silu(gate)."""
+    """RMS norm that multiplies by w, then by silu(gate) or, with `sigmoid`, sigmoid(gate); returns
+    the model's type."""
 
-    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+    def __init__(
+        self, weights: Weights, width: int, epsilon: float, *, sigmoid: bool = False
+    ) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)
-        self.epsilon = epsilon
+        self.epsilon, self.sigmoid = epsilon, sigmoid
         self.dtype = weights.dtype
-        self._gated_rms_norm = weights.ops(NormShape(width, gated=True)).gated_rms_norm
+        shape = NormShape(width, gated=True, sigmoid=sigmoid)
+        self._gated_rms_norm = weights.ops(shape).gated_rms_norm
 
     def __call__(self, inputs: Tensor, gate: Tensor) -> Tensor:
-        return self._gated_rms_norm(inputs, self.scale, gate, self.epsilon, self.dtype)
+        return self._gated_rms_norm(
+            inputs, self.scale, gate, self.epsilon, self.dtype, self.sigmoid
+        )
 
 
 class LayerNorm:

@@ -162,6 +162,10 @@ class Weights:
         matrices = [group.pack() for group in groups]
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
+    def has(self, name: str) -> bool:
+        """True if the folder has the tensor; false while there is no folder."""
+        return self.stored(self._prefix + name) is not None
+
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
         those that aren't square show."""
@@ -210,7 +214,8 @@ class Weights:
         """The exact matrix of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
-        weight_format = self._formats.exact
+        formats = self._formats
+        weight_format = (self._invariant and formats.exact_invariant) or formats.exact
         return weight_format.prepack(weight_format.quantise(weight.contiguous()), bias)
 
     @property

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
+    """`passed` further numbers of a row are not normalised; a gate is silu's or, with `sigmoid`,
+    a sigmoid."""
+
     width: int
     gated: bool = False
+    passed: int = 0
+    sigmoid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,13 @@ class DeltaShape:
     value_heads: int
     value_dim: int
     taps: int
+    by_channel: bool = False
+
+    @property
+    def decays(self) -> int:
+        """Log decays of a token: one for each value head or, `by_channel`, one for each number of
+        its key."""
+        return self.value_heads * (self.key_dim if self.by_channel else 1)
 
     @property
     def widths(self) -> list[int]:

@@ -64,15 +64,15 @@ class Numbers:
 
 
 def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
-    width = shape.width
-    rows, scale = numbers.rough(5, 3, 2 * width), 1 + 0.2 * numbers.exact(width)
+    width, whole = shape.width, shape.width + shape.passed
+    rows, scale = numbers.rough(5, 3, width + whole), 1 + 0.2 * numbers.exact(width)
     gate = numbers.rough(5, 3, width)
 
     def hidden(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.rms_norm(rows[:, 0, :width].to(dtype), scale, EPSILON)]
+        return [ops.rms_norm(rows[:, 0, :whole].to(dtype), scale, EPSILON)]
 
     def heads(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.rms_norm(rows.to(dtype)[..., :width], scale, EPSILON)]
+        return [ops.rms_norm(rows.to(dtype)[..., :whole], scale, EPSILON)]
 
     # Sums that every type can hold: what is tried is not how a sum is rounded.
     steps = (8 * numbers.exact(2, 5, width)).round().clamp(-40, 40) / 8
@@ -82,7 +82,8 @@ def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
         return list(ops.add_rms_norm(inputs, residual, scale, EPSILON, multiplier))
 
     def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), EPSILON, dtype)]
+        given = rows[..., :width], scale, gate.to(dtype)
+        return [ops.gated_rms_norm(*given, EPSILON, dtype, shape.sigmoid)]
 
     # Squares are added up in a tree, or one by one in a few lanes; half of that shows.
     ulps = width.bit_length() + 16

@@ -38,6 +38,7 @@ TEXT = {
     "jamba": ("jamba", "JambaModel"),
     "granitemoehybrid": ("granite", "GraniteHybridModel"),
     "nemotron_h": ("nemotron", "NemotronHModel"),
+    "kimi_linear": ("kimi_linear", "KimiLinearModel"),
 }
 VISION = {
     "qwen3_5": ("qwen3vl", "Qwen3VLVisionModel"),

@@ -42,8 +42,8 @@ class RunMemory:
         self._asked: set[int] = set()
         self.check_cancelled = check
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        return self._kv_buffer.write(layer, self._start.value, keys, values)
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        return self._kv_buffer.write(layer, self._start.value, *new)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         """A copy, since the state before may be a checkpoint's."""
@@ -82,9 +82,9 @@ class StepMemory:
         self._kv_buffer, self._state, self._token = kv_buffer, state, token
         self._check = check
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         self.kv_layers.append(layer)
-        return self._kv_buffer.write(layer, self._token.value, keys, values)
+        return self._kv_buffer.write(layer, self._token.value, *new)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         return self._state.layers[layer]
@@ -115,11 +115,11 @@ class TracedMemory(StepMemory):
         self._tracer, self._before = tracer, before
         self._end = token.value + num_tokens
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._kv_buffer.rows(layer)
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
-        return all_keys[: self._end], all_values[: self._end]
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        held = self._kv_buffer.rows(layer)
+        for given, rows in zip(new, held, strict=True):
+            self._tracer.store(given, rows)
+        return tuple(rows[: self._end] for rows in held)
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
         if self._before is not None and layer not in {other for other, _ in self.advances}:

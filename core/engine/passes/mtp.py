@@ -36,15 +36,15 @@ class HeadMemory:
         self._kv_buffer, self._start, self._tracer = kv_buffer, start, tracer
         self._check = check
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         if self._tracer is None:
-            all_keys, all_values = self._kv_buffer.write(layer, self._start, keys, values)
-            return all_keys[1:], all_values[1:]
-        all_keys, all_values = (rows[1:] for rows in self._kv_buffer.rows(layer))
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
+            held = self._kv_buffer.write(layer, self._start, *new)
+            return tuple(rows[1:] for rows in held)
+        held = tuple(rows[1:] for rows in self._kv_buffer.rows(layer))
+        for given, rows in zip(new, held, strict=True):
+            self._tracer.store(given, rows)
         end = self._start - 1 + len(self.runs)
-        return all_keys[:end], all_values[:end]
+        return tuple(rows[:end] for rows in held)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         raise AssertionError("a head attends")

@@ -24,6 +24,7 @@ from core.gguf.models.attention import (
     QWEN3_VL,
     QWEN35,
 )
+from core.gguf.models.kimi_linear import KIMI_LINEAR
 from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
@@ -58,6 +59,7 @@ ARCHITECTURES = {
     "jamba": JAMBA,
     "nemotron_h": NEMOTRON_H,
     "nemotron_h_moe": NEMOTRON_H,
+    "kimi-linear": KIMI_LINEAR,
 }
 
 
