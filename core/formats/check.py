@@ -132,7 +132,10 @@ def _refusal(form: ReplyFormat, check: Check | None) -> str:
             reason = _schema_obstacle(form, helper, check)
             if reason:
                 return reason
-        text = grammar(form).encode()
+        try:
+            text = grammar(form).encode()
+        except RecursionError:
+            return _FAILED["ended"]
         answer, _ = helper.ask("grammar.compile", {}, text, seconds=COMPILE_S, check=check)
     finally:
         helper.close()

@@ -10,16 +10,9 @@ from llguidance import LLMatcher
 
 from core.api.json_text import parse_json
 from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
-from core.api.tools import MARKS
+from core.api.tools import MARKS, TEXT_MARK
+from core.formats.marked_values import JSON_OPTIONS, MarkedValues, members
 
-# A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
-BLANKS = r" |\n( {0,20}|\t{1,10})"
-JSON_OPTIONS = {
-    "whitespace_flexible": True,
-    "whitespace_pattern": BLANKS,
-    "lenient": False,
-    "coerce_one_of": False,
-}
 # Most templates leave an empty line between a thought and the answer.
 _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
@@ -57,20 +50,27 @@ _DEFINITIONS = ("$defs", "definitions")
 
 def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
     """`start` opens the first rule."""
-    begin, end = (mark if mark in control else json.dumps(mark) for mark in MARKS[form.syntax])
+    begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
+    text_mark = _mark(TEXT_MARK, control)
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
     for at, function in enumerate(form.functions):
-        writer = _Writer(f"call_{at}", function)
+        writer = _Writer(f"call_{at}", function, text_mark)
         lines += getattr(writer, form.syntax)(begin, end)
-    more = {"lfm2": '(", " call)*', "hermes": '("\\n" call)*', "xml": '("\\n" call)*', "llama3": ""}
+    more = {
+        "lfm2": '(", " call)*',
+        "hermes": '("\\n" call)*',
+        "xml": '("\\n" call)*',
+        "llama3": "",
+        "gemma4": "call*",
+    }
     rest = more[form.syntax] if form.parallel else ""
     whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
     return "\n".join((f"{start}{whole}", *lines))
 
 
 class _Writer:
-    def __init__(self, rule: str, function: FunctionFormat) -> None:
-        self._rule, self._name = rule, function.name
+    def __init__(self, rule: str, function: FunctionFormat, text_mark: str) -> None:
+        self._rule, self._name, self._text_mark = rule, function.name, text_mark
         self._schema = function.parameters
         properties = self._schema.get("properties")
         self._properties: dict[str, Any] = properties if isinstance(properties, dict) else {}
@@ -108,17 +108,18 @@ class _Writer:
             yield f"{rule}_text[suffix={json.dumps(tail)}]: /(?s:.*)/"
 
     def lfm2(self, _begin: str, _end: str) -> Iterator[str]:
-        items = list(self._properties.items())
         yield f'{self._rule}: {json.dumps(self._name + "(")} {self._rule}_f0 ")"'
-        for at, (name, schema) in enumerate(items):
-            rule, rest = self._rule, f"{self._rule}_r{at + 1}"
-            yield f"{rule}_a{at}: {json.dumps(f'{name}=')} {self._python(schema)}"
-            optional = name not in self._required
-            left_out = (f" | {rule}_f{at + 1}", f" | {rest}") if optional else ("", "")
-            yield f"{rule}_f{at}: {rule}_a{at} {rest}{left_out[0]}"
-            yield f'{rule}_r{at}: ", " {rule}_a{at} {rest}{left_out[1]}'
-        yield f'{self._rule}_f{len(items)}: ""'
-        yield f'{self._rule}_r{len(items)}: ""'
+        written = {
+            name: f"{json.dumps(f'{name}=')} {self._python(schema)}"
+            for name, schema in self._properties.items()
+        }
+        yield from members(self._rule, written, self._required, '", "')
+
+    def gemma4(self, begin: str, end: str) -> Iterator[str]:
+        values = MarkedValues(f"{self._rule}_v", self._schema, self._text_mark)
+        head = json.dumps(f"call:{self._name}")
+        yield f"{self._rule}: {begin} {head} {values.whole} {end}"
+        yield from values.lines
 
     def _python(self, schema: Any) -> str:
         kind = schema.get("type") if isinstance(schema, dict) else None

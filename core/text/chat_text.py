@@ -30,7 +30,7 @@ from core.api.errors import (
 )
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
-from core.api.tools import MARKS
+from core.api.tools import RESULT_BEGIN, marks_of
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
@@ -211,8 +211,8 @@ class ChatText:
 
     @cached_property
     def call_marks(self) -> dict[int, str]:
-        """The spellings of the marks around tool calls that are tokens."""
-        marks = MARKS[self.tools] if self.tools is not None else ()
+        """The spellings of the marks of tool calls that are tokens."""
+        marks = marks_of(self.tools) if self.tools is not None else ()
         found = {self._kit.added.id_of(spelling): spelling for spelling in marks}
         return {token_id: spelling for token_id, spelling in found.items() if token_id is not None}
 
@@ -304,7 +304,8 @@ class ChatText:
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
-    found = {token_id for token_id in (named, traits.closing_id) if token_id is not None}
+    waits = kit.added.id_of(RESULT_BEGIN) if traits.tools == "gemma4" else None
+    found = {token_id for token_id in (named, traits.closing_id, waits) if token_id is not None}
     return files.eos_ids | found
 
 

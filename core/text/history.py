@@ -25,6 +25,7 @@ from core.api.tools import ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.kit import TextKit
 from core.text.masking import (
+    AROUND_REPLY,
     ContentStyle,
     Masks,
     Slot,
@@ -133,6 +134,8 @@ def _splice(
 ) -> None:
     """Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
+    if answer is not None:
+        _drop_call(items, answer)
     reply = _reply_at(items, thought if thought is not None else answer)
     whole = Piece(Sampled(reply.ids, reply.pauses), message)
     control = kit.thinking
@@ -157,6 +160,13 @@ def _splice(
         glue = items[answer - 1]
         if not reply.thinks and reply_space and isinstance(glue, str):
             items[answer - 1] = glue.removesuffix(reply_space)
+
+
+def _drop_call(items: list[Item], answer: int) -> None:
+    before, after = items[answer - 1], items[answer + 1]
+    begin, end = AROUND_REPLY
+    if isinstance(before, str) and isinstance(after, str) and before.endswith(begin):
+        items[answer - 1], items[answer + 1] = before.removesuffix(begin), after.removeprefix(end)
 
 
 def _reply_at(items: list[Item], place: int | None) -> SampledReply:

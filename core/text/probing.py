@@ -43,7 +43,11 @@ def probe_traits(kit: TextKit) -> Traits:
     style = ContentStyle(always_lists=_wants_lists(kit))
     style = replace(style, takes_lists=_takes_lists(kit, style))
     tools = syntax_of(kit, style)
-    style = replace(style, calls_in_text=tools == "lfm2" and not writes_calls(kit, style))
+    style = replace(
+        style,
+        calls_in_text=tools == "lfm2" and not writes_calls(kit, style),
+        results_in_calls=tools == "gemma4",
+    )
     return Traits(
         style=style,
         takes_images=_takes_images(kit, style),
