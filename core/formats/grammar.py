@@ -1,7 +1,4 @@
-"""A reply's format as a grammar that llguidance reads; a tool call keeps the model's own syntax.
-
-Arguments in tags and in Python's form come in the schema's order.
-"""
+"""A reply's format as a grammar that llguidance reads; a tool call keeps the model's own syntax."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
 
 def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[str] = ()) -> str:
-    """The grammar of an answer, which `core.formats.check` must have accepted.
+    """For a form that `core.formats.check` has accepted.
 
     After a thought JSON may begin with the empty line that belongs there. `control` are the
     spellings of single tokens that tool calls may have around them.
@@ -44,7 +41,7 @@ def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[
 
 
 def schema_of(form: ReplyFormat) -> Any:
-    """The schema of a JSON format. Raises ValueError, as `parse_json` does."""
+    """Raises ValueError, as `parse_json` does."""
     return parse_json(form.text) if form.kind == "json_schema" else {}
 
 
@@ -52,7 +49,7 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
-    """`control` are spellings that are single tokens of the model; `start` opens the first rule."""
+    """`start` opens the first rule."""
     begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
     text_mark = _mark(TEXT_MARK, control)
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
@@ -136,7 +133,7 @@ class _Writer:
         )
 
     def _json(self, schema: Any) -> str:
-        """A JSON value; a part of a schema keeps what its references lead to."""
+        """A part of a schema keeps what its references lead to."""
         whole = dict(schema) if isinstance(schema, dict) else {}
         for name in _DEFINITIONS:
             if name in self._schema:

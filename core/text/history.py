@@ -1,7 +1,7 @@
 """From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
 Replies are spliced in as sampled ids or, where the template doesn't allow that, as text. Only the
-template's own text is split at added tokens, so nothing typed becomes a control token.
+template's own text is split at added tokens.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from core.text.reply_parts import SampledReply, ThinkingTokens, trimmed
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Traits of a template, found by probing. `tools` is how it writes tool calls, if it does.
+    """Traits of a template, found by probing.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
     history has before one.
@@ -71,7 +71,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the prompt; `message` is whose content it is, None for the template's own."""
+    """`message` is whose content it is, None for the template's own."""
 
     content: str | AddedToken | Sampled | Picture
     message: int | None = None
@@ -120,8 +120,7 @@ def masked_items(
 def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
     """Replace the slots of sampled replies by their ids.
 
-    `reply_space` is whitespace that only history has before a reply; it is dropped, as the ids were
-    sampled without it.
+    `reply_space` is dropped, as the ids were sampled without it.
     """
     by_message: dict[int, dict[str, int]] = {}
     for index, item in enumerate(items):
@@ -134,7 +133,7 @@ def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
 def _splice(
     items: list[Item], message: int, places: dict[str, int], reply_space: str, kit: TextKit
 ) -> None:
-    """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
+    """Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
     if answer is not None:
         _drop_call(items, answer)
@@ -261,7 +260,7 @@ def plain_messages(
 
 
 def joined_texts(message: Message) -> Message:
-    """The message with neighbouring texts as one: two halves could spell what neither does."""
+    """Two neighbouring texts could spell what neither does."""
     if not isinstance(message, UserMessage):
         return message
     content: list[ContentPart] = []

@@ -1,8 +1,7 @@
 """A conversation as a template gets it: a mark of private-use characters in place of every text.
 
-Templates are arbitrary code, so texts never pass through them: what a template does with a mark
-(keep, drop, repeat) shows what it does with a text. Whitespace around a text is passed on, to be
-trimmed as usual.
+Templates are arbitrary code: what one does with a mark (keep, drop, repeat) shows what it does with
+a text. Whitespace around a text is passed on, to be trimmed as usual.
 """
 
 from __future__ import annotations

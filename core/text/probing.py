@@ -1,8 +1,4 @@
-"""Traits of a chat template, found by rendering small conversations when a model is loaded.
-
-`splicing_obstacle` renders conversations with spliced ids and plainly, as in training: where the
-ids differ, or a text is lost, replies can't be reused token for token.
-"""
+"""Traits of a chat template, found by rendering small conversations when a model is loaded."""
 
 from __future__ import annotations
 
@@ -139,7 +135,10 @@ def _has_thinking_switch(kit: TextKit, style: ContentStyle) -> bool:
 
 
 def splicing_obstacle(kit: TextKit, traits: Traits) -> str:
-    """Why replies can't be reused token for token, as half a sentence; empty where they can."""
+    """Why replies can't be reused token for token, as half a sentence; "" where they can.
+
+    Conversations are rendered with spliced ids and plainly, as in training.
+    """
     switches: tuple[bool | None, ...] = (None,)
     if traits.has_thinking_switch:
         switches = (None, True, False)
@@ -194,7 +193,7 @@ def _plain_ids(
 def _spliced_ids(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
 ) -> list[int] | None:
-    """The same conversation with spliced replies, each picture as one placeholder id."""
+    """With spliced replies, each picture as one placeholder id."""
     try:
         pieces = spliced_pieces(kit, traits, conversation, thinking)
     except TemplateError:

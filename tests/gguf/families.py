@@ -20,6 +20,7 @@ from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, write_minicpm_v
@@ -128,6 +129,7 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "jamba": lambda path: write_jamba(path, TinyJamba(layers=4, experts=4, seed=15)),
     "jamba-dense": lambda path: write_jamba(path, TinyJamba(experts=1, layers=3, seed=1)),
     "nemotron_h": lambda path: write_nemotron(path, TinyNemotron("M-*M", mamba_dim=16, seed=14)),
+    "kimi-linear": lambda path: write_kimi(path, TinyKimi("KFK", seed=16)),
     "nemotron_h_moe": lambda path: write_nemotron(path, TinyNemotron("ME*", mamba_dim=16, seed=14)),
 }
 _SIZES: dict[str, Any] = {"hidden": 256, "mlp": 512}
@@ -197,6 +199,15 @@ def _spelled(config: dict[str, Any]) -> dict[str, Any]:
             config = {key: each for key, each in config.items() if not _OF_EXPERTS.search(key)}
         config |= {"hybrid_override_pattern": pattern, "num_hidden_layers": len(pattern)}
         config.pop("layer_types", None)
+    elif config["model_type"] == "kimi_linear":
+        full = [each == "full_attention" for each in config.pop("layer_types")]
+        config["linear_attn_config"] = {
+            "full_attn_layers": [layer for layer, each in enumerate(full, 1) if each],
+            "kda_layers": [layer for layer, each in enumerate(full, 1) if not each],
+            "head_dim": config.pop("linear_head_dim"),
+            "num_heads": config.pop("linear_num_heads"),
+            "short_conv_kernel_size": config.pop("linear_conv_kernel_dim"),
+        }
     return config
 
 

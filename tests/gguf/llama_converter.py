@@ -44,6 +44,7 @@ TEXT = {
     "granite_swa": ("granite", "GraniteSWAModel"),
     "granitemoe_swa": ("granite", "GraniteMoeSWAModel"),
     "nemotron_h": ("nemotron", "NemotronHModel"),
+    "kimi_linear": ("kimi_linear", "KimiLinearModel"),
 }
 VISION = {
     "qwen3_5": ("qwen3vl", "Qwen3VLVisionModel"),

@@ -28,6 +28,8 @@ PATCHES = {
     "gemma3": 48, "gemma4": 48, "gemma4-experts": 48, "gemma4-unified": 432, "lfm2-vl": 768,
     "qwen35-minicpm": 48,
 }  # fmt: skip
+# Tensors that a folder may hold in another form.
+OTHERWISE = re.compile(r"\.experts\.|self_attn\.[kv]_b_proj\.")
 # Words of scopes that spellings of a family have or don't have.
 SCOPES = re.compile(r"\b(?:model|language_model|backbone|vision_model)\.")
 
@@ -66,7 +68,8 @@ def test_every_architecture_has_a_model() -> None:
 def test_G1_tensors_are_those_of_the_folder(name: str, converted: ConvertedOf) -> None:
     folder, file = opened(converted(name).folder), opened(converted(name).file)
     expected, found = planned(folder), planned(file)
-    assert len(found) > 10 and all(".experts." in each for each in found.keys() - expected.keys())
+    others = found.keys() - expected.keys()
+    assert len(found) > 10 and all(OTHERWISE.search(each) for each in others)
     assert (name in HEADED) == any(each.startswith("mtp.") for each in found)
     for each in found.keys() & expected.keys():
         ours, theirs = file.look_up(found[each]), folder.look_up(expected[each])

@@ -1,7 +1,7 @@
 """Small models' text folders: tokenizers of three kinds, trained in a moment, with any template.
 
-`chatml` and `llama3` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with word
-spaces and byte fallback, whose control tokens also stand in the vocabulary.
+`chatml`, `llama3` and `kimi` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with
+word spaces and byte fallback, whose control tokens are in the vocabulary too.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ CHATML_MARKS = "<tool_response> </tool_response> <think> </think>".split()
 LLAMA3_CONTROL = (
     "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|>"
 ).split()
+KIMI_CONTROL = (
+    "[BOS] [EOS] <|im_end|> <|im_user|> <|im_assistant|> <|im_system|> <|im_middle|>"
+).split()
 CALL_MARKS = "<tool_call> </tool_call>".split()
 LFM2_CONTROL = [
     *CHATML_CONTROL,
@@ -78,6 +81,7 @@ KIND = {
     "gemma": "gemma",
     "gemma3": "gemma",
     "gemma4": "gemma4",
+    "kimi": "kimi",
 }
 FAMILIES = tuple(KIND)
 # Templates with tools.
@@ -149,6 +153,8 @@ def tokenizer_json(kind: str) -> str:
         return str(_byte_level(LFM2_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
         return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
+    if kind == "kimi":
+        return str(_byte_level(KIMI_CONTROL, ()).to_str())
     if kind == "instruct":
         tokenizer, hexes = _word_spaces(INSTRUCT_CONTROL, ())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -230,6 +236,8 @@ def _special_tokens(kind: str) -> dict[str, str]:
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     if kind == "llama3":
         return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
+    if kind == "kimi":
+        return {"bos_token": "[BOS]", "eos_token": "<|im_end|>"}
     if kind == "instruct":
         return {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}

@@ -102,7 +102,7 @@ def _granite_hybrid(settings: Settings) -> Config:
         "layer_types": kinds,
         "position_embedding_type": "rope" if rotates else "nope",
         "rope_parameters": settings.rope(),
-        "shared_intermediate_size": settings.count(shared, config["intermediate_size"]),
+        "shared_intermediate_size": settings.count(shared, config.get("intermediate_size", 0)),
     }  # fmt: skip
 
 

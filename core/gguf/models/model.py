@@ -24,6 +24,7 @@ from core.gguf.models.attention import (
     QWEN35,
 )
 from core.gguf.models.gemma import GEMMA3, GEMMA4
+from core.gguf.models.kimi_linear import KIMI_LINEAR
 from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, GRANITE_SWA, JAMBA, NEMOTRON_H
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
@@ -54,6 +55,7 @@ ARCHITECTURES = {
     "jamba": JAMBA,
     "nemotron_h": NEMOTRON_H,
     "nemotron_h_moe": NEMOTRON_H,
+    "kimi-linear": KIMI_LINEAR,
 }
 
 

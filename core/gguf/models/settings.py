@@ -154,19 +154,25 @@ class Settings:
 
     def common(self, head_dim: int | None = None) -> Config:
         """The keys that families spell alike; `head_dim` is that of files that don't say it."""
+        return self.sizes() | {
+            "num_key_value_heads": max(self.kv_heads) or 1,
+            "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
+            "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),
+        }
+
+    def sizes(self) -> Config:
+        """Of `common`, what says nothing about keys and values."""
         layers = self.num_layers
         table = self.tensor("token_embd.weight")
+        inner = max(self.each("feed_forward_length", layers, 0))  # 0 if all layers have experts
         return {
             "vocab_size": table.shape[0] if len(table.shape) == 2 else 0,
             "hidden_size": self.count("embedding_length"),
-            "intermediate_size": max(self.each("feed_forward_length", layers, 0)),
+            **({"intermediate_size": inner} if inner else {}),
             "num_hidden_layers": layers,
             "num_attention_heads": max(self.each("attention.head_count", layers)),
-            "num_key_value_heads": max(self.kv_heads) or 1,
-            "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
             "max_position_embeddings": self.count("context_length"),
             "rms_norm_eps": self.number("attention.layer_norm_rms_epsilon", 1e-6),
-            "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),
             "tie_word_embeddings": "output.weight" not in self.tensors,
         }
 
