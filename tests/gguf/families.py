@@ -45,6 +45,7 @@ from tests.oracle.tiny_text import (
     write_ministral3,
     write_nemotron,
 )
+from tests.text.tiny_tokenizer import tokenizer_json
 
 HYBRID = Tiny(layers="LFLF", seed=5)
 NEXT = Tiny(layers="FL", seed=13, text_only=True, tied=False)
@@ -133,12 +134,21 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "nemotron_h_moe": lambda path: write_nemotron(path, TinyNemotron("ME*", mamba_dim=16, seed=14)),
 }
 _SIZES: dict[str, Any] = {"hidden": 256, "mlp": 512}
-# Per-layer embeddings of the usual width, experts, and keys as values.
-WIDE_GEMMA4: dict[str, Any] = {
-    "hidden": 256, "head_dim": 64, "full_dim": 128, **REUSED, "per_layer": 256, "experts": 4,
-    "top_k": 2, "others": {"intermediate_size": 512, "moe_intermediate_size": 256},
-    "text_only": True,
-}  # fmt: skip
+
+
+def _wide_gemma4(path: Path) -> None:
+    """Per-layer embeddings of the usual width, experts, and keys as values."""
+    tokenizer = json.loads(tokenizer_json("gemma4"))
+    # Not more than the converter keeps: llama.cpp wants both tables to have equal rows.
+    rows = (len(tokenizer["model"]["vocab"]) + len(tokenizer["added_tokens"])) // 4 * 4
+    sizes = {"vocab_size": rows, "vocab_size_per_layer_input": rows}
+    sizes |= {"intermediate_size": 512, "moe_intermediate_size": 256}
+    write_gemma4(path, TinyGemma4(
+        "SFSF", hidden=256, head_dim=64, full_dim=128, **REUSED, per_layer=256, experts=4, top_k=2,
+        others=sizes, text_only=True, seed=16,
+    ))  # fmt: skip
+
+
 OTHERS: dict[str, Callable[[Path], object]] = {
     "wide": lambda path: write_folder(path, WIDE),
     "wide-moe": lambda path: write_experts(
@@ -153,7 +163,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "wide-gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, hidden=256, head_dim=64, scalar=64, seed=11)
     ),
-    "wide-gemma4": lambda path: write_gemma4(path, TinyGemma4("SFSF", **WIDE_GEMMA4, seed=16)),
+    "wide-gemma4": _wide_gemma4,
     "wide-lfm2": lambda path: write_lfm2(
         path, TinyLfm2(**_SIZES, layers="CFC", adjusted=False, seed=13)
     ),
