@@ -8,6 +8,7 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
+    gpt_oss,
     granite_hybrid,
     granite_swa,
     jamba,
@@ -39,6 +40,7 @@ FAMILIES = {
     "gemma4_unified": gemma4_unified.FAMILY,
     "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
+    "gpt_oss": gpt_oss.FAMILY,
     "granitemoehybrid": granite_hybrid.FAMILY,
     "granite_swa": granite_swa.FAMILY,
     "granitemoe_swa": granite_swa.FAMILY,

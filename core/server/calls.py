@@ -27,7 +27,9 @@ _NAMED = re.compile(
 _WORDS = {"true": True, "false": False, "null": None}
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 # The first characters of a call; anything else after the mark says at once that it is none.
-_OPENINGS: dict[ToolSyntax, str] = {"hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{"}
+_OPENINGS: dict[ToolSyntax, str] = {
+    "hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{", "harmony": "",
+}  # fmt: skip
 _MOST_BLANKS = 64
 
 
@@ -263,6 +265,18 @@ def _literal(node: ast.expr) -> object:
     return value
 
 
+def _of_message(text: str, schemas: _Schemas) -> list[ToolCall] | None:
+    """A function's name, and its arguments as a message."""
+    name, _, written = text.partition("<|message|>")
+    try:
+        call = _call(name, parse_json(written.encode("utf-8", "replace")))
+    except json.JSONDecodeError as error:
+        return None if error.msg.startswith("Unterminated string") else []
+    except ValueError:
+        return []
+    return [call] if call is not None else []
+
+
 def _of_bare(text: str, schemas: _Schemas) -> list[ToolCall]:
     """Only calls of known functions: any other object is an answer in JSON."""
     calls = _of_json(text, schemas) or ()
@@ -275,6 +289,7 @@ _PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall] | None]] = {
     "xml": _of_tags,
     "lfm2": _of_python,
     "llama3": _of_bare,
+    "harmony": _of_message,
 }
 
 

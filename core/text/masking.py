@@ -26,7 +26,7 @@ from core.api.errors import TemplateError
 from core.api.tools import MARKS
 from core.text.reply_parts import SampledReply
 
-SlotKind = Literal["text", "thought", "answer", "tool"]
+SlotKind = Literal["text", "thought", "answer", "call", "tool"]
 TemplateMessage = dict[str, Any]
 
 _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
@@ -101,11 +101,12 @@ def _private_codes() -> Iterable[int]:
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
-    calls stand in a reply's text."""
+    calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew."""
 
     always_lists: bool = False
     takes_lists: bool = True
     calls_in_text: bool = False
+    calls_apart: bool = False
 
 
 TextWriter = Callable[[int | None, str, SlotKind], str]
@@ -143,11 +144,24 @@ def mask(
     masked = []
     for index, message in enumerate(messages):
         reply = sampled(message) if isinstance(message, AssistantMessage) else None
-        if reply is None:
+        calls = message.calls if isinstance(message, AssistantMessage) else ()
+        if reply is not None and reply.call and len(calls) == 1 and not masks.find(calls[0].name):
+            masked.append(_calling(index, calls[0], reply, masks))
+        elif reply is None or (style.calls_apart and calls):
             masked.append(template_message(index, message, style, masks.text))
         else:
             masked.append(_assistant(*masks.reply(index, reply), style))
     return masked
+
+
+def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:
+    """A reply in messages that calls a function, whose arguments are the place of its ids."""
+    thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
+    shown = _assistant(thought, "", ContentStyle())
+    arguments = masks.mark(Slot(index, "call", "", reply))
+    shown["tool_calls"] = [_call(call, index, masks.text)]
+    shown["tool_calls"][0]["function"]["arguments"] = arguments
+    return shown
 
 
 def template_message(
@@ -159,6 +173,8 @@ def template_message(
         if message.calls and style.calls_in_text:
             return _assistant(thought, answer + _python_calls(message.calls, index, write), style)
         shown = _assistant(thought, answer, style)
+        if message.calls and style.calls_apart and thought:
+            shown["content"] = ""  # refused beside a thought
         if message.calls:
             shown["tool_calls"] = [_call(call, index, write) for call in message.calls]
         return shown

@@ -21,9 +21,11 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
+from core.api.params import Thinking
 from core.api.prompt import Image, TextRun
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
+from core.text.channels import ANSWER, START, THOUGHT
 from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, Slot
@@ -47,7 +49,8 @@ def probe_traits(kit: TextKit) -> Traits:
     style = ContentStyle(always_lists=_wants_lists(kit))
     style = replace(style, takes_lists=_takes_lists(kit, style))
     tools = syntax_of(kit, style)
-    style = replace(style, calls_in_text=tools == "lfm2" and not writes_calls(kit, style))
+    in_text = tools == "lfm2" and not writes_calls(kit, style)
+    style = replace(style, calls_in_text=in_text, calls_apart=tools == "harmony")
     return Traits(
         style=style,
         takes_images=_takes_images(kit, style),
@@ -69,7 +72,7 @@ def _chat(*messages: Message) -> Conversation:
 
 
 def _items(
-    kit: TextKit, style: ContentStyle, messages: Sequence[Message], thinking: bool | None = None
+    kit: TextKit, style: ContentStyle, messages: Sequence[Message], thinking: Thinking = None
 ) -> list[Item] | None:
     try:
         return masked_items(kit, style, _chat(*messages), thinking)
@@ -162,7 +165,7 @@ def _conversations(kit: TextKit, traits: Traits) -> Iterator[Conversation]:
     yield _chat(system, first)
     yield _chat(first, reply, second)
     yield _chat(system, first, reply, second, reply, first)
-    if kit.thinking.known:
+    if kit.thinking.known or kit.channels is not None:
         yield _chat(first, _thinking_reply(kit), second)
     if traits.takes_images:
         pictured = _user(_PICTURE, _QUESTION)
@@ -170,6 +173,12 @@ def _conversations(kit: TextKit, traits: Traits) -> Iterator[Conversation]:
 
 
 def _thinking_reply(kit: TextKit) -> AssistantMessage:
+    if kit.channels is not None:
+        ids = [*kit.header_of(THOUGHT), *kit.tokenizer.ids(_THOUGHT), kit.channels.end]
+        ids += [*kit.tokenizer.encode_published(f"{START}assistant"), *kit.header_of(ANSWER)]
+        ids += kit.tokenizer.ids(_ANSWER)
+        packed = ReplyIds.pack(ids, kit.fingerprint, starts_in_reasoning=False)
+        return AssistantMessage(text=_ANSWER, reasoning=_THOUGHT, ids=packed)
     assert kit.thinking.close is not None
     thought, answer = kit.tokenizer.ids(_THOUGHT + "\n"), kit.tokenizer.ids("\n\n" + _ANSWER)
     ids = [*thought, kit.thinking.close, *answer]
@@ -178,7 +187,7 @@ def _thinking_reply(kit: TextKit) -> AssistantMessage:
 
 
 def _plain_ids(
-    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int]:
     """The reference: everything rendered as text and encoded by the tokenizer as published."""
     messages = plain_messages(conversation.messages, traits.style, lambda text: text)
@@ -187,7 +196,7 @@ def _plain_ids(
 
 
 def _spliced_ids(
-    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int] | None:
     """The same conversation with spliced replies, each picture as one placeholder id."""
     try:

@@ -43,8 +43,36 @@ def fill(file: FileIO, view: memoryview, path: Path) -> None:
     while filled < len(view):
         count = file.readinto(view[filled:])
         if not count:
-            raise _changed(path)
+            raise changed(path)
         filled += count
+
+
+class OpenFiles:
+    """Files that are open from the first read to `close`, which calls `advance` for bytes read."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
+        self._open: dict[Path, FileIO] = {}
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+
+    def read(self, path: Path, start: int, view: memoryview) -> None:
+        """Fill `view` from byte `start` on. Raises BrokenWeightsError, MissingFileError."""
+        try:
+            file = self.file(path)
+            file.seek(start)
+            fill(file, view, path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        self._advance(len(view))
+
+    def file(self, path: Path) -> FileIO:
+        """May raise OSError."""
+        if path not in self._open:
+            self._open[path] = path.open("rb", buffering=0)
+        return self._open[path]
 
 
 def look_up(source: WeightsFile, name: str) -> Tensor:
@@ -56,7 +84,7 @@ def look_up(source: WeightsFile, name: str) -> Tensor:
             file.seek(entry.start)
             fill(file, octets(tensor), source.path)
     except OSError as error:
-        raise _unreadable(source.path, error) from error
+        raise unreadable(source.path, error) from error
     return tensor
 
 
@@ -78,7 +106,7 @@ def stream_file(
             _FileStream(source, file, background, advance).read(names, take)
         return background.digest() if background is not None else b""
     except OSError as error:
-        raise _unreadable(source.path, error) from error
+        raise unreadable(source.path, error) from error
     finally:
         if background is not None:
             background.close()
@@ -106,15 +134,15 @@ class _FileStream:
                 take(TensorStream(name, partial(self._fill, stored), partial(self._table, entry)))
         self._skip_to(self._source.num_bytes)
         if self._file.read(1):
-            raise _changed(self._source.path)
+            raise changed(self._source.path)
 
     def _pass_header(self) -> None:
         try:
             raw = read_raw_header(self._file, self._source.num_bytes)
         except HeaderError as error:
-            raise _changed(self._source.path) from error
+            raise changed(self._source.path) from error
         if hashlib.sha256(raw).digest() != self._source.header_digest:
-            raise _changed(self._source.path)
+            raise changed(self._source.path)
         self._position = LENGTH_BYTES + len(raw)
         if self._digest is not None:
             self._digest.update(len(raw).to_bytes(LENGTH_BYTES, "little"))
@@ -193,9 +221,9 @@ class _BackgroundDigest:
         self._thread.shutdown()
 
 
-def _changed(path: Path) -> BrokenWeightsError:
+def changed(path: Path) -> BrokenWeightsError:
     return BrokenWeightsError(f"{path.name} changed while it was being read.")
 
 
-def _unreadable(path: Path, error: OSError) -> MissingFileError:
+def unreadable(path: Path, error: OSError) -> MissingFileError:
     return MissingFileError(f"{path.name} can't be read: {error.strerror}.")

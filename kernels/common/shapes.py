@@ -4,6 +4,7 @@ read."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,18 @@ class GroupNormShape:
     width: int
 
 
+class Clamp(NamedTuple):
+    """The `slope` and the `limit` of `clamped_swiglu`."""
+
+    slope: float
+    limit: float
+
+
 @dataclass(frozen=True, slots=True)
 class GateShape:
     width: int
     gelu: bool = False
+    clamp: Clamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +142,9 @@ class Routing:
 class ExpertShape:
     """`count` experts, `width` numbers in and out and `inner` inside.
 
-    `gated`: half of the first product gates the other, through gelu with `gelu`; `shared`: there is
-    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor of its
-    own for its weight.
+    `gated`: half of the first product gates the other, through gelu with `gelu`, clamped with
+    `clamp`; `shared`: there is also an expert that all tokens take, behind a gate; `factors`: each
+    expert has a factor of its own for its weight; `bias`: products have biases.
     """
 
     width: int
@@ -146,6 +155,8 @@ class ExpertShape:
     gated: bool = True
     gelu: bool = False
     factors: bool = False
+    clamp: Clamp | None = None
+    bias: bool = False
 
 
 OpShape = (

@@ -37,6 +37,7 @@ TEXT = {
     "falcon_h1": ("falcon_h1", "FalconH1Model"),
     "jamba": ("jamba", "JambaModel"),
     "granitemoehybrid": ("granite", "GraniteHybridModel"),
+    "gpt_oss": ("gpt_oss", "GptOssModel"),
     "nemotron_h": ("nemotron", "NemotronHModel"),
 }
 VISION = {

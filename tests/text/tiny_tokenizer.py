@@ -53,6 +53,10 @@ LFM2_CONTROL = [
         for edge in ("start", "end")
     ),
 ]
+HARMONY_CONTROL = (
+    "<|startoftext|> <|endoftext|> <|return|> <|constrain|> <|channel|> <|start|> <|end|> "
+    "<|message|> <|call|>"
+).split()
 INSTRUCT_CONTROL = "<unk> <s> </s>".split()
 GEMMA_CONTROL = (
     "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>"
@@ -73,6 +77,7 @@ KIND = {
     "gemma": "gemma",
     "gemma3": "gemma",
     "gemma4": "gemma4",
+    "harmony": "harmony",
 }
 FAMILIES = tuple(KIND)
 # Templates with tools.
@@ -81,6 +86,7 @@ CALLING = {
     "chatml_xml": "chatml_calls",
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
+    "harmony": "harmony",
 }
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
@@ -141,6 +147,8 @@ def tokenizer_json(kind: str) -> str:
         return str(_byte_level(LFM2_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
         return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
+    if kind == "harmony":
+        return str(_byte_level(HARMONY_CONTROL, ()).to_str())
     if kind == "instruct":
         tokenizer, hexes = _word_spaces(INSTRUCT_CONTROL, ())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -213,6 +221,8 @@ def _special_tokens(kind: str) -> dict[str, str]:
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     if kind == "llama3":
         return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
+    if kind == "harmony":
+        return {"eos_token": "<|return|>", "pad_token": "<|endoftext|>"}
     if kind == "instruct":
         return {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}

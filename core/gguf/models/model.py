@@ -15,6 +15,7 @@ from core.gguf.header import Metadata
 from core.gguf.library import find_towers
 from core.gguf.models.attention import (
     GEMMA3,
+    GPT_OSS,
     LFM2,
     LFM2_MOE,
     LLAMA,
@@ -49,6 +50,7 @@ ARCHITECTURES = {
     "llama": LLAMA,
     "mistral3": MISTRAL3,
     "gemma3": GEMMA3,
+    "gpt-oss": GPT_OSS,
     "lfm2": LFM2,
     "lfm2moe": LFM2_MOE,
     "falcon-h1": FALCON_H1,
