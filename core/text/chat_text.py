@@ -271,8 +271,8 @@ class ChatText:
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
         ids, close = self._kit.tokenizer.ids, self._kit.thinking.close
-        if self._kit.channels is not None:
-            channel = ANSWER if reply.text or not reply.reasoning else THOUGHT
+        if self._kit.channels is not None and (reply.text or reply.reasoning):
+            channel = ANSWER if reply.text else THOUGHT
             return [*self._kit.header_of(channel), *ids(reply.text or reply.reasoning)]
         if not in_thought or close is None:
             return ids(reply.text)

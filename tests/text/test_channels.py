@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from core.api.chat import AssistantMessage, Conversation, Tool, ToolCall, ToolMessage
 from core.api.params import Thinking
+from core.api.reply_format import ReplyFormat
+from core.engine.sampling import Constraint
 from core.server.calls import CallReader
 from core.text.chat_text import ChatText, RenderedPrompt
 from tests.gguf.vocabularies import llama_models
@@ -195,3 +198,26 @@ def test_a_template_of_other_channels_is_no_harmony(tmp_path: Path) -> None:
     template = "{% for m in messages %}<|start|>{{ m.content }}<|end|>{% endfor %}"
     text = ChatText.open(write_text_folder(tmp_path, "harmony", template))
     assert not text.in_messages and text.stop_ids == text.end_of_turn_ids
+
+
+@pytest.mark.parametrize("thinking", [None, False])
+def test_P3_the_last_message_is_held_to_a_format(published: ChatText, thinking: Thinking) -> None:
+    rendered = published.render(chat("a"), [], thinking, GRID)
+    form = ReplyFormat(kind="choice", choices=("Two", "One"))
+    constraint = Constraint(form, published, rendered, thinking)
+    size = published.vocab_size
+
+    def allowed() -> set[int]:
+        row = constraint.limit(torch.zeros(size))
+        return set((row == 0).nonzero().flatten().tolist())
+
+    assert allowed() == {added_id(published, "<|channel|>")}
+    header = "<|channel|>final<|message|>"
+    for token_id in ids_of(published, header if thinking is False else THOUGHT + header):
+        assert token_id in allowed() and not allowed() & published.stop_ids
+        constraint.accept(token_id)
+    shown = "".join(published._kit.tokens.text([each]) for each in allowed())
+    assert shown and set(shown) <= set("TwoOne")
+    for letter in ids_of(published, "One"):
+        constraint.accept(letter)
+    assert allowed() == published.stop_ids
