@@ -33,11 +33,12 @@ from core.weights.container import (
     StoredBlocks,
     TensorHeader,
     TensorStream,
+    changed,
     facts_of,
 )
 from core.weights.mxfp4 import BLOCKS, find_stacks
 from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header
-from core.weights.stream import OpenFiles, changed, look_up, stream_file
+from core.weights.stream import OpenFiles, look_up, stream_file
 from kernels.blocks.types import GGUFType
 
 CONFIG = "config.json"
@@ -68,9 +69,7 @@ class ModelFolder(Container):
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
         """Check the folder without loading anything.
 
-        `check` is called for every tensor and may raise. Raises MissingFileError, GgufError,
-        BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError if a shard
-        lacks a tensor of the index.
+        `check` is called for every tensor and may raise. Raises a WaymarkError.
         """
         try:
             if not path.is_dir():
@@ -121,7 +120,7 @@ class ModelFolder(Container):
                     take(stack.stream(read))
             finish()
         if self._stacks and self.facts() != self._opened:
-            raise changed(self.path)
+            raise changed(self.path.name)
         return combined.hexdigest() if digest else ""
 
     def look_up(self, name: str) -> Tensor:
@@ -187,7 +186,7 @@ def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, Weight
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The file `name` in `folder`. Raises for a path or another ending."""
+    """Raises for a path or another ending."""
     if name != Path(name).name or "\\" in name or "\0" in name:
         raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:

@@ -28,11 +28,13 @@ from core.weights.container import (
     StoredBlocks,
     TensorHeader,
     TensorStream,
+    changed,
     facts_of,
+    unreadable,
 )
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
-from core.weights.stream import PIECE_BYTES, OpenFiles, changed, unreadable
+from core.weights.stream import PIECE_BYTES, OpenFiles
 from core.weights.table import FileTable, HeldTable, Table
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.linear.blocks import StoredRows
@@ -106,7 +108,7 @@ class GGUFContainer(Container):
             finish()
             result = whole.wait(found, advance) if found is not None else ""
         if self.facts() != self._opened:
-            raise changed(self.path)
+            raise changed(self.path.name)
         if digest:  # else `left` has tables that stay in the file
             advance(left)
         return result
@@ -204,7 +206,7 @@ class _Digest:
         return self._thread.submit(self._digest)
 
     def wait(self, found: Future[str], advance: Callable[[int], None]) -> str:
-        """Calls `advance`, which may raise, with no bytes meanwhile."""
+        """Calls `advance` with no bytes meanwhile."""
         while True:
             try:
                 return found.result(_WAIT_S)
@@ -233,7 +235,7 @@ def _check_header(part: GGUFPart) -> None:
     except OSError as error:
         raise unreadable(part.path, error) from error
     if hashlib.sha256(header).digest() != part.header_digest:
-        raise changed(part.path)
+        raise changed(part.path.name)
 
 
 def _stored(recipe: Recipe) -> torch.dtype | None:
