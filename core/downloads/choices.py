@@ -46,10 +46,7 @@ def runs(family: str) -> bool:
 
 
 def choices(repository: Repository) -> tuple[Plan, ...]:
-    """The choices of a repository, the smallest first.
-
-    Raises HubAnswerError for a file name that is not allowed.
-    """
+    """The smallest first. Raises HubAnswerError for a file name that is not allowed."""
     files = {file.path: file for file in repository.files if _wanted(file.path)}
     names = [checked_path(path) for path in files]
     if len({str(name).casefold() for name in names}) < len(names):
@@ -100,7 +97,7 @@ def _wanted(path: str) -> bool:
 
 
 def _parts(path: str, files: dict[str, RemoteFile]) -> list[str]:
-    """All files of a split model, of another the one; none if some are missing."""
+    """None if parts of a split model are missing."""
     folder, _, name = path.rpartition("/")
     match = PART_NAME.fullmatch(name)
     if match is None:

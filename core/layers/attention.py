@@ -23,13 +23,12 @@ class Attention:
 
     `rope` names one of the forward's rotations, by which `rotary_dim` numbers of a head rotate
     (default: all); queries may have another, `query_rope`. `scale` multiplies scores (default
-    head_dim^-1/2). Even with a window in `shape` all keys are stored, so any prefix can be
-    restored. `gated`: each head's query rows are followed by as many gate rows; the result is
+    head_dim^-1/2). `gated`: each head's query rows are followed by as many gate rows; the result is
     multiplied by sigmoid(gate). `head_gate` names a projection to one such gate for each head.
     `both_ways`: tokens of one picture also see later ones. `value_norm`: values are normalised,
     without a weight. `keys_as_values`: values are the keys before norm and rotation. Layers with
     the same `shared_kv` use the keys and values of the first, `owns_kv`. With sinks in `shape`,
-    each head has the score of one more key, which has no value. `input_norm` as in `JoinedLinear`.
+    each head has the score of one more key, which has no value.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import Forward, LayerMemory, LayerState, RecurrentSpec, StateTensor
+from core.layers.memory import Forward, LayerMemory, LayerState, recurrent_spec
 from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
@@ -47,7 +47,8 @@ class GatedDeltaNet:
     ) -> None:
         self._most_beta = most_beta
         self.shape, heads = shape, shape.value_heads
-        self.specs = (_spec(shape, weights.dtype),)
+        state = heads, shape.key_dim, shape.value_dim
+        self.specs = (recurrent_spec(shape.taps, sum(shape.widths), state, weights.dtype),)
         self._ops = weights.ops(shape)
         self.projections: JoinedLinear | _LowRank
         if shape.by_channel:
@@ -98,7 +99,7 @@ class GatedDeltaNet:
         tail: Tensor,
         state: Tensor,
     ) -> None:
-        """Writes the gated output of a run into `result`; updates `tail` and `state`."""
+        """Writes the gated output into `result`; updates `tail` and `state`."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv):
             heads, gates = self._heads(columns), (decay[part], beta[part])
             read = self._ops.chunked_gated_delta_(DeltaInputs(*heads, *gates), state)
@@ -186,12 +187,6 @@ def _taps(weights: Weights, shape: DeltaShape, apart: bool) -> Tensor:
 
 
 def _by_kind(key_heads: int, widths: list[int]) -> Tensor:
-    """The published row of each output: published rows are grouped by key head, outputs by kind."""
+    """The published row, grouped by key head, of each output, grouped by kind."""
     rows = torch.arange(key_heads * sum(widths)).view(key_heads, -1)
     return torch.cat([each.flatten() for each in rows.split(widths, dim=1)])
-
-
-def _spec(shape: DeltaShape, dtype: torch.dtype) -> RecurrentSpec:
-    tail = StateTensor((shape.taps - 1, sum(shape.widths)), dtype)
-    state = (shape.value_heads, shape.key_dim, shape.value_dim)
-    return RecurrentSpec((tail, StateTensor(state, torch.float32)))

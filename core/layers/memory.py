@@ -1,5 +1,4 @@
-"""Memory of layers between forwards: declared by the model, allocated by the cache, and used by
-layers through a `LayerMemory`."""
+"""Memory of layers between forwards: declared by the model, allocated by the cache."""
 
 from __future__ import annotations
 
@@ -52,6 +51,14 @@ class RecurrentSpec:
         return sum(tensor.num_bytes for tensor in self.tensors)
 
 
+def recurrent_spec(
+    taps: int, channels: int, state: tuple[int, ...], dtype: torch.dtype
+) -> RecurrentSpec:
+    """The rows before a convolution of `taps`, and a state in float32."""
+    tail = StateTensor((taps - 1, channels), dtype)
+    return RecurrentSpec((tail, StateTensor(state, torch.float32)))
+
+
 LayerSpec = FullAttentionSpec | RecurrentSpec
 
 LayerState = tuple[Tensor, ...]
@@ -69,12 +76,12 @@ def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
 
 
 class LayerMemory(Protocol):
-    """The memory of one forward over one or several runs of a prompt, or over generated tokens.
+    """The memory of one forward.
 
-    `runs` are the lengths of the runs, in order; a picture is always a run alone. With `is_step`
-    every row is a generated token and a run of its own: no state of a step is saved, so kernels may
-    round differently, but several rows have the bits they have one by one. `layer` is the index of
-    a mixer's spec in the model's `layer_specs`.
+    `runs` are the lengths of the prompt's runs, in order; a picture is always a run alone. With
+    `is_step` every row is a generated token and a run of its own: no state of a step is saved, so
+    kernels may round differently, but several rows have the bits they have one by one. `layer` is
+    the index of a mixer's spec in the model's `layer_specs`.
     """
 
     @property
@@ -89,7 +96,7 @@ class LayerMemory(Protocol):
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """The recurrent state before a run, updated in place run after run; not for steps."""
+        """The state before a run, updated in place run after run; not for steps."""
         ...
 
     def advance(self, layer: int, advance: Advance) -> Tensor:

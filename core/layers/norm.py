@@ -14,10 +14,8 @@ from kernels.common.shapes import NormShape
 
 
 class RMSNorm:
-    """RMS norm over the last axis that multiplies by w (Zhang and Sennrich 2019).
-
-    `as_input` names the norm to the matrices that read its result (core.weights.smoothing).
-    """
+    """Multiplies by w (Zhang and Sennrich 2019). `as_input` names the norm to the matrices that
+    read its result (core.weights.smoothing)."""
 
     _offset = 0.0
 
@@ -42,7 +40,7 @@ class RMSNorm:
 
 
 class ZeroCentredRMSNorm(RMSNorm):
-    """RMS norm over the last axis that multiplies by 1 + w."""
+    """Multiplies by 1 + w."""
 
     _offset = 1.0
 

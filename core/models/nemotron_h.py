@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Mixer, Norms
 from core.layers.feed_forward import FeedForward, SparseExperts, SquaredReluMLP, WithShared
-from core.layers.mamba2 import Mamba2, Mamba2Form
+from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.models.decoder import Decoder, Family, with_prefixes
 from core.models.settings import Count, Positive, Taps, TextSettings, check_routing

@@ -1,5 +1,4 @@
-"""The sizes that decide which kernels a layer's operations use, named before the weights are
-read."""
+"""Sizes that decide which kernels a layer's operations use, named before the weights are read."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ class Mamba1Shape:
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Shape:
-    """Heads of a Mamba-2 mixer, the groups that share B and C, and the taps of its convolution."""
+    """`groups` of heads share B and C."""
 
     heads: int
     head_dim: int
@@ -146,8 +145,8 @@ class ExpertShape:
     """`count` experts, `width` numbers in and out and `inner` inside.
 
     `gated`: half of the first product gates the other, through gelu with `gelu`; `shared`: there is
-    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor of its
-    own for its weight.
+    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor for its
+    weight.
     """
 
     width: int

@@ -1,7 +1,6 @@
 """RMS norm in Triton: plain, after a residual addition, or gated.
 
-A program normalises a few whole rows, as many as the width decides, so a row's bits depend on
-nothing but the row.
+A program normalises a few whole rows, as many as the width decides.
 """
 
 from __future__ import annotations

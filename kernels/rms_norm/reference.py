@@ -28,8 +28,7 @@ def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """RMS norm of the sum `residual` + multiplier * `inputs`, [..., width], and the sum, rounded
-    before it is normalised.
-    """
+    before it is normalised."""
     total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
 

@@ -214,7 +214,6 @@ def _experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
-    """Rows in order and elsewhere, with and without the shared expert."""
     k = shape.routing.k
     rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
     shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)

@@ -37,8 +37,8 @@ class Case:
     """One call of the operation `op`.
 
     `call(ops, dtype)` makes it on the same numbers each time, with those of the model's type in
-    `dtype`, and returns all results. It may be off by `ulps` ULP of each number, or with a
-    `magnitude` of that or the largest number, whichever is more.
+    `dtype`. It may be off by `ulps` ULP of each number, or with a `magnitude` of that or the
+    largest number, whichever is more.
     """
 
     op: str
@@ -97,7 +97,6 @@ def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
-    """With and without a scale, the gate before and after."""
     rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
     gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
 
@@ -131,8 +130,7 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
 
 def _rounded_gate(numbers: Numbers) -> int:
     """Plain torch also rounds a gate to the model's type before the product; just below a power of
-    two that error doubles.
-    """
+    two that error doubles."""
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
 
 
@@ -205,7 +203,6 @@ _LONGEST = 4_096
 
 
 def _attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
-    """One token over various contexts, a few tokens, and many, causal and both ways."""
     scale, window = shape.head_dim**-0.5, shape.window
     sinks = numbers.rough(shape.heads) if shape.sinks else None
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)

@@ -13,7 +13,7 @@ from gguf import GGMLQuantizationType
 
 from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
-from core.loading.backend import VARIABLE
+from core.loading.precision import VARIABLE
 from tests.gguf.families import Converter, convert
 from tests.gguf.rewriting import Data, mixed, rewrite
 from tests.gguf.vocabularies import llama_models

@@ -1,7 +1,7 @@
 """Small models' text folders: tokenizers of three kinds, trained in a moment, with any template.
 
 `chatml`, `llama3` and `kimi` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with
-word spaces and byte fallback, whose control tokens also stand in the vocabulary.
+word spaces and byte fallback, whose control tokens are in the vocabulary too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tokenizers import (
 )
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
+
+from tests.gguf.vocabularies import llama_models
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -62,6 +64,9 @@ GEMMA_CONTROL = (
 ).split()
 GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
 GEMMA4_CONTROL = "<pad> <eos> <bos> <unk> <|turn> <turn|> <|channel> <channel|> <|think|>".split()
+GEMMA4_CALLS = (
+    '<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|>'
+).split()
 GEMMA4_LAST = "<|image> <|image|> <image|>".split()
 GEMMA4_MARKS = ("\n\n", "<table>")
 
@@ -85,7 +90,10 @@ CALLING = {
     "chatml_xml": "chatml_calls",
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
+    "gemma4_tools": "gemma4_calls",
 }
+# Templates of llama.cpp's source package, which has them as they were published.
+PUBLISHED = {"gemma4_tools": "google-gemma-4-31B-it"}
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
 
@@ -154,9 +162,10 @@ def tokenizer_json(kind: str) -> str:
             single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
         )
         return json.dumps(_description(tokenizer, hexes, ()))
-    marks = GEMMA4_MARKS if kind == "gemma4" else GEMMA_MARKS
-    if kind == "gemma4":
-        tokenizer, hexes = _word_spaces(GEMMA4_CONTROL, marks, GEMMA4_LAST)
+    marks = GEMMA4_MARKS if kind.startswith("gemma4") else GEMMA_MARKS
+    if kind.startswith("gemma4"):
+        control = GEMMA4_CONTROL + (GEMMA4_CALLS if kind == "gemma4_calls" else [])
+        tokenizer, hexes = _word_spaces(control, marks, GEMMA4_LAST)
     else:
         tokenizer, hexes = _word_spaces(GEMMA_CONTROL, marks)
     tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
@@ -173,7 +182,7 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
     (folder / "tokenizer.json").write_text(text, "utf-8")
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", **special}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    source = (TEMPLATES / f"{family}.jinja").read_text("utf-8") if template is None else template
+    source = template_of(family) if template is None else template
     (folder / "chat_template.jinja").write_text(source, "utf-8")
     image = {
         "chatml": "<|image_pad|>",
@@ -191,6 +200,14 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
     end = tokenizer.token_to_id(special["eos_token"])
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     return folder
+
+
+def template_of(family: str) -> str:
+    if family in PUBLISHED:
+        path = llama_models() / "templates" / f"{PUBLISHED[family]}.jinja"
+    else:
+        path = TEMPLATES / f"{family}.jinja"
+    return path.read_text("utf-8")
 
 
 def gemma3_image_ids() -> dict[str, int]:

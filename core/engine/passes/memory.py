@@ -17,7 +17,7 @@ Advances = Iterable[tuple[int, Advance]]
 
 
 class RunMemory:
-    """A `LayerMemory` for prompt tokens from `start` on; it advances copies of states."""
+    """For prompt tokens from `start` on; advances copies of states."""
 
     is_step = False
 
@@ -58,14 +58,13 @@ class RunMemory:
         raise AssertionError("a prompt is no step")
 
     def new_states(self) -> list[RecurrentState]:
-        """The state after each run; an unwanted one may be that of a later run."""
+        """After each run; an unwanted one may be a later run's."""
         assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 
 
 class StepMemory:
-    """A `LayerMemory` for a decode step. It updates `state` in place, and notes `advances` and the
-    layers that wrote rows."""
+    """Updates `state` in place, and notes `advances` and the layers that wrote rows."""
 
     is_step = True
 
@@ -99,11 +98,8 @@ class StepMemory:
 
 
 class TracedMemory(StepMemory):
-    """A `LayerMemory` of a step that is captured.
-
-    A step of several tokens copies each state to `before` right before it is read, so that it is
-    read from memory once.
-    """
+    """For a captured step. Of several tokens, it copies each state to `before` right before it is
+    read, so that it is read from memory once."""
 
     def __init__(
         self,
@@ -137,7 +133,6 @@ class TracedMemory(StepMemory):
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Advance `state` over the first `count` tokens of a step by its own calls, so to the same
-    bits."""
+    """Over the first `count` tokens of a step by its own calls, so to the same bits."""
     for layer, update in advances:
         update(state.layers[layer], count)

@@ -19,8 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeadMemory:
-    """A `LayerMemory` for the head's rows from token `start` on; token 0 has none. With a `tracer`
-    the forward is captured."""
+    """For the head's rows from token `start` on; token 0 has none."""
 
     def __init__(
         self,
@@ -74,8 +73,8 @@ class HeadSteps:
     def forward(
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
-        """The head's rows [n, hidden_size] with the bits of each alone; the next call may overwrite
-        them. A new trace takes ownership of `inputs` and `rotations`."""
+        """Rows [n, hidden_size] with the bits of each alone; the next call may overwrite them. A
+        new trace takes ownership of `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)
