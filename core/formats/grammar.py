@@ -68,6 +68,10 @@ def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
     return "\n".join((f"{start}{whole}", *lines))
 
 
+def _mark(spelling: str, control: Collection[str]) -> str:
+    return spelling if spelling in control else json.dumps(spelling)
+
+
 class _Writer:
     def __init__(self, rule: str, function: FunctionFormat, text_mark: str) -> None:
         self._rule, self._name, self._text_mark = rule, function.name, text_mark

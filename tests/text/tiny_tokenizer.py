@@ -1,7 +1,7 @@
 """Small models' text folders: tokenizers of three kinds, trained in a moment, with any template.
 
-`chatml`, `llama3` and `kimi` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with word
-spaces and byte fallback, whose control tokens also stand in the vocabulary.
+`chatml`, `llama3` and `kimi` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with
+word spaces and byte fallback, whose control tokens are in the vocabulary too.
 """
 
 from __future__ import annotations
