@@ -8,8 +8,7 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
-    granite_hybrid,
-    granite_swa,
+    granite,
     jamba,
     kimi_linear,
     llama,
@@ -40,9 +39,9 @@ FAMILIES = {
     "gemma4_unified": gemma4_unified.FAMILY,
     "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
-    "granitemoehybrid": granite_hybrid.FAMILY,
-    "granite_swa": granite_swa.FAMILY,
-    "granitemoe_swa": granite_swa.FAMILY,
+    "granitemoehybrid": granite.HYBRID_FAMILY,
+    "granite_swa": granite.SWA_FAMILY,
+    "granitemoe_swa": granite.SWA_FAMILY,
     "jamba": jamba.FAMILY,
     "kimi_linear": kimi_linear.FAMILY,
     "ministral3": ministral3.FAMILY,
