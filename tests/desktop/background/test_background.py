@@ -56,10 +56,8 @@ async def asked_at_closing(app: App) -> QMessageBox:
 
 
 async def answer(app: App, button: str) -> None:
-    box = await asked_at_closing(app)
     find(app, QPushButton, button).click()
-    await until(lambda: not box.isVisible())
-    await settle()
+    await until(lambda: not app.window.findChildren(QMessageBox, "closing"))
 
 
 def choice(app: App) -> str:
@@ -71,8 +69,10 @@ async def test_a_reply_goes_on_in_the_tray_and_is_notified(
 ) -> None:
     app = await opened(open_app)
     request = await send(app, engine, "Why is\nthe sky blue?")
+    await asked_at_closing(app)
     await answer(app, "closingCancel")
     assert app.window.isVisible() and choice(app) == "ask"
+    await asked_at_closing(app)
     await answer(app, "closingGoOn")
     assert app.window.isHidden() and choice(app) == "go_on" and not request.cancelled
     look_elsewhere(monkeypatch)
@@ -123,8 +123,7 @@ async def test_without_a_tray_the_window_stays_or_everything_stops(
     box = await asked_at_closing(app)
     assert "no tray" in box.informativeText()
     assert not app.window.findChildren(QPushButton, "closingGoOn")
-    find(app, QPushButton, "closingCancel").click()
-    await until(lambda: not box.isVisible())
+    await answer(app, "closingCancel")
     assert app.window.isVisible() and choice(app) == "go_on"
     await asked_at_closing(app)
     find(app, QPushButton, "closingStop").click()
