@@ -44,9 +44,9 @@ class Place:
 
     def fill(self, seed: int) -> None:
         draw = torch.Generator().manual_seed(seed)
-        for keys, values in self.kv_buffer.view(0, self.start.token.value).layers.values():
-            keys.copy_(torch.randn(keys.shape, generator=draw))
-            values.copy_(torch.randn(values.shape, generator=draw))
+        for held in self.kv_buffer.view(0, self.start.token.value).layers.values():
+            for rows in held:
+                rows.copy_(torch.randn(rows.shape, generator=draw))
         self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device).copy()
         for state in self.state.layers.values():
             for tensor in state:
