@@ -101,12 +101,14 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title) evicts nothing. A reply with a `format` ends only when complete,
-    unless a limit or a stop string cuts it off.
+    A `side` request (a title, a summary) evicts nothing. An `idle` one is done in idle time; an
+    interrupted one begins again, so only its last event counts. A reply with a `format` ends only
+    when complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"
     side: bool = False
+    idle: bool = False
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
     format: ReplyFormat | None = None

@@ -200,7 +200,7 @@ def prepare_chunks(
     length = inverse_lengths(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
     decay += head * decay_head_stride
     rate = tl.load(beta + head * beta_head_stride + wide * beta_stride, valid, 0.0).to(tl.float32)
-    weight = rate * length
+
     # A transposed: row j, column i holds what token i takes from token j before it.
     later = place[:, None] > place[None, :]
     if BY_CHANNEL:
@@ -210,6 +210,7 @@ def prepare_chunks(
         )  # fmt: skip
         taken = tl.trans(products)
         taken *= (length[:, None] * length[None, :]) * rate[None, :]
+        reading = rate * length
     else:
         sums, _ = decay_sums(decay, token, valid, decay_stride)
         taken = row_products(
@@ -217,7 +218,7 @@ def prepare_chunks(
         )
         taken *= (length[:, None] * length[None, :]) * rate[None, :]
         taken *= tl.trans(pairwise_decay(sums, later))
-        weight *= tl.exp(sums)
+        reading = rate * (length * tl.exp(sums))
     # Row i of (I + A)^-1 is e_i less what it takes from the rows before it, one after the other.
     inverse = tl.where(place[:, None] == place[None, :], 1.0, 0.0)
     for at in range(1, CHUNK):
@@ -235,7 +236,8 @@ def prepare_chunks(
         tl.store(writes + line * VALUE_DIM + column, result, inside)
     for at in range(0, KEY_DIM, SLICE):
         column = at + tl.arange(0, SLICE)[None, :]
-        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE) * weight[:, None]
+        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE)
+        key *= reading[:, None]
         if BY_CHANNEL:
             faded, _ = channel_sums(decay, token, valid, decay_stride, at, KEY_DIM, SLICE)
             key *= tl.exp(faded)
