@@ -21,8 +21,7 @@ class Attention:
 
     `rope` names one of the forward's rotations, by which `rotary_dim` numbers of a head rotate
     (default: all); queries may have another, `query_rope`. `scale` multiplies scores (default
-    head_dim^-1/2). Even with a window in `shape` all keys are stored, so any prefix can be
-    restored. `gated`: each head's query rows are followed by as many gate rows; the result is
+    head_dim^-1/2). `gated`: each head's query rows are followed by as many gate rows; the result is
     multiplied by sigmoid(gate). `head_gate` names a projection to one such gate for each head.
     `both_ways`: tokens of one picture also see later ones. `value_norm`: values are normalised,
     without a weight. `keys_as_values`: values are the keys before norm and rotation. Layers with
@@ -61,7 +60,7 @@ class Attention:
         if gated or head_gate:
             weights.ops(OpenGateShape(heads, head_dim))
         self.scale = head_dim**-0.5 if scale is None else scale
-        own = (FullAttentionSpec(kv_heads, head_dim, weights.dtype),)
+        own = (FullAttentionSpec(kv_heads, head_dim, weights.dtype, shape.window),)
         self.specs = own if owns_kv else ()
         query_width, kv_width = heads * head_dim, kv_heads * head_dim
         parts = [("q_proj", 2 * query_width if gated else query_width)]

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 
 from core.api.params import ModelSettings, Precision
-from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
+from core.layers.memory import checkpoint_bytes, kv_size
 from core.library.messages import Speed, Way
 from core.library.speed import INPUTS, OUTPUTS, Rate, measure
 from core.loading.backend import choose_backend, faster_type
@@ -117,10 +117,10 @@ class Machine:
         return Way(
             precision=cast(Precision, precision.name),
             num_bytes=held.num_bytes,
-            kv_bytes=kv_bytes_per_token(held.outline.layers),
             mapped_bytes=held.mapped_bytes,
             step_s=step_s,
             prompt_s=prompt_s,
+            **kv_size(held.outline.layers).model_dump(),
         )
 
     def _seconds(self, held: HeldPlan, share: float) -> tuple[float, float]:

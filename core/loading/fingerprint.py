@@ -23,8 +23,10 @@ def fingerprint(
     threads: int,
     processor: str,
     backend: str,
+    slides: bool = False,
 ) -> bytes:
-    """32 bytes that differ wherever two engines could compute different bits."""
+    """32 bytes that differ wherever two engines could compute different bits, or store other rows:
+    `slides` of windows that drop what they have passed."""
     facts = _conditions(device) | {
         "weights": weights_digest,
         "config": config,
@@ -34,6 +36,8 @@ def fingerprint(
         "grid": grid,
         "processor": processor,
     }
+    if slides:
+        facts["windows"] = "slide"
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=32).digest()
 
 

@@ -121,9 +121,11 @@ class TracedMemory(StepMemory):
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         all_keys, all_values = self._kv_buffer.rows(layer)
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
-        return all_keys[: self._end], all_values[: self._end]
+        base = self._kv_buffer.base(layer) if layer in self._kv_buffer.windowed else None
+        self._tracer.store(keys, all_keys, base)
+        self._tracer.store(values, all_values, base)
+        end = self._end - (base or 0)
+        return all_keys[:end], all_values[:end]
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
         if self._before is not None and layer not in {other for other, _ in self.advances}:
