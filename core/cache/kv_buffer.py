@@ -29,33 +29,31 @@ Specs = Mapping[int, FullAttentionSpec]
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """Keys and values [tokens, heads, head_dim] of consecutive tokens."""
+    """Keys and values, or latents, [tokens, heads, head_dim] of consecutive tokens."""
 
-    layers: Mapping[int, tuple[Tensor, Tensor]]
+    layers: Mapping[int, tuple[Tensor, ...]]
 
     @property
     def num_bytes(self) -> int:
-        return sum(keys.nbytes + values.nbytes for keys, values in self.layers.values())
+        return sum(rows.nbytes for layer in self.layers.values() for rows in layer)
 
     @property
     def num_tokens(self) -> int:
-        return next((keys.shape[0] for keys, _ in self.layers.values()), 0)
+        return next((held[0].shape[0] for held in self.layers.values()), 0)
 
     def matches(self, specs: Specs, num_tokens: int) -> bool:
         declared = {
-            layer: ((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)
+            layer: [((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)] * spec.num_rows
             for layer, spec in specs.items()
         }
         kinds = {
-            layer: {(tuple(rows.shape), rows.dtype) for rows in pair}
-            for layer, pair in self.layers.items()
+            layer: [(tuple(rows.shape), rows.dtype) for rows in held]
+            for layer, held in self.layers.items()
         }
-        return kinds == {layer: {kind} for layer, kind in declared.items()}
+        return kinds == declared
 
     def map(self, change: Callable[[Tensor], Tensor]) -> KVRows:
-        return KVRows(
-            {layer: (change(keys), change(values)) for layer, (keys, values) in self.layers.items()}
-        )
+        return KVRows({layer: tuple(map(change, held)) for layer, held in self.layers.items()})
 
     def cut(self, start: int, end: int) -> KVRows:
         """Views of some of the rows."""
@@ -73,15 +71,8 @@ class KVRows:
 def joined(parts: Sequence[KVRows]) -> KVRows:
     """Copies of consecutive rows, in one tensor each."""
     layers = parts[0].layers if parts else ()
-    return KVRows(
-        {
-            layer: (
-                torch.cat([part.layers[layer][0] for part in parts]),
-                torch.cat([part.layers[layer][1] for part in parts]),
-            )
-            for layer in layers
-        }
-    )
+    rows = {layer: zip(*(part.layers[layer] for part in parts), strict=True) for layer in layers}
+    return KVRows({layer: tuple(map(torch.cat, each)) for layer, each in rows.items()})
 
 
 class KVBuffer:
@@ -110,7 +101,7 @@ class KVBuffer:
         self._limit = limit
         self._step = GROWTH if device.type == "cpu" else limit
         self._make_room = make_room
-        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._layers: dict[int, tuple[Tensor, ...]] = {}
         # The first token of a window that is in its buffer.
         self._first = dict.fromkeys(self.windowed, 0)
         self.capacity = 0
@@ -161,17 +152,17 @@ class KVBuffer:
         self._make_room(self.bytes_of(capacity) - self.num_bytes)
         self.capacity = capacity
 
-    def write(self, layer: int, start: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def write(self, layer: int, start: int, *new: Tensor) -> tuple[Tensor, ...]:
         """Store rows from `start` on; returns views of the layer's rows up to their end."""
-        end = start + keys.shape[0]
+        end = start + new[0].shape[0]
         self.reserve(end)
-        all_keys, all_values = self.rows(layer)
-        if end - self.base(layer) > all_keys.shape[0] and not self._slide(layer, start, end):
-            return self._write_long(layer, start, keys, values)
+        held = self.rows(layer)
+        if end - self.base(layer) > held[0].shape[0] and not self._slide(layer, start, end):
+            return self._write_long(layer, start, new)
         base = self.base(layer)
-        all_keys[start - base : end - base] = keys
-        all_values[start - base : end - base] = values
-        return all_keys[: end - base], all_values[: end - base]
+        for rows, given in zip(held, new, strict=True):
+            rows[start - base : end - base] = given
+        return tuple(rows[: end - base] for rows in held)
 
     def advance(self, start: int, end: int) -> None:
         """Make room for the rows of a step, with the same first token in all windows."""
@@ -188,16 +179,16 @@ class KVBuffer:
             for rows in self.rows_of(layer, start, end):
                 rows.zero_()
 
-    def rows(self, layer: int) -> tuple[Tensor, Tensor]:
+    def rows(self, layer: int) -> tuple[Tensor, ...]:
         """A layer's rows [tokens, heads, head_dim], which never move; the first is that of token
         `base`."""
         return self._layers[layer]
 
-    def rows_of(self, layer: int, start: int, end: int) -> tuple[Tensor, Tensor]:
+    def rows_of(self, layer: int, start: int, end: int) -> tuple[Tensor, ...]:
         """Views of the rows of tokens start..end."""
-        base, (keys, values) = self.base(layer), self._layers[layer]
+        base = self.base(layer)
         tokens = slice(max(0, start - base), max(0, end - base))
-        return keys[tokens], values[tokens]
+        return tuple(rows[tokens] for rows in self.rows(layer))
 
     def base(self, layer: int | None = None) -> int:
         """The token of a layer's first row; without a layer, of all windows after `advance`."""
@@ -221,8 +212,8 @@ class KVBuffer:
         """Put rows back in place. Raises ValueError if they are of another kind."""
         if rows.layers.keys() != self.specs.keys():
             raise ValueError("the rows belong to other layers")
-        for layer, (keys, values) in rows.layers.items():
-            self.write(layer, start, keys, values)
+        for layer, held in rows.layers.items():
+            self.write(layer, start, *held)
 
     def holds_window(self, end: int) -> bool:
         """True if the windows before token `end` of the active sequence are complete."""
@@ -235,55 +226,53 @@ class KVBuffer:
         for layer in self.windowed:
             self._first[layer] = first
             base = self.base(layer)
-            for rows, of_layer in zip(self.rows(layer), (0, 1), strict=True):
+            for index, rows in enumerate(self.rows(layer)):
                 # Kernels multiply hidden rows of a chunk by 0, which must not be NaN.
                 rows[: first - base].zero_()
                 at = end
                 for part in parts:
-                    given = part.layers[layer][of_layer][first - at :]
+                    given = part.layers[layer][index][first - at :]
                     rows[at - base - given.shape[0] : at - base] = given
                     at -= given.shape[0]
                 assert at == first, "parts of a window follow each other"
 
     def _slide(self, layer: int, start: int, end: int) -> bool:
         """Move the rows that windows at `start` read; False if start..end still don't fit."""
-        rows, base = self.rows(layer), self.base(layer)
+        held, base = self.rows(layer), self.base(layer)
         first = max(self._first[layer], start - self.tail)
         moved = first // WINDOW_CHUNK * WINDOW_CHUNK
-        if end - moved > rows[0].shape[0]:
+        if end - moved > held[0].shape[0]:
             return False
         self._first[layer] = first
-        for each in rows:
-            each[: start - moved] = each[moved - base : start - base].clone()
+        for rows in held:
+            rows[: start - moved] = rows[moved - base : start - base].clone()
         return True
 
-    def _write_long(
-        self, layer: int, start: int, keys: Tensor, values: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _write_long(self, layer: int, start: int, new: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Like `write` of more rows than fit next to a window: only the last ones are stored."""
-        base, end = self.base(layer), start + keys.shape[0]
+        base, end, held = self.base(layer), start + new[0].shape[0], self.rows(layer)
         place = max(self._first[layer], start - self.tail) // WINDOW_CHUNK * WINDOW_CHUNK
-        old, new = self.rows(layer), (keys, values)
-        joined = [
-            torch.cat((before[place - base : start - base], rows))
-            for before, rows in zip(old, new, strict=True)
-        ]
+        joined = tuple(
+            torch.cat((rows[place - base : start - base], given))
+            for rows, given in zip(held, new, strict=True)
+        )
         self._first[layer] = end - self.tail
         moved = self.base(layer)
-        for before, rows in zip(old, joined, strict=True):
-            before[: end - moved] = rows[moved - place :]
-        return joined[0], joined[1]
+        for rows, given in zip(held, joined, strict=True):
+            rows[: end - moved] = given[moved - place :]
+        return joined
 
     def _view(self, layers: Specs, start: int, end: int) -> KVRows:
         if not self._layers:
             return KVRows({})
         return KVRows({layer: self.rows_of(layer, start, end) for layer in layers})
 
-    def _rows(self, layer: int, spec: FullAttentionSpec) -> tuple[Tensor, Tensor]:
+    def _rows(self, layer: int, spec: FullAttentionSpec) -> tuple[Tensor, ...]:
         num_rows = min(self._limit, self._window_rows) if layer in self.windowed else self._limit
         shape = (num_rows, spec.num_kv_heads, spec.head_dim)
-        keys = torch.empty(shape, dtype=spec.dtype, device=self._device)
-        return keys, torch.empty(shape, dtype=spec.dtype, device=self._device)
+        return tuple(
+            torch.empty(shape, dtype=spec.dtype, device=self._device) for _ in range(spec.num_rows)
+        )
 
 
 def _host_copy(tensor: Tensor) -> Tensor:

@@ -243,16 +243,17 @@ class DiskTier:
 def _named(rows: KVRows, prefix: str = "") -> dict[str, Tensor]:
     return {
         f"{prefix}{layer}.{name}": tensor
-        for layer, pair in rows.layers.items()
-        for name, tensor in zip(("keys", "values"), pair, strict=True)
+        for layer, held in rows.layers.items()
+        for name, tensor in zip(("keys", "values"), held, strict=False)
     }
 
 
 def _rows_of(tensors: Mapping[str, Tensor]) -> KVRows:
-    layers = sorted({int(name.split(".")[0]) for name in tensors})
-    return KVRows(
-        {layer: (tensors[f"{layer}.keys"], tensors[f"{layer}.values"]) for layer in layers}
-    )
+    layers: dict[int, tuple[Tensor, ...]] = {}
+    for name in sorted(tensors):  # keys before values
+        layer = int(name.split(".")[0])
+        layers[layer] = (*layers.get(layer, ()), tensors[name])
+    return KVRows(layers)
 
 
 def _last_pause(held: Sequence[Node]) -> Sequence[Node]:

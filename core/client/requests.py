@@ -1,4 +1,4 @@
-"""Requests that wait for answers, and the table that routes events to them. Sends nothing."""
+"""Requests that wait for answers, and the table that routes events to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EngineError(WaymarkError):
 
 
 class Request(Generic[Last_co]):
-    """The answers to one command, in order: `async for event in request` ends with the last one."""
+    """`async for event in request` ends with the last one."""
 
     def __init__(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> None:
         self.command = command

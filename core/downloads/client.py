@@ -1,7 +1,4 @@
-"""The window's side of the process of downloads: started when it is needed first, ended by `close`.
-
-A process that dies ends its downloads with a named error; the next request starts another.
-"""
+"""The window's side of the process of downloads, which is started when it is needed first."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ def _died() -> EngineDiedError:
 
 
 class DownloadsClient:
-    """`heard` is called with the events of all downloads, in their order."""
+    """`heard` gets the events of all downloads in order."""
 
     def __init__(
         self,
@@ -79,7 +76,7 @@ class DownloadsClient:
         return await self._ask(lambda number: Search(request=number, text=text))
 
     async def look(self, repository: str) -> Repository:
-        """A repository with its files. Raises WaymarkError."""
+        """Raises WaymarkError."""
         (found,) = await self._ask(lambda number: Look(request=number, repository=repository))
         return found
 
@@ -95,7 +92,7 @@ class DownloadsClient:
             await self._send(Pause(work=str(work)))
 
     async def close(self) -> None:
-        """End the process, even one that is starting; what has arrived is kept. Idempotent."""
+        """Also while the process is starting. Idempotent."""
         await self._child.close()
 
     async def _ask(self, command: Callable[[int], BaseModel]) -> tuple[Repository, ...]:

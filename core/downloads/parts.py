@@ -41,7 +41,7 @@ class Piece:
 
 
 class PartFile:
-    """The pieces of `file` in the folder `work`; `pending` bytes more are in memory."""
+    """`pending` bytes more are in memory."""
 
     def __init__(self, work: Path, number: int, file: RemoteFile) -> None:
         self.path = work / f"{number}.part"
@@ -62,7 +62,6 @@ class PartFile:
         return sorted(self._pieces.values(), key=lambda piece: piece.start)
 
     def read_journal(self) -> None:
-        """Read what should be there, without checking it."""
         self._pieces.clear()
         try:
             with open_regular(self.journal) as journal:
@@ -118,7 +117,7 @@ class PartFile:
         return (at, self.file.size) if at < self.file.size else None
 
     def keep(self, start: int, data: bytes) -> None:
-        """Write a piece and note it. Raises DiskFullError, DownloadFolderError."""
+        """Raises DiskFullError, DownloadFolderError."""
         piece = Piece(start, start + len(data), hashlib.sha256(data).hexdigest())
         with _named_errors(self.path):
             if shutil.disk_usage(self.path.parent).free < RESERVE_BYTES + len(data):
@@ -134,7 +133,7 @@ class PartFile:
             return b"".join(_blocks(part, start, start + len(data))) == data
 
     def note_etag(self, etag: str) -> None:
-        """Note the validator of the version that arrives; a weak one says too little."""
+        """A weak validator says too little."""
         if etag != self.etag and _ETAG.fullmatch(f"etag {etag}"):
             self.etag = etag
             with _named_errors(self.path):
@@ -148,13 +147,11 @@ class PartFile:
             self.path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Cut to its size and write through to the disk, before it is moved to its place."""
         with self._opened() as part:
             part.truncate(self.file.size)
             os.fsync(part.fileno())
 
     def stop(self) -> None:
-        """End `check` in another thread soon."""
         self._stopped.set()
 
     def _put(self, piece: Piece) -> None:

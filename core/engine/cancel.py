@@ -26,7 +26,7 @@ class CancelFlag:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Report progress; raise RequestCancelled if the request was cancelled."""
+        """Report progress; raise RequestCancelled once cancelled."""
         watchdog.report_progress()
         if self._event.is_set():
             raise RequestCancelled("The request was stopped.")

@@ -157,8 +157,7 @@ class Mover:
                     break
 
     def _delete(self, files: list[_File]) -> None:
-        """Delete the source, except `kept` files and those the system refuses to delete: the copy
-        is complete by now."""
+        """Except `kept` files and those the system refuses to delete: the copy is complete."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
                 if each.source not in self._kept:

@@ -25,8 +25,7 @@ def fingerprint(
     backend: str,
     slides: bool = False,
 ) -> bytes:
-    """32 bytes that differ wherever two engines could compute different bits, or store other rows:
-    `slides` of windows that drop what they have passed."""
+    """`slides`: windows drop what they have passed, so other rows are stored."""
     facts = _conditions(device) | {
         "weights": weights_digest,
         "config": config,

@@ -16,7 +16,7 @@ from pydantic import model_validator
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Mixer, Norms
 from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU, WithShared
-from core.layers.mamba2 import Mamba2, Mamba2Form
+from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family

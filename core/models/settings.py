@@ -319,6 +319,17 @@ class ExpertSettings(Settings):
         return make
 
 
+def check_routing(routing: Routing, experts: int) -> None:
+    """Raises ValueError unless `experts` have equal groups, with enough experts in those chosen."""
+    size, rest = divmod(experts, routing.groups)
+    if rest or (routing.groups > 1 and size < 2):
+        raise ValueError('"n_group" does not divide the experts into groups')
+    if routing.open_groups > routing.groups:
+        raise ValueError('"topk_group" is more than "n_group"')
+    if routing.k > size * routing.open_groups:
+        raise ValueError('"num_experts_per_tok" is more than "topk_group" groups have')
+
+
 def feed_forward_of(config: TextSettings, *, bias: bool = False) -> MakeFeedForward:
     """Makes dense layers, with `bias`, and sparse ones if the config has experts."""
     width, inner = config.hidden_size, config.intermediate_size

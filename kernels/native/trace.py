@@ -1,7 +1,7 @@
 """Traces of compiled kernels: a list of calls, replayed in C.
 
-A captured step may call the library, make views and allocate tensors. Anything else would not be
-repeated, so it ends the capture.
+A captured step may call the library, make views and allocate tensors. Anything else ends the
+capture.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def capture_step(
 
 
 class _NothingElse(Watch):
-    """Raises for torch operations that compute; keeps the tensors of others alive."""
+    """Keeps the tensors of views and allocations alive."""
 
     def __init__(self, tensors: list[Any]) -> None:
         super().__init__()

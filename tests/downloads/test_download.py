@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from core.api.errors import WaymarkError
 from core.client.programs import program
-from core.downloads import download, jobs, parts, transfer
+from core.downloads import __main__ as download
+from core.downloads import jobs, parts, transfer
+from core.downloads.__main__ import Download
 from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
-from core.downloads.download import Download
 from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
 from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
