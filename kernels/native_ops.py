@@ -201,7 +201,7 @@ def _step_attention(
     num_tokens = queries.shape[0]
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend(
-        *map(address, (queries, keys, values, result)), _token_of(library, keys, num_tokens),
+        *map(address, (queries, keys, values, result)), _row_of(library, keys, values, num_tokens),
         address(sinks), num_tokens, keys.shape[0] - num_tokens + 1, window or 0,
         *_groups(queries, keys), queries.stride(0), keys.stride(0), values.stride(0), scale,
         is_bfloat(queries), get_num_threads(),
@@ -223,7 +223,7 @@ def _attend_many(
 ) -> Tensor | None:
     if not (is_bfloat(queries) and scale > 0 and _fits(queries, keys, values, sinks)):
         return None
-    if library.token is not None:
+    if library.stored is not None:
         raise NotCapturableError("attention of many tokens")
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend_many(
@@ -234,13 +234,16 @@ def _attend_many(
     return result
 
 
-def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:
-    """Address of the first token's number during capture; a replay has more keys."""
-    if library.token is None:
+def _row_of(library: Library, keys: Tensor, values: Tensor, num_tokens: int) -> int | None:
+    """Address of the first token's row during capture; a replay has more keys."""
+    if library.stored is None:
         return None
-    if keys.shape[0] != library.token.value + num_tokens:
+    rows = [library.stored.get(each.data_ptr()) for each in (keys, values)]
+    if rows[0] is None or rows[0] is not rows[1]:
+        raise NotCapturableError("attention to rows that don't grow")
+    if keys.shape[0] != rows[0].value + num_tokens:
         raise NotCapturableError("attention to a part of the context")
-    return ctypes.addressof(library.token)
+    return ctypes.addressof(rows[0])
 
 
 def _fits(queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor | None) -> bool:

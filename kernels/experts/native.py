@@ -48,7 +48,7 @@ class NativeExperts(ExpertBank):
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
         share, num_rows = ids.shape[1], ids.numel()
-        if self._up.mapped and self._library.token is not None:
+        if self._up.mapped and self._library.stored is not None:
             raise NotCapturableError("experts that are read when they are needed")
         if self._up.mapped:
             chosen = ids.unique().tolist()
@@ -60,7 +60,7 @@ class NativeExperts(ExpertBank):
         if is_step and few and fits:
             inner = self._activation(self._up.of_steps(hidden, ids, share))
             return None, self._down.of_steps(inner, ids, 1)
-        if self._library.token is not None:
+        if self._library.stored is not None:
             raise NotCapturableError("many rows through experts")
         if not (fits and self._up.compiled and self._down.compiled):
             return self._one_by_one(hidden, ids, is_step)
