@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from core.api.errors import MissingFileError, SlowFolderError, WaymarkError
@@ -63,12 +62,7 @@ class LookingTime:
         self._entered = time.monotonic()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left -= time.monotonic() - self._entered
 
     def __call__(self) -> None:

@@ -128,18 +128,26 @@ def _geglu(library: Library, gate: Tensor, up: Tensor) -> Tensor | None:
     return _gated_product(library.geglu, gate, up, 1.0)
 
 
+def _clamped_swiglu(
+    library: Library, gate: Tensor, up: Tensor, slope: float, limit: float
+) -> Tensor | None:
+    return _gated_product(library.clamped_swiglu, gate, up, slope, limit)
+
+
 def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
     return _gated_product(library.reglu, inputs, inputs, 1.0)
 
 
-def _gated_product(kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float) -> Tensor | None:
+def _gated_product(
+    kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float, limit: float = 0.0
+) -> Tensor | None:
     alike = gate.shape == up.shape and gate.dtype == up.dtype
     if not (alike and gate.dim() == 2 and in_rows(gate) and in_rows(up)):
         return None
     result = torch.empty(gate.shape, dtype=gate.dtype)
     kernel(
         *map(address, (gate, up, result)), *gate.shape, gate.stride(0), up.stride(0), multiplier,
-        is_bfloat(gate), get_num_threads(),
+        limit, is_bfloat(gate), get_num_threads(),
     )  # fmt: skip
     return result
 
@@ -260,6 +268,7 @@ _TABLE: dict[str, Native] = {
     "rotate": _rotate,
     "swiglu": _swiglu,
     "geglu": _geglu,
+    "clamped_swiglu": _clamped_swiglu,
     "squared_relu": _squared_relu,
     "open_gate": _open_gate,
     "add": _add,

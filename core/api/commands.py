@@ -26,6 +26,7 @@ from core.api.params import (
     ModelSettings,
     Probe,
     SamplingParams,
+    Thinking,
 )
 from core.api.reply_format import ReplyFormat
 
@@ -72,7 +73,7 @@ class OfPrompt(Answered[Last_co], Generic[Last_co]):
     conversation: Conversation
     chat: ChatKey = ""
     guest: bool = False
-    thinking: bool | None = None
+    thinking: Thinking = None
     cache: CacheSettings = CacheSettings()
 
 
@@ -101,12 +102,14 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title) evicts nothing. A reply with a `format` ends only when complete,
-    unless a limit or a stop string cuts it off.
+    A `side` request (a title, a summary) evicts nothing. An `idle` one is done in idle time; an
+    interrupted one begins again, so only its last event counts. A reply with a `format` ends only
+    when complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"
     side: bool = False
+    idle: bool = False
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
     format: ReplyFormat | None = None
@@ -180,7 +183,7 @@ class CountPrompt(Answered[Counted]):
     type: Literal["count_prompt"] = "count_prompt"
     conversation: Conversation
     guest: bool = False
-    thinking: bool | None = None
+    thinking: Thinking = None
 
 
 class ClearCache(Answered[Done]):

@@ -37,8 +37,9 @@ from core.downloads.messages import (
     Search,
     Stopped,
 )
-from core.downloads.parts import RESERVE_BYTES, PartFile
+from core.downloads.parts import PartFile
 from core.downloads.transfer import PATIENT, Meter, Patience, Transfer
+from core.system.private_files import RESERVE_BYTES
 
 FILES_AT_ONCE = 4
 TELL_EVERY_S = 0.5

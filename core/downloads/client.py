@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
+from core.api.errors import EngineDiedError, WaymarkError
 from core.client.child import Child
 from core.client.programs import program
-from core.client.requests import EngineError
+from core.client.requests import Answers
 from core.downloads.messages import (
     EVENTS,
     Completed,
@@ -56,9 +55,8 @@ class DownloadsClient:
             log_file,
         )
         self._connection = Connection()
-        self._asked: dict[int, asyncio.Future[tuple[Repository, ...]]] = {}
+        self._asked = Answers[tuple[Repository, ...]]()
         self._fetching: set[str] = set()
-        self._last = 0
 
     @property
     def pid(self) -> int | None:
@@ -97,15 +95,7 @@ class DownloadsClient:
 
     async def _ask(self, command: Callable[[int], BaseModel]) -> tuple[Repository, ...]:
         await self._start()
-        self._last += 1
-        number = self._last
-        answer: asyncio.Future[tuple[Repository, ...]] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
-        try:
-            await self._send(command(number))
-            return await answer
-        finally:
-            self._asked.pop(number, None)
+        return await self._asked.ask(lambda number: self._send(command(number)))
 
     async def _start(self) -> None:
         await self._child.start(Configure(connection=self._connection))
@@ -119,27 +109,17 @@ class DownloadsClient:
     def _take(self, event: DownloadEvent) -> None:
         match event:
             case Found():
-                self._answer(event.request, event.repositories)
+                self._asked.settle(event.request, event.repositories)
             case Refused():
-                self._answer(event.request, event.error)
+                self._asked.settle(event.request, event.error)
             case Progress():
                 self._heard(event)
             case _:
                 self._fetching.discard(event.work)
                 self._heard(event)
 
-    def _answer(self, number: int, answer: tuple[Repository, ...] | ErrorInfo) -> None:
-        waiting = self._asked.get(number)
-        if waiting is None or waiting.done():
-            return
-        if isinstance(answer, ErrorInfo):
-            waiting.set_exception(EngineError(answer))
-        else:
-            waiting.set_result(answer)
-
     def _end_all(self, error: WaymarkError) -> None:
-        for number in list(self._asked):
-            self._answer(number, error.info())
+        self._asked.fail_all(error.info())
         fetching, self._fetching = self._fetching, set()
         for work in sorted(fetching):
             self._heard(Stopped(work=work, error=error.info()))

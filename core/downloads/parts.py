@@ -21,16 +21,13 @@ from typing import BinaryIO
 from core.api.errors import DiskFullError, DownloadFolderError
 from core.client.blobs import open_regular
 from core.downloads.messages import RemoteFile
-from core.system.private_files import open_or_create
+from core.system.private_files import DISK_IS_FULL, RESERVE_BYTES, open_or_create
 
-# Left free on the disk, for the system and for chats.
-RESERVE_BYTES = 256 * 2**20
 _BLOCK = 2**20
 # About 400,000 pieces, far more than the longest download leaves.
 _MOST_JOURNAL_BYTES = 64 * 2**20
 _LINE = re.compile(r"(\d{1,19}) (\d{1,19}) ([0-9a-f]{64})")
 _ETAG = re.compile(r'etag ("[\x21\x23-\x7e]{0,200}")')
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +190,7 @@ def _named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in DISK_IS_FULL:
             raise DiskFullError(
                 f"The disk of {path.parent} is full. What has arrived is kept: make room and go on."
             ) from error

@@ -145,7 +145,7 @@ class _LowRank:
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:
         mixed, beta = self.direct(hidden, is_step)
-        gate, step = (last(*first(hidden, is_step), is_step) for first, last in self.pairs)
+        gate, step = (last(first(hidden, is_step)[0], is_step) for first, last in self.pairs)
         return mixed, gate, beta, step
 
 

@@ -48,7 +48,7 @@ Limit = Annotated[
 
 
 class Settings(BaseModel):
-    """Base class of the parts of config.json: strict types, unknown keys ignored, null is absent.
+    """Strict types, unknown keys ignored, null is absent.
 
     The fingerprint of saved contexts has the `repr` of a family's settings: changing names of
     classes and fields, or their order, discards what people have saved. Defaults are those of
@@ -85,7 +85,7 @@ Parsed = TypeVar("Parsed", bound=Settings)
 def parse_settings(
     kind: type[Parsed], values: Mapping[str, Any], source: str = "config.json"
 ) -> Parsed:
-    """`values` as a `kind`; raises BrokenConfigError that names the first keys at fault."""
+    """Raises BrokenConfigError that names the first keys at fault."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
@@ -185,10 +185,8 @@ class RopeSettings(Settings):
         return self
 
     def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle that each of the dim / 2 pairs rotates by per position, float32.
-
-        Raises BrokenConfigError for another number of divisors.
-        """
+        """The angle that each of the dim / 2 pairs rotates by per position, float32. Raises
+        BrokenConfigError for another number of divisors."""
         plain = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "linear":
             return plain / self.factor
@@ -257,8 +255,8 @@ class Mamba2Settings(Settings):
 
 
 def mamba2_spelling(given: Mapping[str, Any], width: Any) -> dict[str, Any]:
-    """Keys that may be words: "mamba_d_head" may be "auto", `width` divided by the number of heads;
-    infinity has several spellings."""
+    """ "mamba_d_head" may be "auto", `width` divided by the number of heads; infinity has several
+    spellings."""
     found: dict[str, Any] = {}
     heads = given.get("mamba_n_heads", 128)
     if given.get("mamba_d_head", "auto") == "auto" and isinstance(width, int):

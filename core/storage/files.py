@@ -6,7 +6,6 @@ chat's text can be guessed from its cache.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.system.private_files import (
+    DISK_IS_FULL,
     UNFINISHED,
     create,
     open_or_create,
@@ -56,7 +56,7 @@ class Files:
             os.close(self._create(path))
             self.delete(path)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in DISK_IS_FULL:
                 raise
 
     def folders(self, folder: Path) -> list[str]:

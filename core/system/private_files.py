@@ -22,6 +22,9 @@ _MOST_LINKS = 40
 # Windows opens files as text, and lets child processes inherit them, unless told otherwise.
 _PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+# Left free on a disk, for the system and for chats.
+RESERVE_BYTES = 256 * 2**20
+DISK_IS_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class NotPrivateError(OSError):

@@ -23,7 +23,7 @@ class Entry:
 
     @property
     def idle(self) -> bool:
-        return isinstance(self.work, IdleWork)
+        return isinstance(self.work, IdleWork) or bool(getattr(self.work, "idle", False))
 
     @property
     def guest(self) -> bool:
@@ -31,8 +31,7 @@ class Entry:
         return bool(getattr(self.work, "guest", False))
 
     def idle_for(self, chat: str | None) -> bool:
-        work = self.work
-        return isinstance(work, IdleWork) and (chat is None or work.chat == chat)
+        return self.idle and (chat is None or getattr(self.work, "chat", "") == chat)
 
 
 class Inbox:
@@ -145,4 +144,6 @@ def cancelled(work: Work) -> Event:
 
 
 def _was_cancelled(event: Event) -> bool:
+    if isinstance(event, Finished):
+        return event.reason == "cancelled"
     return isinstance(event, Failed) and event.error.name == RequestCancelled.__name__

@@ -210,6 +210,7 @@ def prepare_chunks(
         )  # fmt: skip
         taken = tl.trans(products)
         taken *= (length[:, None] * length[None, :]) * rate[None, :]
+        reading = rate * length
     else:
         sums, _ = decay_sums(decay, token, valid, decay_stride)
         taken = row_products(
@@ -217,6 +218,7 @@ def prepare_chunks(
         )
         taken *= (length[:, None] * length[None, :]) * rate[None, :]
         taken *= tl.trans(pairwise_decay(sums, later))
+        reading = rate * (length * tl.exp(sums))
     # Row i of (I + A)^-1 is e_i less what it takes from the rows before it, one after the other.
     inverse = tl.where(place[:, None] == place[None, :], 1.0, 0.0)
     for at in range(1, CHUNK):
@@ -232,12 +234,10 @@ def prepare_chunks(
         value = tl.load(values + there, inside, 0.0).to(tl.float32) * rate[:, None]
         result = tl.dot(inverse, value, input_precision=PRECISION)
         tl.store(writes + line * VALUE_DIM + column, result, inside)
-    rate *= length
-    if not BY_CHANNEL:
-        rate *= tl.exp(sums)
     for at in range(0, KEY_DIM, SLICE):
         column = at + tl.arange(0, SLICE)[None, :]
-        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE) * rate[:, None]
+        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE)
+        key *= reading[:, None]
         if BY_CHANNEL:
             faded, _ = channel_sums(decay, token, valid, decay_stride, at, KEY_DIM, SLICE)
             key *= tl.exp(faded)

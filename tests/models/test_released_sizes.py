@@ -38,6 +38,8 @@ NAMES = (
     "Gemma-4-12B",
     "Gemma-4-26B-A4B",
     "Gemma-4-31B",
+    "gpt-oss-20B",
+    "gpt-oss-120B",
 )
 RELEASES: dict[str, dict[str, Any]] = {
     **{f"Qwen3.5-{size}": config_of(shape) for size, shape in QWEN3_5_SIZES.items()},

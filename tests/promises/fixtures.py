@@ -36,6 +36,7 @@ from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
+    TinyGptOss,
     TinyGranite,
     TinyGraniteSwa,
     TinyJamba,
@@ -45,6 +46,7 @@ from tests.oracle.tiny_text import (
     TinyNemotron,
     TinyOlmoHybrid,
     write_falcon_h1,
+    write_gpt_oss,
     write_granite,
     write_granite_swa,
     write_jamba,
@@ -170,6 +172,7 @@ PURE: dict[str, Callable[[Path], object]] = {
     ),
     # Without a tower: the decoder reads the patches of a picture.
     "gemma4_unified": lambda path: write_gemma4(path, TinyGemma4("SF", unified=True, seed=22)),
+    "gpt_oss": lambda path: write_gpt_oss(path, TinyGptOss("SF", experts=4, top_k=2, seed=20)),
     "granite_swa": lambda path: write_granite_swa(
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
     ),
