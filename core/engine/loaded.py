@@ -102,9 +102,8 @@ def load(
     with Background(_text_of(files)) as ahead:
 
         def glance() -> None:
-            """Fail on a broken template before the weights are read."""
             check()
-            ahead.check()
+            ahead.check()  # a broken template fails before the weights are read
 
         free = available_bytes(device) - (TEXT_BYTES if device.type == "cpu" else 0)
         plan, blobs = ModelPlan(files.container, looking), open_store()
@@ -121,7 +120,6 @@ def load(
         device,
         precision.name,
         settings.grid,
-        torch.get_num_threads(),
         repr(processor.config) if processor is not None else "",
         kernels.name,
         kv_size(model.layer_specs).slides(context),

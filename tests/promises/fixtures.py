@@ -199,6 +199,9 @@ SLIDING: dict[str, Callable[[Path], object]] = {
     "granite_swa_long": lambda path: write_granite_swa(
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), max_positions=LONG, seed=20)
     ),
+    "gpt_oss_long": lambda path: write_gpt_oss(
+        path, TinyGptOss("SF", experts=4, top_k=2, max_positions=LONG, seed=20)
+    ),
 }
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
 BLOCKS: dict[str, tuple[dict[str, str], str]] = {
