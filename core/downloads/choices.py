@@ -32,7 +32,7 @@ ARCHITECTURES = frozenset({
 })  # fmt: skip
 # What Waymark reads of a folder, and its licence. Never pickled weights, never code.
 _FOLDER_FILE = re.compile(
-    r"(?!consolidated)[^/]+\.safetensors|[^/]+\.json|[^/]+\.jinja|merges\.txt|LICEN[CS]E[^/]*"
+    r"(?!consolidated)[^/]+\.safetensors|[^/]+\.json|[^/]+\.jinja|merges\.txt|tiktoken\.model|LICEN[CS]E[^/]*"
 )
 _QUANTISATION = re.compile(
     r"(?:^|[-._])((?:UD-)?(?:I?Q\d[A-Z0-9_]*|TQ\d_\d|BF16|F16|F32|MXFP4[A-Z0-9_]*|NVFP4))(?=$|[-._])",
