@@ -65,7 +65,7 @@ def application(
     routes += [
         fact("/health", lambda _: facts.health(answering)),
         fact("/api/version", lambda _: {"version": ollama.VERSION}),
-        fact("/api/tags", lambda _: ollama.tags(answering.model)),
+        fact("/api/tags", lambda _: ollama.tags(answering.model, facts.others(answering))),
         Route("/api/show", show, methods=["POST"]),
         fact("/v1/models", lambda _: facts.models(answering)),
         fact(

@@ -28,11 +28,12 @@ from desktop.server.snippets import Connection, Snippet, snippets
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, named
+from desktop.widgets.plain import Button, Label, named, set_tip
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
+LONGEST_SLEEP_MIN = 1_440
 LEAST_HEIGHT = 150
 LONGEST_NAME = 60
 _NUMBERS = (3, 4, 5, 6)
@@ -126,6 +127,29 @@ class AccessBox(QFrame):
         steady = tr("Hold lines steady that programs change with each request, such as dates")
         self._steady = named(Switch(), "serverSteady", steady)
         self._steady.toggled.connect(server.keep_steady)
+        named_ones = tr("Load another model of this computer when a program asks for it by name")
+        self._loads = named(Switch(), "serverLoads", named_ones)
+        self._loads.toggled.connect(server.allow_loads)
+        self._loads_warning = Label(
+            tr("Then programs decide which model this window uses, too."),
+            name="serverLoadsWarning",
+            style="warning small",
+            wraps=True,
+        )
+        self._sleep = named(QSpinBox(), "serverSleep", tr("Sleep after"))
+        self._sleep.setRange(0, LONGEST_SLEEP_MIN)
+        self._sleep.setSpecialValueText(tr("never"))
+        self._sleep.setSuffix(tr(" minutes"))
+        self._sleep.setKeyboardTracking(False)
+        self._sleep.lineEdit().setTextMargins(7, 0, 0, 0)
+        self._sleep.valueChanged.connect(server.sleep_after)
+        set_tip(
+            self._sleep,
+            tr(
+                "The model's memory is freed after so long without requests, of this window too. "
+                "The next one loads it again, and finds what was read on disk."
+            ),
+        )
         form = QFormLayout()
         form.addRow(
             Label(tr("Address"), style="label"), row(self._address, self._copy_address, None)
@@ -134,6 +158,7 @@ class AccessBox(QFrame):
         form.addRow(
             Label(tr("Key"), style="label"), row((self._key, 1), self._copy_key, self._renew)
         )
+        form.addRow(Label(tr("Sleep after"), style="label"), row(self._sleep, None))
         column(
             row(self._on, Label(serves), None),
             self._state,
@@ -141,6 +166,8 @@ class AccessBox(QFrame):
             row(self._lan, Label(others), None),
             self._warning,
             row(self._steady, Label(steady), None),
+            row(self._loads, Label(named_ones), None),
+            self._loads_warning,
             of=self,
             margins=(12, 10, 12, 10),
             spacing=8,
@@ -155,14 +182,16 @@ class AccessBox(QFrame):
         server, settings = self._server, self._server.settings
         for control, value in (
             (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
+            (self._loads, settings.loads),
         ):  # fmt: skip
             control.blockSignals(True)
             control.setChecked(value)
             control.blockSignals(False)
             control.update()
-        self._port.blockSignals(True)
-        self._port.setValue(settings.port)
-        self._port.blockSignals(False)
+        for box, amount in ((self._port, settings.port), (self._sleep, settings.sleep_min)):
+            box.blockSignals(True)
+            box.setValue(amount)
+            box.blockSignals(False)
         self._state.setText(server.status.words())
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")
@@ -174,6 +203,7 @@ class AccessBox(QFrame):
         self._copy_key.setVisible(bool(server.new_key))
         self._renew.setVisible(bool(settings.key))
         self._warning.setVisible(settings.lan)
+        self._loads_warning.setVisible(settings.loads)
 
 
 class ConnectBox(QFrame):
