@@ -1,6 +1,4 @@
-"""The operations of an NVIDIA GPU: Triton kernels, and torch where no kernel fits. Shapes alone
-decide.
-"""
+"""The operations of an NVIDIA GPU: Triton kernels, and torch where no kernel fits."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import Ops
-from kernels.pointwise.gpu import geglu, swiglu
+from kernels.pointwise.gpu import clamped_swiglu, geglu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rope.gpu import norm_rotate, rotate
 
@@ -80,7 +78,7 @@ def _device() -> torch.device:
 
 
 def step_capture() -> Capture | None:
-    """How to capture a step; None in the interpreter, which has no graphs."""
+    """None in the interpreter, which has no graphs."""
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
@@ -102,7 +100,7 @@ def causal_attention(
     window: int | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """Like `attention.reference.causal_attention`; more tokens than one are torch's."""
+    """More tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:
@@ -136,6 +134,7 @@ GPU_OPS = Ops(
     step_attention=step_attention,
     swiglu=swiglu,
     geglu=geglu,
+    clamped_swiglu=clamped_swiglu,
     route=experts.route,
     experts=experts.experts,
     weighted_sum=experts.weighted_sum,

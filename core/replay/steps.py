@@ -1,4 +1,4 @@
-"""The format of a conversation script: which steps there are and their fields."""
+"""The format of a conversation script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from core.api.params import CacheSettings, SamplingParams
+from core.api.params import CacheSettings, SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 
 
@@ -56,7 +56,7 @@ class _Step(_Part):
 
 class _Answering(_Step):
     sampling: SamplingParams | None = None
-    thinking: bool | None = None
+    thinking: Thinking = None
     format: ScriptFormat | None = None
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
     cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -98,15 +98,15 @@ class Swipe(_Step):
 
 class SettleStep(_Step):
     op: Literal["settle"]
-    thinking: bool | None = None
+    thinking: Thinking = None
 
 
 class DraftStep(_Step):
-    """Prefill a draft. With `discard`, the chat goes on without it."""
+    """With `discard`, the chat goes on without the draft."""
 
     op: Literal["draft"]
     content: Content
-    thinking: bool | None = None
+    thinking: Thinking = None
     discard: bool = False
 
 
@@ -131,14 +131,14 @@ class Restart(_Part):
 
 
 class LoadStep(_Part):
-    """Load another model; its path is relative to the script."""
+    """The path is relative to the script."""
 
     op: Literal["load"]
     model: Annotated[str, Field(min_length=1)]
 
 
 class SettingsStep(_Part):
-    """Change cache settings for the next steps; null restores a default."""
+    """For the next steps; null restores a default."""
 
     op: Literal["settings"]
     count: int | None = Field(None, validation_alias=AliasChoices("count", "checkpoints"))

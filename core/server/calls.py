@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from core.api.chat import Tool, ToolCall
 from core.api.json_text import parse_json
 from core.api.tools import MARKS, ToolSyntax
+from core.server.marked_calls import PYTHON_WORDS, read_marked
 
 
 class CallPart(NamedTuple):
@@ -33,9 +34,11 @@ _NAMED = re.compile(
     r""""(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|([^\s\[\](){},="']+)(?=\s*[=(])""", re.DOTALL
 )
 _WORDS = {"true": True, "false": False, "null": None}
-_PYTHON_WORDS = {"True": True, "False": False, "None": None}
 # The first characters of a call; anything else after the mark says at once that it is none.
-_OPENINGS: dict[ToolSyntax, str] = {"hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{"}
+_OPENINGS: dict[ToolSyntax, str] = {
+    "hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{", "gemma4": "call:",
+    "harmony": "",
+}  # fmt: skip
 _MOST_BLANKS = 64
 _DECODER = json.JSONDecoder()
 _JSON_STRING = r'("(?:[^"\\]|\\.)*+")'
@@ -217,7 +220,7 @@ def _json_so_far(text: str, _schemas: _Schemas) -> _SoFar | None:
     head = _JSON_HEAD.match(text)
     if head is None:
         return None
-    at, arguments = head.end(), dict[str, object]()
+    name, at, arguments = "", head.end(), dict[str, object]()
     try:
         name = json.loads(head[1])
         while (key := _JSON_KEY.match(text, at)) is not None:
@@ -272,7 +275,7 @@ def _typed(text: str, schema: object) -> object:
     try:
         value = parse_json(text.strip().encode("utf-8", "replace"))
     except ValueError:
-        value = _PYTHON_WORDS.get(text.strip(), text)
+        value = PYTHON_WORDS.get(text.strip(), text)
     return text if "string" in kinds and not kinds & _kinds_of(value) else value
 
 
@@ -356,6 +359,28 @@ def _literal(node: ast.expr) -> object:
     return value
 
 
+def _of_marked(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
+    try:
+        call = _call(*read_marked(text))
+    except EOFError:
+        return None
+    except (ValueError, RecursionError):
+        return []
+    return [call] if call is not None else []
+
+
+def _of_message(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
+    """A function's name, and its arguments as a message."""
+    name, _, written = text.partition("<|message|>")
+    try:
+        call = _call(name, parse_json(written.encode("utf-8", "replace")))
+    except json.JSONDecodeError as error:
+        return None if error.msg.startswith("Unterminated string") else []
+    except ValueError:
+        return []
+    return [call] if call is not None else []
+
+
 def _of_bare(text: str, schemas: _Schemas) -> list[ToolCall]:
     """Only calls of known functions: any other object is an answer in JSON."""
     calls = _of_json(text, schemas) or ()
@@ -368,6 +393,8 @@ _PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall] | None]] = {
     "xml": _of_tags,
     "lfm2": _of_python,
     "llama3": _of_bare,
+    "gemma4": _of_marked,
+    "harmony": _of_message,
 }
 # The name and the complete arguments of a call that is being written.
 _SO_FAR: dict[ToolSyntax, Callable[[str, _Schemas], _SoFar | None]] = {

@@ -28,12 +28,14 @@ from core.api.errors import (
     NoVisionError,
     TemplateError,
 )
+from core.api.params import Thinking
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
-from core.api.tools import MARKS
+from core.api.tools import RESULT_BEGIN, marks_of
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
+from core.text.channels import ANSWER, THOUGHT
 from core.text.edited_reply import edited_ids
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
@@ -47,13 +49,10 @@ from core.text.tools import call_ids
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A prompt and its parts.
-
-    `message_starts` is the first token of each message but the system's, template header included.
-    The reply begins inside an open thought (`opens_reasoning`), or after one that the template has
-    closed (`closes_reasoning`). A continued reply consists of the ids `begun` and paused after
-    `pauses` ids.
-    """
+    """`message_starts` is the first token of each message but the system's, template header
+    included. The reply begins inside an open thought (`opens_reasoning`), or after one that the
+    template has closed (`closes_reasoning`). A continued reply consists of the ids `begun` and
+    paused after `pauses` ids."""
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
@@ -66,8 +65,8 @@ class RenderedPrompt:
 class ChatText:
     """A loaded model's text side.
 
-    `end_of_turn_ids` close a message and end a sampled reply. If not `spliced`, replies must be
-    tokenised again; `note` tells the user why.
+    `end_of_turn_ids` close a message, `stop_ids` end a sampled reply. If not `spliced`, replies
+    must be tokenised again; `note` tells the user why.
     """
 
     def __init__(
@@ -76,8 +75,8 @@ class ChatText:
         check: Callable[[], None] | None = None,
         helper: Helper | None = None,
     ) -> None:
-        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what `check` raises,
-        which is called while the files are interpreted. `helper` is one of its own by default."""
+        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError. `helper` is one of its own
+        by default."""
         helper = helper or self.new_helper()
         with helper.checking(check):
             self._kit = build_kit(files, helper)
@@ -88,17 +87,18 @@ class ChatText:
         self.image_token_id = self._kit.image_token_id
         self.has_thinking_switch = self._traits.has_thinking_switch
         self.thinking = self._kit.thinking
+        self.in_messages = self._kit.channels is not None
         self.takes_images = self._traits.takes_images
         self.tools = self._traits.tools
         self.call_ids = call_ids(self._kit, self.tools)
         self.sampling_defaults = sampling_defaults(files.generation_config)
-        self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
+        self.end_of_turn_ids, self.stop_ids = _end_ids(files, self._kit, self._traits)
         self.spliced = not obstacle
         self.note = "" if self.spliced else _note(obstacle)
 
     @staticmethod
     def new_helper() -> Helper:
-        """A process for each model, so one's files can't reach another's conversations."""
+        """One for each model, so one's files can't reach another's conversations."""
         return Helper(TEXT_MEMORY_BYTES)
 
     @classmethod
@@ -112,21 +112,19 @@ class ChatText:
         return ids[0] if len(ids) == 1 else found
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text inside a message, uncached; from any thread."""
+        """Uncached; from any thread."""
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
 
     def edited_ids(self, reply: AssistantMessage, text: str) -> ReplyIds | None:
-        """The ids of a reply with another answer, or None; from any thread."""
+        """From any thread."""
         return edited_ids(self._kit, reply, text)
 
     def render(
-        self, conversation: Conversation, images: Sequence[Image], thinking: bool | None, grid: int
+        self, conversation: Conversation, images: Sequence[Image], thinking: Thinking, grid: int
     ) -> RenderedPrompt:
         """The prompt for the next reply, or for the rest of a reply that ends the conversation.
 
-        `images` are those of the conversation's ImageParts, in order. Raises
-        EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError,
-        BrokenTokenizerError.
+        `images` are those of the conversation's ImageParts, in order. Raises a WaymarkError.
         """
         if conversation.raw is not None:
             return self._raw(conversation.raw, grid)
@@ -178,8 +176,7 @@ class ChatText:
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
         """The places of the messages that the template gets.
 
-        A reply without content (it failed, or was stopped at once) is left out if the template
-        allows it: the model would copy it.
+        A reply without content is left out if the template allows it: the model would copy it.
         """
         keeps_all = not self._traits.takes_questions_in_a_row
         return [
@@ -190,7 +187,7 @@ class ChatText:
 
     @cached_property
     def spelling(self) -> LLTokenizer:
-        return grammar_tokens(self._kit.tokens, self.end_of_turn_ids, self.vocab_size)
+        return grammar_tokens(self._kit.tokens, self.stop_ids, self.vocab_size)
 
     def reply_reader(
         self,
@@ -199,9 +196,7 @@ class ChatText:
         keeps_blanks: bool = False,
         calls: bool = False,
     ) -> ReplyReader:
-        """A reader for the reply to `rendered`, with the user's stop strings.
-
-        A stop string that spells an added token means that token. With `keeps_blanks` an answer
+        """A stop string that spells an added token means that token. With `keeps_blanks` an answer
         includes the whitespace between it and a thought; with `calls` the marks around tool calls.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
@@ -209,18 +204,19 @@ class ChatText:
         return ReplyReader(
             self._kit.tokens,
             self._kit.thinking,
-            self.end_of_turn_ids | spelled,
+            self.stop_ids | spelled,
             stop,
             rendered.opens_reasoning,
             rendered.begun,
             keeps_blanks,
             self.call_marks if calls else None,
+            self._kit.channels,
         )
 
     @cached_property
     def call_marks(self) -> dict[int, str]:
-        """The spellings of the marks around tool calls that are tokens."""
-        marks = MARKS[self.tools] if self.tools is not None else ()
+        """The spellings of the marks of tool calls that are tokens."""
+        marks = marks_of(self.tools) if self.tools is not None else ()
         found = {self._kit.added.id_of(spelling): spelling for spelling in marks}
         return {token_id: spelling for token_id, spelling in found.items() if token_id is not None}
 
@@ -232,7 +228,7 @@ class ChatText:
         conversation: Conversation,
         reply: AssistantMessage,
         images: Sequence[Image],
-        thinking: bool | None,
+        thinking: Thinking,
         grid: int,
     ) -> RenderedPrompt:
         """The prompt of the reply, then the reply's ids, cut where earlier prompts ended."""
@@ -267,13 +263,16 @@ class ChatText:
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
         ids, close = self._kit.tokenizer.ids, self._kit.thinking.close
+        if self._kit.channels is not None and (reply.text or reply.reasoning):
+            channel = ANSWER if reply.text else THOUGHT
+            return [*self._kit.header_of(channel), *ids(reply.text or reply.reasoning)]
         if not in_thought or close is None:
             return ids(reply.text)
         if not reply.text:
             return ids(reply.reasoning)
         return [*ids(f"{reply.reasoning}\n"), close, *ids(f"\n\n{reply.text}")]
 
-    def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
+    def _pieces(self, conversation: Conversation, thinking: Thinking) -> list[Piece]:
         pieces = None
         if self.spliced:
             pieces = spliced_pieces(self._kit, self._traits, conversation, thinking)
@@ -310,10 +309,17 @@ class ChatText:
         return next((token_id for token_id in controls if token_id in ours), None)
 
 
-def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
+def _end_ids(
+    files: TextFiles, kit: TextKit, traits: Traits
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The ids that close a message, and those that end a sampled reply."""
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
-    found = {token_id for token_id in (named, traits.closing_id) if token_id is not None}
-    return files.eos_ids | found
+    waits = kit.added.id_of(RESULT_BEGIN) if traits.tools == "gemma4" else None
+    found = {token_id for token_id in (named, traits.closing_id, waits) if token_id is not None}
+    if kit.channels is None:
+        return (files.eos_ids | found,) * 2
+    all_ids = files.eos_ids | found | kit.channels.ends
+    return all_ids, all_ids - {kit.channels.end}
 
 
 def _note(obstacle: str) -> str:

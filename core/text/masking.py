@@ -1,8 +1,7 @@
 """A conversation as a template gets it: a mark of private-use characters in place of every text.
 
-Templates are arbitrary code, so texts never pass through them: what a template does with a mark
-(keep, drop, repeat) shows what it does with a text. Whitespace around a text is passed on, to be
-trimmed as usual.
+Templates are arbitrary code: what one does with a mark (keep, drop, repeat) shows what it does with
+a text. Whitespace around a text is passed on, to be trimmed as usual.
 """
 
 from __future__ import annotations
@@ -26,7 +25,10 @@ from core.api.errors import TemplateError
 from core.api.tools import MARKS
 from core.text.reply_parts import SampledReply
 
-SlotKind = Literal["text", "thought", "answer", "tool"]
+# What Gemma 4's template writes around a sampled reply in place of a call.
+AROUND_REPLY = (f"{MARKS['gemma4'][0]}call:", f"{{}}{MARKS['gemma4'][1]}")
+
+SlotKind = Literal["text", "thought", "answer", "call", "tool"]
 TemplateMessage = dict[str, Any]
 
 _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
@@ -101,11 +103,15 @@ def _private_codes() -> Iterable[int]:
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
-    calls stand in a reply's text."""
+    calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew.
+    `results_in_calls`: it shows results next to the calls of the message before them, so a sampled
+    reply with calls is shown as one."""
 
     always_lists: bool = False
     takes_lists: bool = True
     calls_in_text: bool = False
+    calls_apart: bool = False
+    results_in_calls: bool = False
 
 
 TextWriter = Callable[[int | None, str, SlotKind], str]
@@ -143,11 +149,31 @@ def mask(
     masked = []
     for index, message in enumerate(messages):
         reply = sampled(message) if isinstance(message, AssistantMessage) else None
-        if reply is None:
+        given = message.calls if isinstance(message, AssistantMessage) else ()
+        if reply is not None and reply.call and len(given) == 1 and not masks.find(given[0].name):
+            masked.append(_calling(index, given[0], reply, masks))
+            continue
+        if reply is None or (style.calls_apart and given):
             masked.append(template_message(index, message, style, masks.text))
+            continue
+        thought, answer = masks.reply(index, reply)
+        if style.results_in_calls and given:
+            function = {"name": answer, "arguments": ""}
+            calls = {"tool_calls": [{"type": "function", "id": "", "function": function}]}
+            masked.append(_assistant(thought, "", style) | calls)
         else:
-            masked.append(_assistant(*masks.reply(index, reply), style))
+            masked.append(_assistant(thought, answer, style))
     return masked
+
+
+def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:
+    """A reply in messages that calls a function, whose arguments are the place of its ids."""
+    thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
+    shown = _assistant(thought, "", ContentStyle())
+    arguments = masks.mark(Slot(index, "call", "", reply))
+    shown["tool_calls"] = [_call(call, index, masks.text)]
+    shown["tool_calls"][0]["function"]["arguments"] = arguments
+    return shown
 
 
 def template_message(
@@ -159,6 +185,8 @@ def template_message(
         if message.calls and style.calls_in_text:
             return _assistant(thought, answer + _python_calls(message.calls, index, write), style)
         shown = _assistant(thought, answer, style)
+        if message.calls and style.calls_apart and thought:
+            shown["content"] = ""  # refused beside a thought
         if message.calls:
             shown["tool_calls"] = [_call(call, index, write) for call in message.calls]
         return shown

@@ -1,14 +1,14 @@
 """Token ids as text: decoded one at a time, and spelled out for grammars.
 
-Byte-level tokenizers (Qwen, Llama 3) are decoded through bytes, which is exact for any ids, others
-by decoding a short window of ids.
+Byte-level tokenizers are decoded through bytes, which is exact for any ids, others by decoding a
+short window of ids.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from llguidance import LLTokenizer, TokenizerWrapper
@@ -61,6 +61,11 @@ class TokenText:
         byte = _BYTE.match(token)
         return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
 
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of ids that begin no character."""
+        decoder = self.detokenizer()
+        return "".join(map(decoder.push, ids)) + decoder.close()
+
     def decode(self, *lists: list[int]) -> list[str]:
         shown = [[token_id for token_id in ids if not self.hides(token_id)] for ids in lists]
         return self.tokenizer.decode(*shown)
@@ -74,11 +79,8 @@ class TokenText:
 
 
 class ByteDetokenizer:
-    """Incremental decoder for byte-level tokenizers.
-
-    A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
-    character not shown yet.
-    """
+    """A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
+    character not shown yet."""
 
     def __init__(self, tokens: TokenText) -> None:
         self._tokens = tokens

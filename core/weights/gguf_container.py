@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.api.errors import BrokenWeightsError, MissingFileError
 from core.gguf.file import GGUFPart, GGUFTensor
 from core.gguf.models.model import GGUFModel
 from core.gguf.models.recipe import Bytes, Recipe, RowReader, block_columns
@@ -29,11 +28,13 @@ from core.weights.container import (
     StoredBlocks,
     TensorHeader,
     TensorStream,
+    changed,
     facts_of,
+    unreadable,
 )
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
-from core.weights.stream import PIECE_BYTES, fill
+from core.weights.stream import PIECE_BYTES, OpenFiles
 from core.weights.table import FileTable, HeldTable, Table
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.linear.blocks import StoredRows
@@ -107,7 +108,7 @@ class GGUFContainer(Container):
             finish()
             result = whole.wait(found, advance) if found is not None else ""
         if self.facts() != self._opened:
-            raise _changed(self.path)
+            raise changed(self.path.name)
         if digest:  # else `left` has tables that stay in the file
             advance(left)
         return result
@@ -128,23 +129,9 @@ class GGUFContainer(Container):
         return paths.index(first.path), first.offset
 
 
-class _Files:
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        self._advance = advance
-        self._open: dict[Path, FileIO] = {}
-
-    def close(self) -> None:
-        for file in self._open.values():
-            file.close()
-
-    def read(self, tensor: GGUFTensor, start: int, data: Bytes) -> None:
-        try:
-            file = self._file(tensor.path)
-            file.seek(tensor.offset + start)
-            fill(file, data.data, tensor.path)
-        except OSError as error:
-            raise _unreadable(tensor.path, error) from error
-        self._advance(data.size)
+class _Files(OpenFiles):
+    def read_part(self, tensor: GGUFTensor, start: int, data: Bytes) -> None:
+        self.read(tensor.path, tensor.offset + start, data.data)
 
     def table(self, recipe: Recipe, dtype: torch.dtype) -> Table:
         if not recipe.is_plain:
@@ -153,20 +140,15 @@ class _Files:
             return HeldTable(rows)
         part = recipe.parts[0]
         try:
-            return _BlockTable(self._file(part.path), part, dtype)
+            return _BlockTable(self.file(part.path), part, dtype)
         except OSError as error:
-            raise _unreadable(part.path, error) from error
-
-    def _file(self, path: Path) -> FileIO:
-        if path not in self._open:
-            self._open[path] = path.open("rb", buffering=0)
-        return self._open[path]
+            raise unreadable(part.path, error) from error
 
 
 class _RecipeStream:
     def __init__(self, recipe: Recipe, files: _Files) -> None:
         self._recipe, self._files = recipe, files
-        self._reader = RowReader(recipe, files.read)
+        self._reader = RowReader(recipe, files.read_part)
         self._row = 0
 
     def fill(self, target: Tensor) -> None:
@@ -195,7 +177,7 @@ class _RecipeStream:
             return torch.from_numpy(self._reader(first, self._row))
         row_bytes = self._recipe.width * stored.itemsize
         data = np.empty(count * row_bytes, np.uint8)
-        self._files.read(self._recipe.parts[0], first * row_bytes, data)
+        self._files.read_part(self._recipe.parts[0], first * row_bytes, data)
         return torch.from_numpy(data).view(stored).view(count, -1)
 
 
@@ -224,7 +206,7 @@ class _Digest:
         return self._thread.submit(self._digest)
 
     def wait(self, found: Future[str], advance: Callable[[int], None]) -> str:
-        """Calls `advance`, which may raise, with no bytes meanwhile."""
+        """Calls `advance` with no bytes meanwhile."""
         while True:
             try:
                 return found.result(_WAIT_S)
@@ -240,7 +222,7 @@ class _Digest:
                     while (count := file.readinto(piece)) and not self._stop.is_set():
                         each.update(memoryview(piece)[:count])
             except OSError as error:
-                raise _unreadable(part.path, error) from error
+                raise unreadable(part.path, error) from error
             combined.update(each.digest())
         return combined.hexdigest()
 
@@ -251,9 +233,9 @@ def _check_header(part: GGUFPart) -> None:
         with part.path.open("rb") as file:
             header = file.read(part.header_bytes)
     except OSError as error:
-        raise _unreadable(part.path, error) from error
+        raise unreadable(part.path, error) from error
     if hashlib.sha256(header).digest() != part.header_digest:
-        raise _changed(part.path)
+        raise changed(part.path.name)
 
 
 def _stored(recipe: Recipe) -> torch.dtype | None:
@@ -265,11 +247,3 @@ def _type_name(recipe: Recipe) -> str:
     if any(part.type in _INTEGERS for part in recipe.parts):
         return recipe.parts[0].type.name
     return recipe.parts[0].type.name if _stored(recipe) is not None else "F32"
-
-
-def _changed(path: Path) -> BrokenWeightsError:
-    return BrokenWeightsError(f"{path.name} changed while it was being read.")
-
-
-def _unreadable(path: Path, error: OSError) -> MissingFileError:
-    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")

@@ -56,8 +56,8 @@ class Weights:
 
     `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
     `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations,
-    `joined` the names of the tensors that are packed as one.
-    `stored` gives the folder's shape of a full name: empty in a published format, None if absent.
+    `joined` the names of the tensors that are packed as one. `stored` gives the folder's shape of a
+    full name: empty in a published format, None if absent.
     """
 
     def __init__(
@@ -88,24 +88,22 @@ class Weights:
         return inner
 
     def layers(self, kinds: Iterable[T]) -> Iterator[tuple[Weights, T]]:
-        """The scope of each layer, with its kind."""
         return ((self.scope(f"layers.{index}"), kind) for index, kind in enumerate(kinds))
 
     def exact(self) -> Weights:
-        """The same tensors, never quantised, for tokens, which must not affect each other as a
-        picture's rows may."""
+        """Never quantised, for tokens, which must not affect each other as a picture's rows may."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
 
     @property
     def batch_invariant(self) -> bool:
-        """True if a row has the same bits however many rows share a call."""
+        """A row has the same bits however many rows share a call."""
         return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
     def batch_invariant_steps(self) -> bool:
-        """True if a step of a few rows has the same bits as that many steps of one row."""
+        """A step of a few rows has the same bits as that many steps of one row."""
         if self._formats is None or self.dtype != torch.bfloat16:
             return False
         return self._formats.batch_invariant != "never"
@@ -164,6 +162,10 @@ class Weights:
         matrices = [group.pack() for group in groups]
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
+    def has(self, name: str) -> bool:
+        """True if the folder has the tensor; false while there is no folder."""
+        return self.stored(self._prefix + name) is not None
+
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
         those that aren't square show."""
@@ -181,15 +183,24 @@ class Weights:
         *,
         input_norm: InputNorm | None = None,
         transposed: bool = False,
+        bias: bool = False,
+        order: Tensor | None = None,
     ) -> list[Matrix]:
         """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
         tensor `stack` [count, outputs, inputs] if the folder has it; `transposed` swaps its last
-        two axes."""
+        two axes. Of a stack, biases are the tensor `stack`_bias [count, outputs], and output i of
+        a matrix is row `order`[i]."""
         stored = self.stored(self._prefix + stack)
         if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))
-            return [each.matrix(parts, num_inputs, input_norm=input_norm) for each in scopes]
+            return [
+                each.matrix(parts, num_inputs, bias=bias, input_norm=input_norm) for each in scopes
+            ]
         num_outputs = sum(outputs for _, outputs in parts)
+        biases: Sequence[Tensor | None] = [None] * count
+        if bias:
+            rows = self.tensor(f"{stack}_bias", (count, num_outputs))
+            biases = (rows if order is None else rows[:, order.to(rows.device)]).unbind()
         spec = TensorSpec(
             (count * num_outputs, num_inputs),
             self.dtype,
@@ -202,17 +213,21 @@ class Weights:
         self.joined.append([self._prefix + stack])
         found = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if isinstance(found, StoredBlocks):
-            parts_of = found.rows.split(num_outputs)
-            return [found.format.pack_rows([each], None, found.device) for each in parts_of]
+            each_part = found.rows.split(num_outputs)
+            if order is not None:
+                each_part = [each.in_order(order) for each in each_part]
+            both = zip(each_part, biases, strict=True)
+            return [found.format.pack_rows([each], one, found.device) for each, one in both]
         if self._formats is None:
             return [PlainMatrix(found[0][0][:num_outputs])] * count
-        return _unstacked(found, num_outputs, self._formats.of(self._exact))
+        return _unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """The exact matrix [outputs, inputs] of a tensor that the file has in another shape."""
+        """The exact matrix of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
-        weight_format = self._formats.exact
+        formats = self._formats
+        weight_format = (self._invariant and formats.exact_invariant) or formats.exact
         return weight_format.prepack(weight_format.quantise(weight.contiguous()), bias)
 
     @property
@@ -281,7 +296,7 @@ def _num_bytes(kept: QuantisedTensors) -> int:
 
 
 def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
-    """A matrix with its rows, which are outputs in every tensor of a format, in another order."""
+    """With rows, which are outputs in every tensor of a format, in another order."""
     parts = (_joined(list(each)) for each in zip(*slices, strict=True))
     return tuple(each[rows.to(each.device)] for each in parts)
 
@@ -347,7 +362,11 @@ def _stacked(
 
 
 def _unstacked(
-    slices: list[QuantisedTensors], num_outputs: int, weight_format: StoredFormat
+    slices: list[QuantisedTensors],
+    num_outputs: int,
+    weight_format: StoredFormat,
+    biases: Sequence[Tensor | None],
+    order: Tensor | None,
 ) -> list[Matrix]:
     """The matrices of `num_outputs` rows one below the other; each slice has whole ones."""
     matrices: list[Matrix] = []
@@ -356,7 +375,9 @@ def _unstacked(
         kept = slices.pop()
         freed = _num_bytes(kept)
         split = [each.split(num_outputs) for each in kept]
-        matrices += [weight_format.prepack(part, None) for part in zip(*split, strict=True)]
+        for part in zip(*split, strict=True):
+            ordered = part if order is None else _in_order([part], order)
+            matrices.append(weight_format.prepack(ordered, biases[len(matrices)]))
         del kept, split
         FREED.add(freed)
     return matrices

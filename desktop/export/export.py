@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from PySide6.QtCore import QObject, QSize, Qt, Signal
+from PySide6.QtPrintSupport import QPrintDialog, QPrinter
 from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
 
 from core.api.archive import ArchivedChat
 from core.api.errors import NotAnExportError, WaymarkError
 from core.helper.chats import Lost
+from core.system.private_files import write_whole
 from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.tasks import Tasks
 from desktop.export.archive import add_archive, known_pictures, read_archive
+from desktop.export.printing import Printout
 from desktop.export.reading import ChatsFile, FoundChat
-from desktop.export.writing import WRITERS, ExportError, Writer, digests_of
+from desktop.export.writing import WRITERS, ExportError, Writer, digests_of, in_thread
 from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store.tables.records import Picture
+from desktop.store.tables.records import Chat, Picture
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, named
 from desktop.widgets.plain_text import shortened
 
-T = TypeVar("T")
+PDF = ".pdf"
 WIDTH, HEIGHT = 560, 360
 LONGEST_NAME = 60
 LONGEST_REPORT = 100_000
@@ -88,33 +89,68 @@ class ExportController(QObject):
     def import_files(self, paths: Sequence[Path]) -> None:
         self._tasks.spawn(self._import_all(paths), tr("Importing chats"))
 
+    def print_chat(self, chat: int, printer: QPrinter) -> None:
+        self._tasks.spawn(self._print(chat, printer), tr("Printing"))
+
     async def write(self, chats: Sequence[int], path: Path) -> None:
         """In the format that the suffix names. Raises ExportError, StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
-        kind = WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
-        count = 0
+        write = self._write_pdf if path.suffix.lower() == PDF else self._write_file
         try:
-            writer: Writer = await _in_thread(partial(kind, path, self._blobs.path))
-            try:
-                for chat in chats:
-                    archived = await self._database.run(read_archive, chat)
-                    if archived is not None:
-                        await _in_thread(partial(writer.add, archived))
-                        count += 1
-                await _in_thread(writer.end)
-            except BaseException:
-                writer.discard()
-                raise
+            count, missing = await write(chats, path)
         except OSError as error:
             words = tr("{path} can't be written: {reason}.")
             reason = error.strerror or type(error).__name__
             raise ExportError(words.format(path=path, reason=reason)) from error
         words = tr("Exported to {path}: {chats}.")
         said = [words.format(path=path, chats=count_of(count, "chat"))]
-        if writer.missing:
+        if missing:
             lost = tr("Files that were missing: {pictures}.")
-            said.append(lost.format(pictures=count_of(writer.missing, "picture")))
+            said.append(lost.format(pictures=count_of(missing, "picture")))
         self.said.emit(" ".join(said))
+
+    async def _write_file(self, chats: Sequence[int], path: Path) -> tuple[int, int]:
+        """Returns the numbers of chats written and of pictures missing."""
+        kind, count = WRITERS.get(path.suffix.lower(), WRITERS[".zip"]), 0
+        writer: Writer = await in_thread(partial(kind, path, self._blobs.path))
+        try:
+            async for chat in self._archived(chats):
+                await in_thread(partial(writer.add, chat))
+                count += 1
+            await in_thread(writer.end)
+        except BaseException:
+            writer.discard()
+            raise
+        return count, writer.missing
+
+    async def _write_pdf(self, chats: Sequence[int], path: Path) -> tuple[int, int]:
+        printout, count = Printout(self._pictures), 0
+        async for chat in self._archived(chats):
+            await printout.add(chat)
+            count += 1
+        data = await in_thread(partial(printout.pdf, path.stem))
+        await in_thread(partial(write_whole, path, data))
+        return count, printout.missing
+
+    async def _print(self, chat: int, printer: QPrinter) -> None:
+        printout = Printout(self._pictures)
+        async for each in self._archived([chat]):
+            await printout.add(each)
+            await in_thread(partial(printout.paint, printer))
+            if printer.printerState() in (
+                QPrinter.PrinterState.Error,
+                QPrinter.PrinterState.Aborted,
+            ):
+                raise ExportError(tr("The printer did not take the pages."))
+            self.said.emit(
+                tr("Sent to {}.").format(printer.outputFileName() or printer.printerName())
+            )
+
+    async def _archived(self, chats: Sequence[int]) -> AsyncIterator[ArchivedChat]:
+        """Those that are still there."""
+        for chat in chats:
+            if (found := await self._database.run(read_archive, chat)) is not None:
+                yield found
 
     async def _import_all(self, paths: Sequence[Path]) -> None:
         reports = []
@@ -128,10 +164,10 @@ class ExportController(QObject):
         """Chats that came before an error stay."""
         report = ImportReport(path.name)
         try:
-            file = await _in_thread(partial(ChatsFile, path))
+            file = await in_thread(partial(ChatsFile, path))
             try:
                 found = file.chats()
-                while (each := await _in_thread(lambda: next(found, None))) is not None:
+                while (each := await in_thread(lambda: next(found, None))) is not None:
                     report.program = file.program
                     await self._take(file, each, report)
             finally:
@@ -173,7 +209,7 @@ class ExportController(QObject):
             for picture in message.pictures:
                 digest = picture.digest
                 if digest not in known:
-                    data = await _in_thread(partial(file.picture, picture))
+                    data = await in_thread(partial(file.picture, picture))
                     taken = await self._pictures.take_in(data, picture.name) if data else None
                     if taken is None:
                         lost["pictures"] += 1
@@ -195,15 +231,12 @@ def _lost_words(kind: Lost, count: int) -> str:
             return tr("messages of tools, left out: {}").format(count)
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, work)
-
-
 async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
     """With the suffix of its format; none is replaced unasked."""
     kinds = {
         tr("Everything: ZIP ({patterns})"): ".zip",
         tr("Everything: JSON ({patterns})"): ".json",
+        tr("What is shown: PDF ({patterns})"): PDF,
         tr("What is shown: HTML ({patterns})"): ".html",
         tr("What is shown: Markdown ({patterns})"): ".md",
     }
@@ -283,6 +316,11 @@ class ExportMenu(QObject):
             title = tr("Export this chat")
             self._tasks.spawn(self._write([chat.id], title, chat.title), title)
 
+    def print_shown(self) -> None:
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        if place is not None:
+            self._tasks.spawn(self._print(self._chats.chat_list.chats[place]), tr("Printing"))
+
     def export_all(self) -> None:
         chats = [chat.id for chat in self._chats.chat_list.chats]
         title = tr("Export all chats")
@@ -295,6 +333,13 @@ class ExportMenu(QObject):
         path = await choose_export(self._window, title, name)
         if path is not None:
             self._export.export(chats, path)
+
+    async def _print(self, chat: Chat) -> None:
+        printer = QPrinter(QPrinter.PrinterMode.HighResolution)
+        printer.setDocName(chat.title)
+        dialog = named(QPrintDialog(printer, self._window), "printDialog")
+        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
+            self._export.print_chat(chat.id, printer)
 
     async def _import(self) -> None:
         if paths := await choose_imports(self._window):

@@ -33,6 +33,8 @@ MOST_SHOWN = 50
 SHOW_EVERY_MS = 200
 LOOK_EVERY_MS = 10_000
 KEY_BYTES = 24
+# States of requests that are still being answered.
+UNFINISHED = ("waiting", "reading", "writing")
 
 
 class Stage(enum.Enum):
@@ -105,6 +107,11 @@ class ServerController(QObject):
     @property
     def settings(self) -> ServerSettings:
         return self._settings.settings.server
+
+    @property
+    def replying(self) -> bool:
+        on = self.status.stage is Stage.ON
+        return on and any(each.state in UNFINISHED for each in self.requests.values())
 
     def begin(self) -> None:
         """Start if it was on when the window was closed."""

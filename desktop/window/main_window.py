@@ -1,6 +1,6 @@
 """The window: chats on the left, conversation in the middle, context and settings on the right.
 
-Closing it emits `close_asked`; `desktop.app` then stores everything and ends the app.
+Closing or quitting emits `close_asked`; `desktop.app` then stores everything and ends the app.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
+from desktop.background.closing import Closing
+from desktop.background.tray import Tray
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
@@ -73,6 +75,8 @@ class MainWindow(QMainWindow):
         self._exports = ExportMenu(parts.export, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
         self._viewing = Viewing(parts, self)
+        self.tray = Tray(self, parts.replies, parts.chat_list, parts.settings)
+        self._closing = Closing(self, parts.work, self.tray, parts.settings, parts.tasks)
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
@@ -115,8 +119,9 @@ class MainWindow(QMainWindow):
             "actionExport": self._exports.export_shown,
             "actionExportAll": self._exports.export_all,
             "actionImport": self._exports.import_chats,
+            "actionPrint": self._exports.print_shown,
             "actionDeleteAll": page.ask_to_delete_all,
-            "actionQuit": self.close,
+            "actionQuit": self.close_asked.emit,
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self._show_library,
@@ -145,6 +150,10 @@ class MainWindow(QMainWindow):
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.export.said.connect(self.toast.say)
+        self.tray.show_asked.connect(self.come_to_front)
+        self.tray.open_asked.connect(self._open)
+        for quits in (self.tray.quit_asked, self._closing.quit_asked):
+            quits.connect(self.close_asked)
         page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
         parts.chat_settings.done.connect(
             lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo))
@@ -226,6 +235,7 @@ class MainWindow(QMainWindow):
             ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
             ("actionFind", bool(rows)),
             ("actionExport", bool(rows)),
+            ("actionPrint", bool(rows)),
             ("actionRename", selected),
             ("actionPin", selected),
             ("actionDelete", selected),
@@ -375,6 +385,7 @@ class MainWindow(QMainWindow):
     def come_to_front(self) -> None:
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         dialogs.come_up(self)
+        self.tray.follow()
 
     def _show_shortcuts(self) -> None:
         menus = self.menuBar().actions()
@@ -447,4 +458,4 @@ class MainWindow(QMainWindow):
             event.accept()
             return
         event.ignore()
-        self.close_asked.emit()
+        self._closing.close()

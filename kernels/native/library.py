@@ -1,7 +1,7 @@
 """Loads, calls and records the compiled kernels.
 
-calls.h is the only description of a call; its structs are read here. Calls release Python's lock,
-so that heartbeats and cancelling go on. The thread pool takes one call at a time.
+calls.h is the only description of a call; its structs are read here. Calls release Python's lock.
+The thread pool takes one call at a time.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def _struct(name: str, body: str) -> type[ctypes.Structure]:
 class Library:
     """Calls the kernels of calls.h by name, with the members of their structs in order.
 
-    `digest` identifies the compiled code. During capture `noted` collects the calls and `token`
-    holds the token's number.
+    `digest` identifies the compiled code. During capture `noted` collects the calls, and `stored`
+    has the addresses of rows that are stored to, each with the row where the token is.
     """
 
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
-        self.token: ctypes.c_int64 | None = None
+        self.stored: dict[int, ctypes.c_int64] | None = None
         # A matrix may be freed, which waits, in the middle of another call of this thread.
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
@@ -98,7 +98,7 @@ class Library:
             self._quiet()
 
     def replay(self, calls: Any, first: int, end: int) -> int:
-        """Repeat an array's calls from `first` to before `end`; returns the index reached."""
+        """Returns the index reached."""
         with self._turn:
             return int(self._replay(calls, first, end))
 
@@ -139,8 +139,8 @@ def _share_threads(library: ctypes.CDLL) -> None:
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
     """The kernels for this processor; if there are none, None, and the log says once why.
 
-    The first call compiles them or validates shipped ones. `check` is called meanwhile and may
-    raise; the next call then starts anew.
+    The first call compiles them or validates shipped ones; after `check` raises, the next call
+    starts anew.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None

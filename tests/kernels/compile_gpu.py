@@ -19,8 +19,10 @@ import kernels.linear.gpu as linear
 from kernels.blocks.types import GGUFType
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     ExpertShape,
+    GateShape,
     Mamba1Shape,
     Mamba2Shape,
     NormShape,
@@ -46,6 +48,9 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(16, 4, 64, window=512),
     AttentionShape(20, 4, 128, window=128, sinks=True),
     DeltaShape(16, 128, 32, 128, 4),
+    DeltaShape(32, 128, 32, 128, 4, by_channel=True),
+    NormShape(512, passed=64),
+    NormShape(128, gated=True, sigmoid=True),
     Mamba1Shape(8192, 16, 4),
     *(Mamba2Shape(16, width, 1, dim, 4) for width, dim in ((64, 128), (128, 256))),
     ShortConvShape(HIDDEN, 3),
@@ -53,6 +58,8 @@ SHAPES: tuple[OpShape, ...] = (
         ExpertShape(HIDDEN, 512, 8, routing, shared=True)
         for routing in (Routing(2), Routing(2, normalise=False), Routing(2, sigmoid=True))
     ),
+    ExpertShape(2880, 512, 8, Routing(4), shared=False, bias=True),
+    GateShape(2880, clamp=Clamp(1.702, 7.0)),
 )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     ExpertShape,
     FullAttentionShape,
@@ -40,8 +41,11 @@ CPU = torch.device("cpu")
 SHAPES: tuple[OpShape, ...] = (
     NormShape(24),
     NormShape(24, gated=True),
+    NormShape(24, gated=True, sigmoid=True),
+    NormShape(24, passed=8),
     GateShape(24),
     GateShape(24, gelu=True),
+    GateShape(24, clamp=Clamp(1.702, 7.0)),
     OpenGateShape(3, 10),
     SumShape(24),
     SquaredReluShape(24),
@@ -49,6 +53,7 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7, sinks=True),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4, by_channel=True),
     Mamba1Shape(channels=12, state_dim=5, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),

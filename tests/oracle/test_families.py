@@ -37,11 +37,13 @@ from tests.oracle.runs import (
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
 from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     YARN,
     TinyFalconH1,
+    TinyGptOss,
     TinyGranite,
     TinyGraniteSwa,
     TinyJamba,
@@ -52,6 +54,7 @@ from tests.oracle.tiny_text import (
     TinyOlmoHybrid,
     make_jamba,
     write_falcon_h1,
+    write_gpt_oss,
     write_granite,
     write_granite_swa,
     write_jamba,
@@ -192,6 +195,30 @@ GRANITE_SWA = {
     "one-theta": TinyGraniteSwa("FSF", tied=False, heads=3, kv_heads=1, hidden=24, seed=1),
     "experts": TinyGraniteSwa("FS", experts=8, top_k=3, seed=2),
     "shared": TinyGraniteSwa("SF", thetas=(1e4, 0.0), experts=4, top_k=4, shared=40, seed=3),
+}
+GPT_OSS = {
+    "plain": TinyGptOss(),
+    "one-key-head": TinyGptOss("FS", heads=3, kv_heads=1, hidden=24, head_dim=12, seed=1),
+    "all-experts": TinyGptOss("SF", experts=3, top_k=3, mlp=32, window=1, tied=True, seed=2),
+    "square": TinyGptOss("SS", mlp=32, top_k=1, rope={"truncate": True}, seed=3),
+    "steep": TinyGptOss(
+        "FS", others={"swiglu_alpha": 3.0, "swiglu_limit": 0.5}, max_shard_size="40KB", seed=4
+    ),
+    "no-attention-bias": TinyGptOss("SF", others={"attention_bias": False}, mlp=36, seed=5),
+}
+KIMI = {
+    "hybrid": TinyKimi(),
+    "attention-first": TinyKimi("FKF", dense=2, heads=3, rank=8, shared=16, key_dim=4, seed=1),
+    "all-sparse": TinyKimi("KF", dense=0, experts=3, top_k=3, num_shared=2, seed=2),
+    "grouped": TinyKimi(
+        "KKF",
+        experts=8,
+        others={"n_group": 4, "topk_group": 2, "norm_topk_prob": False},
+        as_saved=True,
+        max_shard_size="40KB",
+        seed=3,
+    ),
+    "dense": TinyKimi("KFK", dense=3, delta_heads=3, delta_dim=8, taps=3, value_dim=12, seed=4),
 }
 OLMO_HYBRID = {
     "hybrid": TinyOlmoHybrid(),
@@ -335,6 +362,14 @@ FAMILIES = {
         },
         "GraniteSWAForCausalLM",
     ),
+    "gpt_oss": Row(
+        write_gpt_oss,
+        GPT_OSS,
+        ("plain", "square"),
+        (1, 19, 20, 21, 65, 257, 1025),
+        {"routed": TinyGptOss(dtype=B, seed=9)},
+        "GptOssForCausalLM",
+    ),
     "ministral3": Row(
         write_ministral3,
         MINISTRAL3,
@@ -360,6 +395,17 @@ FAMILIES = {
         ("hybrid",),
         rough={layers: TinyOlmoHybrid(layers, dtype=B, seed=10) for layers in ("LF", "FL")},
         oracle="OlmoHybridForCausalLM",
+    ),
+    "kimi_linear": Row(
+        write_kimi,
+        KIMI,
+        ("hybrid", "attention-first"),
+        (1, 2, 3, 15, 16, 17, 64, 65, 129, 1025),
+        {
+            "plain": TinyKimi("KFK", dense=3, dtype=B, seed=9),
+            "routed": TinyKimi("KF", dtype=B, seed=9),
+        },
+        "KimiLinearForCausalLM",
     ),
     "experts": Row(
         write_experts,

@@ -142,8 +142,10 @@ def record(kind: Kind, server: ServerProcess) -> dict[str, Any]:
 
 def main() -> None:
     RECORDED.mkdir(exist_ok=True)
-    for kind in sys.argv[1:] or SERVERS:
-        with tempfile.TemporaryDirectory() as folder, SERVERS[kind](Path(folder)) as server:
+    for kind, serving in SERVERS.items():
+        if sys.argv[1:] and kind not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as server:
             text = json.dumps(record(kind, server), indent=1, ensure_ascii=False)
             text = text.replace(folder, "/models")
             (RECORDED / f"{kind}.json").write_text(f"{text}\n", "utf-8")

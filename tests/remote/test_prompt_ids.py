@@ -48,7 +48,7 @@ def detokenize(request: Asked) -> Answer:
     return as_json({"prompt": spelled(request.body["tokens"])})
 
 
-def part(text: str, ids: list[int], reason: str | None = None, **more: object) -> Any:
+def part(text: str, ids: list[Any], reason: str | None = None, **more: object) -> Any:
     choice = {"index": 0, "text": text, "token_ids": ids, "finish_reason": reason, **more}
     return {"model": "m", "choices": [choice]}
 

@@ -108,11 +108,11 @@ def write_model(folder: Path) -> Path:
         num_attention_heads=2, num_key_value_heads=1, head_dim=64, max_position_embeddings=4096,
         tie_word_embeddings=False, eos_token_id=1012, bos_token_id=None, pad_token_id=1010,
     )  # fmt: skip
-    model = Qwen3ForCausalLM(config).to(torch.bfloat16)
+    model = Qwen3ForCausalLM(config)
     folder.mkdir(parents=True)
     config.architectures = ["Qwen3ForCausalLM"]
     config.save_pretrained(folder)
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {name: each.to(torch.bfloat16) for name, each in model.state_dict().items()}
     tokenizer = json.loads((_DEMO / "tokenizer.json").read_text("utf-8"))
     pieces = [at for piece, at in tokenizer["model"]["vocab"].items() if _PIECE.fullmatch(piece)]
     written = [*pieces, config.eos_token_id]

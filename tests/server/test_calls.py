@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llguidance import LLTokenizer, TokenizerWrapper
 
 from core.api.chat import Tool, ToolCall
 from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
 from core.api.tools import ToolSyntax
 from core.formats.check import fault, refusal
+from core.formats.grammar import message_grammar
+from core.helper.grammars import matcher
 from core.server.calls import CallPart, CallReader, Piece
 
 SCHEMA: dict[str, Any] = {
@@ -38,7 +42,8 @@ TOOLS = (
         ),
     ),
 )
-SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3")
+SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3", "gemma4", "harmony")
+BETWEEN: dict[ToolSyntax, str] = {"gemma4": ""}
 ARGUMENTS = {"town": 'A "b"\n</parameter> c', "days": 3, "unit": "C", "exact": True}
 
 
@@ -55,6 +60,8 @@ def written(syntax: ToolSyntax, arguments: dict[str, Any]) -> str:
                 for name, value in arguments.items()
             )
             return f"<tool_call>\n<function=weather>\n{''.join(parts)}</function>\n</tool_call>"
+        case "harmony":
+            return f"<|call|>weather<|message|>{json.dumps(arguments)}<|call|>"
         case "lfm2":
             named = ", ".join(
                 f"{name}={json.dumps(value) if isinstance(value, str) else repr(value)}"
@@ -63,6 +70,17 @@ def written(syntax: ToolSyntax, arguments: dict[str, Any]) -> str:
             return f"<|tool_call_start|>[weather({named})]<|tool_call_end|>"
         case "llama3":
             return json.dumps({"name": "weather", "parameters": arguments})
+        case "gemma4":
+            named = ",".join(f"{name}:{marked(arguments[name])}" for name in sorted(arguments))
+            return f"<|tool_call>call:weather{{{named}}}<tool_call|>"
+
+
+def marked(value: object) -> str:
+    if isinstance(value, str):
+        return f'<|"|>{value}<|"|>'
+    if isinstance(value, list):
+        return f"[{','.join(map(marked, value))}]"
+    return json.dumps(value)
 
 
 def pieces_of(syntax: ToolSyntax, texts: Sequence[str]) -> list[Piece]:
@@ -154,10 +172,10 @@ def test_a_long_argument_is_looked_at_in_linear_time() -> None:
     assert looks < 200
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "xml"])
+@pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4"])
 def test_calls_in_parallel_are_read_in_order(syntax: ToolSyntax) -> None:
     calls = (written(syntax, {"town": town, "unit": "C"}) for town in "abc")
-    text, found = read(syntax, list("\n".join(calls)))
+    text, found = read(syntax, list(BETWEEN.get(syntax, "\n").join(calls)))
     assert text == "" and [json.loads(call.arguments)["town"] for call in found] == list("abc")
     assert len({call.id for call in found}) == 3
 
@@ -175,6 +193,9 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("lfm2", "<|tool_call_start|>[__import__('os').system('x')]<|tool_call_end|>"),
     ("lfm2", f"<|tool_call_start|>[f(x={'(' * 5_000})]<|tool_call_end|>"),
     ("llama3", '{"name": "unknown", "parameters": {}}'), ("llama3", '{"answer": 4}'),
+    ("gemma4", "<|tool_call>call:f{a:}<tool_call|>"), ("gemma4", "<|tool_call>{a:1}<tool_call|>"),
+    ("gemma4", f"<|tool_call>call:f{{a:{'[' * 5_000}}}<tool_call|>"),
+    ("gemma4", "<|tool_call>call:"), ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"),
     ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
 ])  # fmt: skip
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
@@ -206,11 +227,22 @@ def test_text_after_a_mark_without_a_call_streams_in_linear_time(begun: str) -> 
 
 @pytest.mark.parametrize(("syntax", "mark"), [
     ("hermes", "</tool_call>"), ("lfm2", "<|tool_call_end|>"), ("xml", "</function>\n</tool_call>"),
+    ("gemma4", "<tool_call|>"),
 ])  # fmt: skip
 def test_a_mark_in_an_argument_ends_no_call(syntax: ToolSyntax, mark: str) -> None:
     arguments = {"town": f"a\n{mark} b", "unit": "C"}
     text, calls = read(syntax, list(f"{written(syntax, arguments)} Done."))
     assert text == "Done." and [json.loads(call.arguments) for call in calls] == [arguments]
+
+
+def test_values_of_every_kind_are_read_between_marks() -> None:
+    call = """call:mail-to.all{"a b": 1, deep: {<|"|>k<|"|>:[]}, n:-1.5e3, t:<|"|><|"|>,
+ w:[true,None,<|"|>{,]<|"|>]}"""
+    _, calls = read("gemma4", [f"<|tool_call>{call}<tool_call|>"])
+    arguments = {'"a b"': 1, "deep": {"k": []}, "n": -1500.0, "t": "", "w": [True, None, "{,]"]}
+    assert [(each.name, json.loads(each.arguments)) for each in calls] == [
+        ("mail-to.all", arguments)
+    ]
 
 
 def test_names_that_python_does_not_take_are_read() -> None:
@@ -261,11 +293,86 @@ def test_P3_arguments_are_held_to_their_schema(syntax: ToolSyntax) -> None:
     for bad in ({"unit": "F"}, {**good, "days": 12}, {**good, "unit": "K"}, {**good, "more": 1}):
         assert fault(form(syntax), written(syntax, bad)) != "", bad
     assert fault(form(syntax), "No.") != ""
-    twice = f"{written(syntax, good)}\n{written(syntax, good)}"
-    allowed = syntax in ("hermes", "xml")
+    twice = BETWEEN.get(syntax, "\n").join([written(syntax, good)] * 2)
+    allowed = syntax in ("hermes", "xml", "gemma4")
     assert (fault(form(syntax), twice) == "") == allowed
     assert fault(form(syntax, parallel=False), twice) != ""
 
 
-def test_a_schema_that_can_not_be_enforced_is_named() -> None:
-    assert "parameters of a tool" in refusal(form("hermes", properties={"a": {"$ref": "#/x"}}))
+NESTED: dict[str, Any] = {
+    "properties": {
+        "at": {"$ref": "#/$defs/place"},
+        "any": {},
+        "kind": {"anyOf": [{"type": "integer"}, {"enum": ["x", None]}]},
+        "tags": {"type": "object", "additionalProperties": {"type": "boolean"}},
+    },
+    "required": ["at"],
+    "$defs": {
+        "place": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "in": {"$ref": "#/$defs/place"}},
+            "required": ["name"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(("arguments", "fits"), [
+    ('at:{in:{name:<|"|>a<|"|>},name:<|"|>b<|"|>}', True), ('at:{in:{},name:<|"|>b<|"|>}', False),
+    ('any:{x:[1,<|"|>y<|"|>,null]},at:{name:<|"|><|"|>},kind:3,tags:{a:true}', True),
+    ('at:{name:<|"|><|"|>},kind:<|"|>x<|"|>', True), ('at:{name:<|"|><|"|>},kind:null', True),
+    ('at:{name:<|"|><|"|>},kind:<|"|>y<|"|>', False), ('at:{name:1}', False), ("", False),
+    ('at:{name:<|"|><|"|>},tags:{a:1}', False),
+])  # fmt: skip
+def test_P3_marked_values_are_held_to_their_schema(arguments: str, fits: bool) -> None:
+    call = f"<|tool_call>call:weather{{{arguments}}}<tool_call|>"
+    assert (fault(form("gemma4", **NESTED), call) == "") == fits
+
+
+@pytest.mark.parametrize("syntax", ["hermes", "gemma4"])
+def test_a_schema_that_can_not_be_enforced_is_named(syntax: ToolSyntax) -> None:
+    assert "parameters of a tool" in refusal(form(syntax, properties={"a": {"$ref": "#/x"}}))
+
+
+class _Tokens:
+    """Bytes, and the control tokens of messages."""
+
+    control = "<|start|> <|channel|> <|message|> <|end|> <|return|> <|call|>".split()
+    tokens = (*(bytes([each]) for each in range(256)), *(each.encode() for each in control))
+    special_token_ids = tuple(range(256, 262))
+    eos_token_id, bos_token_id = 260, None
+
+    def __call__(self, text: str) -> list[int]:
+        parts = re.split("(<[|][a-z]+[|]>)", text)
+        ids = ([256 + self.control.index(part)] if part in self.control else [*part.encode()]
+               for part in parts)  # fmt: skip
+        return [token_id for each in ids for token_id in each]
+
+
+def test_P3_a_reply_in_messages_is_held_to_its_format() -> None:
+    tokens, ends = _Tokens(), [260, 261]
+    spelling = LLTokenizer(TokenizerWrapper(tokens), eos_token=ends)
+    thought = "<|channel|>analysis<|message|>{hm}<|end|><|start|>assistant"
+    final = "<|channel|>final<|message|>"
+    call = "<|channel|>commentary to=functions.weather json<|message|>"
+    good, bad = '{"town": "a", "unit": "C"}', '{"town": 1'
+    choice = ReplyFormat(kind="choice", choices=("yes", "no"))
+    lark = ReplyFormat(kind="lark", text="start: /[0-9]+/")
+    json_form = ReplyFormat(kind="json_schema", text=json.dumps(SCHEMA))
+    digits = ReplyFormat(kind="regex", text="[0-9]+")
+    for asked, begin, fits, breaks in (
+        (form("harmony"), call, good, bad),
+        (json_form, final, good, bad),
+        (choice, final, "no", "maybe"),
+        (digits, final, "17", "x"),
+        (lark, final, "17", "x"),
+    ):
+        for before, thinks, allowed in (("", False, True), (thought * 2, True, True),
+                                        (thought, False, False)):  # fmt: skip
+            follower = matcher(spelling, message_grammar(asked, thinks))
+            assert not follower.is_error(), follower.get_error()
+            written = tokens(before + begin + fits)
+            assert (follower.consume_tokens(written) and follower.is_accepting()) == allowed
+        follower = matcher(spelling, message_grammar(asked, True))
+        assert not follower.consume_tokens(tokens(thought + begin + breaks))
+        assert not matcher(spelling, message_grammar(asked, True)).consume_tokens(tokens("no"))

@@ -70,7 +70,9 @@ def append_turn(
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
         title = chats.title_from(storable(text or next(names, "")))
-        chat = chats.create(connection, title, key, storable(system), reply_format, settings)
+        chat = chats.create(
+            connection, title, key, storable(system), reply_format, settings, titled=False
+        )
         chats.run_at(connection, chat, place)
     if left is not None:
         drafts.save(connection, chat, left.text, left.system, left.key, left.shown)

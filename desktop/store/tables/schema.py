@@ -179,6 +179,11 @@ CREATE TABLE draft_documents (
 CREATE INDEX draft_documents_by_digest ON draft_documents (digest);
 """
 
+# 0 for a chat whose title is still the first words of its first message.
+ELEVENTH = """
+ALTER TABLE chats ADD COLUMN titled INTEGER NOT NULL DEFAULT 1;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     FIRST,
     SECOND,
@@ -190,6 +195,7 @@ MIGRATIONS: tuple[str, ...] = (
     EIGHTH,
     NINTH,
     TENTH,
+    ELEVENTH,
 )
 
 

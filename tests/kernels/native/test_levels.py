@@ -14,6 +14,7 @@ import torch
 from kernels.blocks.types import GGUFType
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     FullAttentionShape,
     GateShape,
@@ -67,8 +68,11 @@ SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine =
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
+    NormShape(64, gated=True, sigmoid=True),
+    NormShape(40, passed=8),
     GateShape(50),
     GateShape(50, gelu=True),
+    GateShape(50, clamp=Clamp(1.702, 7.0)),
     OpenGateShape(3, 18),
     SumShape(50),
     RotationShape(3, 34, 16),
@@ -76,6 +80,7 @@ SHAPES = (
     FullAttentionShape(2, 72),
     DeltaShape(2, 40, 4, 50, 4),
     DeltaShape(2, 40, 4, 48, 4),
+    DeltaShape(2, 40, 4, 48, 4, by_channel=True),
     Mamba2Shape(4, 33, 2, 48, 4),
     GroupNormShape(2, 50),
     SquaredReluShape(50),
