@@ -141,10 +141,13 @@ class PresetSettings(Settings):
 
 class ServerSettings(Settings):
     """`key` is a digest, empty until the server is switched on first; `steady`: see
-    `core.server.volatile`."""
+    `core.server.volatile`. `loads`: a program may have another model loaded by its name. The model
+    sleeps after `sleep_min` minutes without requests, never for 0."""
 
     on: bool = False
     steady: bool = True
+    loads: bool = False
+    sleep_min: Annotated[int, Field(ge=0, le=1_440)] = 0
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""

@@ -103,6 +103,7 @@ class HeaderBar(QFrame):
         self._state.set_words(status.words())
         set_tip(self._state, status.trouble or status.words())
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
+        bad = bad and not status.asleep
         bad = bad and not status.cancelled
         theme.set_class(self._state, "warning small" if bad else "muted small")
         self._restart.setVisible(self._needs_restart)

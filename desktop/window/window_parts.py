@@ -116,7 +116,9 @@ class WindowParts(QObject):
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.moves = MoveController(self.tasks, self.settings, self.library)
-        self.server = ServerController(self.tasks, self.settings, self.engine, folders)
+        self.server = ServerController(
+            self.tasks, self.settings, self.engine, folders, self.library.find
+        )
         self.deletion.everything_gone.connect(self.server.forget)
         self.work = Work(self.replies, self.downloads, self.server)
         self.wakefulness = Wakefulness(self.work, self.settings, self.tasks)

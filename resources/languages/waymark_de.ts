@@ -1534,6 +1534,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Entladen des Modells</translation>
     </message>
     <message>
+        <source>Another model was chosen meanwhile.</source>
+        <translation>Inzwischen wurde ein anderes Modell gewählt.</translation>
+    </message>
+    <message>
         <source>Deleting quantised weights</source>
         <translation>Löschen der quantisierten Gewichte</translation>
     </message>
@@ -1552,6 +1556,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Loading the model</source>
         <translation>Modell wird geladen</translation>
+    </message>
+    <message>
+        <source>The model sleeps</source>
+        <translation>Das Modell schläft</translation>
     </message>
     <message>
         <source>Loading was cancelled</source>
@@ -3040,6 +3048,30 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Hold lines steady that programs change with each request, such as dates</source>
         <translation>Zeilen festhalten, die Programme mit jeder Anfrage ändern, etwa Datumsangaben</translation>
+    </message>
+    <message>
+        <source>Load another model of this computer when a program asks for it by name</source>
+        <translation>Ein anderes Modell dieses Computers laden, wenn ein Programm es beim Namen nennt</translation>
+    </message>
+    <message>
+        <source>Then programs decide which model this window uses, too.</source>
+        <translation>Dann bestimmen Programme, welches Modell auch dieses Fenster verwendet.</translation>
+    </message>
+    <message>
+        <source>never</source>
+        <translation>nie</translation>
+    </message>
+    <message>
+        <source> minutes</source>
+        <translation> Minuten</translation>
+    </message>
+    <message>
+        <source>The model&apos;s memory is freed after so long without requests, of this window too. The next one loads it again, and finds what was read on disk.</source>
+        <translation>Der Speicher des Modells wird nach so langer Zeit ohne Anfragen freigegeben, auch ohne solche dieses Fensters. Die nächste lädt es wieder und findet auf der Platte, was schon gelesen wurde.</translation>
+    </message>
+    <message>
+        <source>Sleep after</source>
+        <translation>Schlafen nach</translation>
     </message>
     <message>
         <source>Request</source>
