@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -20,10 +20,7 @@ from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
-from desktop.store.tables.records import ChatPath, Reply
-
-# Instructions, reply format and settings of a new chat.
-Begin: TypeAlias = tuple[str, ReplyFormat | None, dict[str, Any]]
+from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 
 
 class ShownChat(QObject):
@@ -96,14 +93,26 @@ class ShownChat(QObject):
         chat = self.transcript.chat
         return self._drafts.of(None).settings if chat is None else self.shown_path.settings
 
-    def begin_new_chats_like(self, before: Begin, begin: Begin) -> None:
-        """Change what a new chat begins with, unless the user has changed it from `before`."""
+    @property
+    def folder(self) -> Folder | None:
+        chat = self.transcript.chat
+        return self.new_folder if chat is None else self.shown_path.folder
+
+    @property
+    def new_folder(self) -> Folder | None:
+        """The folder of a new chat."""
+        return self._drafts.of(None).folder
+
+    def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
+        """In this folder and with `begin`, unless the user has changed what it begins with from
+        `before`."""
         draft = self._drafts.of(None)
-        if (draft.system, draft.format, draft.settings) == before:
-            draft.system, draft.format, draft.settings = begin
-            self._drafts.save(draft)
-            if self.transcript.chat is None:
-                self._announce()
+        draft.folder = folder
+        if draft.begin == before:
+            draft.begin_with(begin)
+        self._drafts.save(draft)
+        if self.transcript.chat is None:
+            self._announce()
 
     @property
     def settings(self) -> AppSettings:

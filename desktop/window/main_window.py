@@ -63,7 +63,7 @@ class MainWindow(QMainWindow):
         self._leaving = False
         # Of the wheel with Ctrl, since the last step of the text size.
         self._turned = 0
-        self.side_bar = SideBar(parts.chats)
+        self.side_bar = SideBar(parts.chats, parts.folders_of_chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
         self.side_panel = SidePanel(self.context, self._make_settings)
@@ -106,11 +106,13 @@ class MainWindow(QMainWindow):
     def _acts(self) -> dict[str, Callable[[], object]]:
         chat, page, side_bar = self._parts.chat, self.page, self.side_bar
         return {
-            "actionNewChat": lambda: self._open(None),
+            "actionNewChat": side_bar.new_chat,
+            "actionNewFolder": self._make_folder,
             "actionAddPictures": self._choose_pictures,
             "actionAddFolder": self._choose_folder,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
+            "actionMove": side_bar.move_current,
             "actionDelete": side_bar.delete_current,
             "actionExport": self._exports.export_shown,
             "actionExportAll": self._exports.export_all,
@@ -146,9 +148,8 @@ class MainWindow(QMainWindow):
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.export.said.connect(self.toast.say)
         page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
-        parts.chat_settings.done.connect(
-            lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo))
-        )
+        for done in (parts.chat_settings.done, parts.folders_of_chats.done):
+            done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
         for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
@@ -214,6 +215,10 @@ class MainWindow(QMainWindow):
         if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
             self._parts.chat.open(last)
 
+    def _make_folder(self) -> None:
+        self.side_bar.show()
+        self._parts.folders_of_chats.make()
+
     def _regenerate(self) -> None:
         rows = self._parts.transcript.rows
         if rows and rows[-1].message.is_reply:
@@ -227,7 +232,8 @@ class MainWindow(QMainWindow):
             ("actionFind", bool(rows)),
             ("actionExport", bool(rows)),
             ("actionRename", selected),
-            ("actionPin", selected),
+            ("actionPin", self.side_bar.has_chat),
+            ("actionMove", self.side_bar.has_chat),
             ("actionDelete", selected),
             ("actionEject", self._parts.engine.model is not None),
             ("actionRestart", self._parts.engine.status.phase not in STARTING),

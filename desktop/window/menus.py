@@ -40,10 +40,12 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
     return {
         tr("&Chat"): (
             Entry("actionNewChat", tr("New chat"), "Ctrl+N"),
+            Entry("actionNewFolder", tr("New folder"), "Ctrl+Shift+N"),
             Entry("actionAddPictures", tr("Add pictures or documents…"), "Ctrl+O"),
             Entry("actionAddFolder", tr("Add a folder of documents…")),
             Entry("actionRename", tr("Rename"), "F2", separated=True),
             Entry("actionPin", tr("Pin or unpin"), "Ctrl+P"),
+            Entry("actionMove", tr("Move to folder…")),
             Entry("actionDelete", tr("Delete")),
             Entry("actionExport", tr("Export this chat…"), separated=True),
             Entry("actionExportAll", tr("Export all chats…")),

@@ -18,6 +18,7 @@ from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
+from desktop.chats.folders import FoldersController
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
@@ -95,6 +96,9 @@ class WindowParts(QObject):
         self.chats.forked.connect(self.chat.open_made)
         self.chats.messages_restored.connect(self.chat.look_again)
         self.chat_settings = ChatSettings(self.chat, self.settings)
+        self.folders_of_chats = FoldersController(
+            services, self.chats, self.chat, self.chat_settings
+        )
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(

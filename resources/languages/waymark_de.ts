@@ -100,6 +100,18 @@
         <translation>Wenn Sie sie ändern, wird der ganze Chat neu gelesen.</translation>
     </message>
     <message>
+        <source>Replies: one of {count} choices</source>
+        <translation>Antworten: eine von {count} Möglichkeiten</translation>
+    </message>
+    <message>
+        <source>Replies: match a regular expression</source>
+        <translation>Antworten: nach einem regulären Ausdruck</translation>
+    </message>
+    <message>
+        <source>Replies: follow a grammar</source>
+        <translation>Antworten: nach einer Grammatik</translation>
+    </message>
+    <message>
         <source>Format of the replies</source>
         <translation>Format der Antworten</translation>
     </message>
@@ -114,6 +126,18 @@
     <message>
         <source>JSON</source>
         <translation>JSON</translation>
+    </message>
+    <message>
+        <source>One of several choices…</source>
+        <translation>Eine von mehreren Möglichkeiten…</translation>
+    </message>
+    <message>
+        <source>Regular expression…</source>
+        <translation>Regulärer Ausdruck…</translation>
+    </message>
+    <message>
+        <source>Lark grammar…</source>
+        <translation>Lark-Grammatik…</translation>
     </message>
     <message>
         <source>Change the format of the replies</source>
@@ -142,6 +166,78 @@
     <message>
         <source>Paste or write a JSON Schema</source>
         <translation>JSON-Schema einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>One of several choices</source>
+        <translation>Eine von mehreren Möglichkeiten</translation>
+    </message>
+    <message>
+        <source>From the next message on, each reply in this chat is exactly one of these lines. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht ist jede Antwort in diesem Chat genau eine dieser Zeilen. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Choices for the replies, one a line</source>
+        <translation>Möglichkeiten für die Antworten, eine je Zeile</translation>
+    </message>
+    <message>
+        <source>Write one choice a line</source>
+        <translation>Schreiben Sie eine Möglichkeit je Zeile</translation>
+    </message>
+    <message>
+        <source>Use the choices</source>
+        <translation>Möglichkeiten verwenden</translation>
+    </message>
+    <message>
+        <source>The choices can be used.</source>
+        <translation>Die Möglichkeiten können verwendet werden.</translation>
+    </message>
+    <message>
+        <source>Regular expression</source>
+        <translation>Regulärer Ausdruck</translation>
+    </message>
+    <message>
+        <source>From the next message on, each reply in this chat matches this regular expression as a whole. Look-around and back references can&apos;t be used. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht passt jede Antwort in diesem Chat als Ganzes zu diesem regulären Ausdruck. Voraus- und Rückschau und Rückverweise sind nicht möglich. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Regular expression for the replies</source>
+        <translation>Regulärer Ausdruck für die Antworten</translation>
+    </message>
+    <message>
+        <source>Paste or write a regular expression</source>
+        <translation>Regulären Ausdruck einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>Use the expression</source>
+        <translation>Ausdruck verwenden</translation>
+    </message>
+    <message>
+        <source>The expression can be used.</source>
+        <translation>Der Ausdruck kann verwendet werden.</translation>
+    </message>
+    <message>
+        <source>Lark grammar</source>
+        <translation>Lark-Grammatik</translation>
+    </message>
+    <message>
+        <source>From the next message on, replies in this chat follow this grammar, from its rule “start”. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht folgen die Antworten in diesem Chat dieser Grammatik, von ihrer Regel „start“ an. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Lark grammar for the replies</source>
+        <translation>Lark-Grammatik für die Antworten</translation>
+    </message>
+    <message>
+        <source>Paste or write a Lark grammar</source>
+        <translation>Lark-Grammatik einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>Use the grammar</source>
+        <translation>Grammatik verwenden</translation>
+    </message>
+    <message>
+        <source>The grammar can be used.</source>
+        <translation>Die Grammatik kann verwendet werden.</translation>
     </message>
     <message>
         <source>Insert an example</source>
@@ -348,8 +444,12 @@
         <translation>… 1 weitere Spalte</translation>
     </message>
     <message>
-        <source>Checking a schema</source>
-        <translation>Prüfen eines Schemas</translation>
+        <source>Write at most {count} choices, each of at most {length} characters.</source>
+        <translation>Schreiben Sie höchstens {count} Möglichkeiten mit je höchstens {length} Zeichen.</translation>
+    </message>
+    <message>
+        <source>Checking a format</source>
+        <translation>Prüfen eines Formats</translation>
     </message>
     <message>
         <source>Reading a reply</source>
@@ -358,10 +458,6 @@
     <message>
         <source>Copying a reply</source>
         <translation>Kopieren einer Antwort</translation>
-    </message>
-    <message>
-        <source>The schema is longer than {count} characters.</source>
-        <translation>Das Schema ist länger als {count} Zeichen.</translation>
     </message>
     <message>
         <source>Storing a draft</source>
@@ -838,6 +934,14 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Rückgängig</translation>
     </message>
     <message>
+        <source>open</source>
+        <translation>offen</translation>
+    </message>
+    <message>
+        <source>closed</source>
+        <translation>geschlossen</translation>
+    </message>
+    <message>
         <source>fork</source>
         <translation>Abzweigung</translation>
     </message>
@@ -926,6 +1030,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Titel durchsuchen</translation>
     </message>
     <message>
+        <source>Search titles and #tags</source>
+        <translation>Titel und #Schlagworte</translation>
+    </message>
+    <message>
         <source>Search messages too</source>
         <translation>Auch Nachrichten durchsuchen</translation>
     </message>
@@ -942,16 +1050,16 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Umbenennen</translation>
     </message>
     <message>
+        <source>Rename the chat or folder (F2)</source>
+        <translation>Chat oder Ordner umbenennen (F2)</translation>
+    </message>
+    <message>
+        <source>Delete the chat or folder (Delete)</source>
+        <translation>Chat oder Ordner löschen (Entf)</translation>
+    </message>
+    <message>
         <source>Delete</source>
         <translation>Löschen</translation>
-    </message>
-    <message>
-        <source>Rename the chat (F2)</source>
-        <translation>Chat umbenennen (F2)</translation>
-    </message>
-    <message>
-        <source>Delete the chat (Delete)</source>
-        <translation>Chat löschen (Entf)</translation>
     </message>
     <message>
         <source>Deleted chats ({})</source>
@@ -4120,8 +4228,8 @@ Modell: {model}</translation>
         <translation>Dorthin senden</translation>
     </message>
     <message>
-        <source>Choosing a schema</source>
-        <translation>Wählen eines Schemas</translation>
+        <source>Writing a format</source>
+        <translation>Schreiben eines Formats</translation>
     </message>
     <message>
         <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, document, picture and instruction. What has been sent can&apos;t be taken back.</source>
@@ -4168,6 +4276,10 @@ Modell: {model}</translation>
         <translation>Anweisungen für diesen Chat: vorhanden</translation>
     </message>
     <message>
+        <source>New chat in {folder}</source>
+        <translation>Neuer Chat in {folder}</translation>
+    </message>
+    <message>
         <source>All data is deleted.</source>
         <translation>Alle Daten sind gelöscht.</translation>
     </message>
@@ -4204,6 +4316,10 @@ Modell: {model}</translation>
         <translation>&amp;Chat</translation>
     </message>
     <message>
+        <source>New folder</source>
+        <translation>Neuer Ordner</translation>
+    </message>
+    <message>
         <source>Add pictures or documents…</source>
         <translation>Bilder oder Dokumente hinzufügen…</translation>
     </message>
@@ -4214,6 +4330,10 @@ Modell: {model}</translation>
     <message>
         <source>Pin or unpin</source>
         <translation>Anheften oder lösen</translation>
+    </message>
+    <message>
+        <source>Move to folder…</source>
+        <translation>In Ordner verschieben…</translation>
     </message>
     <message>
         <source>Export this chat…</source>
@@ -4678,6 +4798,74 @@ Modell: {model}</translation>
     <message>
         <source>Save the model with it</source>
         <translation>Das Modell mitspeichern</translation>
+    </message>
+    <message>
+        <source>Move to folder</source>
+        <translation>In Ordner verschieben</translation>
+    </message>
+    <message>
+        <source>No folder</source>
+        <translation>Kein Ordner</translation>
+    </message>
+    <message>
+        <source>New chats begin with</source>
+        <translation>Neue Chats beginnen mit</translation>
+    </message>
+    <message>
+        <source>New chat in this folder</source>
+        <translation>Neuer Chat in diesem Ordner</translation>
+    </message>
+    <message>
+        <source>Delete the folder, keep its chats</source>
+        <translation>Ordner löschen, Chats behalten</translation>
+    </message>
+    <message>
+        <source>The default for new chats</source>
+        <translation>Dem Standard für neue Chats</translation>
+    </message>
+    <message>
+        <source>The settings of a chat</source>
+        <translation>Den Einstellungen eines Chats</translation>
+    </message>
+    <message>
+        <source>{name}, as it was chosen</source>
+        <translation>{name}, wie es gewählt wurde</translation>
+    </message>
+    <message>
+        <source>The settings of the chat on screen</source>
+        <translation>Den Einstellungen des gezeigten Chats</translation>
+    </message>
+    <message>
+        <source>Making a folder</source>
+        <translation>Anlegen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Renaming a folder</source>
+        <translation>Umbenennen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Folding a folder</source>
+        <translation>Zuklappen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Moving a chat</source>
+        <translation>Verschieben eines Chats</translation>
+    </message>
+    <message>
+        <source>Storing the defaults of a folder</source>
+        <translation>Speichern der Vorgaben eines Ordners</translation>
+    </message>
+    <message>
+        <source>Deleting a folder</source>
+        <translation>Löschen eines Ordners</translation>
+    </message>
+    <message>
+        <source>The folder {name} is deleted. Its chats stay in the list.</source>
+        <translation>Der Ordner {name} ist gelöscht. Seine Chats bleiben in der Liste.</translation>
+    </message>
+    <message>
+        <source>Restoring a folder</source>
+        <translation>Wiederherstellen eines Ordners</translation>
     </message>
 </context>
 </TS>

@@ -179,6 +179,22 @@ CREATE TABLE draft_documents (
 CREATE INDEX draft_documents_by_digest ON draft_documents (digest);
 """
 
+# What new chats in a folder begin with: `preset` is the name of the preset that it was copied from,
+# '' if it was a chat, NULL where the folder has nothing of its own.
+ELEVENTH = """
+CREATE TABLE folders (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    folded INTEGER NOT NULL DEFAULT 0,
+    preset TEXT,
+    system TEXT NOT NULL DEFAULT '',
+    format TEXT,
+    settings TEXT
+) STRICT;
+ALTER TABLE chats ADD COLUMN folder INTEGER REFERENCES folders ON DELETE SET NULL;
+ALTER TABLE drafts ADD COLUMN folder INTEGER REFERENCES folders ON DELETE SET NULL;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     FIRST,
     SECOND,
@@ -190,6 +206,7 @@ MIGRATIONS: tuple[str, ...] = (
     EIGHTH,
     NINTH,
     TENTH,
+    ELEVENTH,
 )
 
 
