@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
+from desktop.chat.data.reading import Kind, text_of
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
@@ -54,8 +55,8 @@ class ShownChat(QObject):
         self._settings = services.settings
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
-        # The schema last in force, by chat.
-        self._schemas: dict[int | None, str] = {}
+        # The text of each kind of format that was last in force, by chat.
+        self._written: dict[int | None, dict[str, str]] = {}
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
 
@@ -156,13 +157,12 @@ class ShownChat(QObject):
         await self._database.run(chat_table.run_at, chat, place)
         await self.show_again(chat)
 
-    @property
-    def last_schema(self) -> str:
-        """Returns '' if there was none."""
+    def last_written(self, kind: Kind) -> str:
+        """The text of the last format of this kind, '' if there was none."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
-        known = (*replies, self.format)
-        schemas = [each.text for each in known if each and each.kind == "json_schema"]
-        return self._schemas.get(self.transcript.chat) or (schemas[-1] if schemas else "")
+        known = [text_of(each) for each in (*replies, self.format) if each and each.kind == kind]
+        written = self._written.get(self.transcript.chat, {})
+        return written.get(kind) or (known[-1] if known else "")
 
     def open(self, chat: int | None) -> None:
         self._wanted = chat
@@ -199,8 +199,8 @@ class ShownChat(QObject):
         """From the next reply on; None for free text."""
         chat = self.transcript.chat
         for each in (self.format, reply_format):
-            if each is not None and each.kind == "json_schema":
-                self._schemas[chat] = each.text
+            if each is not None:
+                self._written.setdefault(chat, {})[each.kind] = text_of(each)
         if chat is None:
             self._drafts.of(None).format = reply_format
             self._drafts.save(self._drafts.of(None))
@@ -217,11 +217,11 @@ class ShownChat(QObject):
     def forget(self, chats: Collection[int]) -> None:
         self._drafts.forget(chats)
         for chat in chats:
-            self._schemas.pop(chat, None)
+            self._written.pop(chat, None)
 
     def forget_everything(self) -> None:
         self._drafts.clear()
-        self._schemas.clear()
+        self._written.clear()
         self.open(None)
 
     def look_again(self, chat: int) -> None:
