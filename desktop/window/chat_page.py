@@ -74,6 +74,9 @@ class ChatPage(QWidget):
         self.send_there = Question(
             self, "sendThere", tr("Send this chat"), tr("Keep it here"), tr("Send it there")
         )
+        self.restore = Question(
+            self, "restore", tr("Restore a backup"), tr("Leave everything"), tr("Close and restore")
+        )
         self._asked_place: Place | None = None
         self._connect()
         self._follow_settings()
@@ -115,6 +118,9 @@ class ChatPage(QWidget):
         self.delete_all.kept.connect(self._write_on)
         self.delete_all.confirmed.connect(self._write_on)
         self.delete_all.confirmed.connect(self._parts.deletion.delete_everything)
+        self.restore.kept.connect(self._parts.backup.decline)
+        self.restore.kept.connect(self._write_on)
+        self.restore.confirmed.connect(self._parts.backup.accept)
         self.send_there.kept.connect(self._write_on)
         self.send_there.confirmed.connect(self._run_there)
         chat.shown.connect(self._withdraw_place)

@@ -19,7 +19,7 @@ from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
-from desktop.export.export import ExportMenu
+from desktop.export.export_menu import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
@@ -70,7 +70,7 @@ class MainWindow(QMainWindow):
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
-        self._exports = ExportMenu(parts.export, parts.chats, parts.tasks, self)
+        self._exports = ExportMenu(parts.export, parts.backup, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
         self._viewing = Viewing(parts, self)
         self._connect()
@@ -117,6 +117,8 @@ class MainWindow(QMainWindow):
             "actionExport": self._exports.export_shown,
             "actionExportAll": self._exports.export_all,
             "actionImport": self._exports.import_chats,
+            "actionBackUp": self._exports.back_up,
+            "actionRestore": self._exports.restore,
             "actionDeleteAll": page.ask_to_delete_all,
             "actionQuit": self.close,
             "actionStop": chat.stop,
@@ -146,7 +148,10 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
-        parts.export.said.connect(self.toast.say)
+        for each in (parts.export, parts.backup):
+            each.said.connect(self.toast.say)
+        parts.backup.checked.connect(page.restore.ask)
+        parts.backup.ready.connect(self.close)
         page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
         for done in (parts.chat_settings.done, parts.folders_of_chats.done):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))

@@ -50,6 +50,8 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionExport", tr("Export this chat…"), separated=True),
             Entry("actionExportAll", tr("Export all chats…")),
             Entry("actionImport", tr("Import chats…")),
+            Entry("actionBackUp", tr("Back up everything…"), separated=True),
+            Entry("actionRestore", tr("Restore a backup…")),
             Entry("actionDeleteAll", tr("Delete all data"), separated=True),
             Entry("actionQuit", tr("Quit"), "Ctrl+Q", separated=True),
         ),

@@ -26,6 +26,7 @@ from desktop.context.predictions import Predictions
 from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.export.backup import BackupController
 from desktop.export.export import ExportController
 from desktop.formulas.formulas import formulas
 from desktop.i18n import tr, use_language
@@ -39,10 +40,12 @@ from desktop.search.search import SearchController
 from desktop.server.server import ServerController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
+from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from desktop.store.tables import messages
+from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply
 from desktop.threads import DaemonExecutor
 
@@ -62,6 +65,12 @@ class WindowParts(QObject):
     def __init__(self, folders: Folders, engine: EngineClient) -> None:
         super().__init__()
         self.folders = folders
+        try:
+            # A message if a backup was restored.
+            self.restored = restored.take(folders)
+        except OSError as error:
+            words = tr("A restored backup can't be put in place: {reason}.")
+            raise StoreError(words.format(reason=error.strerror)) from error
         self.database = Database(folders.database)
         try:
             self._make(folders, engine)
@@ -111,6 +120,7 @@ class WindowParts(QObject):
             services, self.chats, self.chat, self.pictures, self.search, folders
         )
         self.export = ExportController(services, self.chats, self.pictures)
+        self.backup = BackupController(services, self.chats, self.export, folders)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)

@@ -1750,12 +1750,24 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Was zu sehen ist: Markdown ({patterns})</translation>
     </message>
     <message>
+        <source>Backups ({patterns})</source>
+        <translation>Sicherungen ({patterns})</translation>
+    </message>
+    <message>
         <source>Exported chats ({patterns});;All files (*)</source>
         <translation>Exportierte Chats ({patterns});;Alle Dateien (*)</translation>
     </message>
     <message>
         <source>Import chats</source>
         <translation>Chats importieren</translation>
+    </message>
+    <message>
+        <source>Back up everything</source>
+        <translation>Alles sichern</translation>
+    </message>
+    <message>
+        <source>Restore a backup</source>
+        <translation>Sicherung wiederherstellen</translation>
     </message>
     <message>
         <source>Imported chats</source>
@@ -4228,6 +4240,14 @@ Modell: {model}</translation>
         <translation>Dorthin senden</translation>
     </message>
     <message>
+        <source>Leave everything</source>
+        <translation>Alles lassen</translation>
+    </message>
+    <message>
+        <source>Close and restore</source>
+        <translation>Schließen und wiederherstellen</translation>
+    </message>
+    <message>
         <source>Writing a format</source>
         <translation>Schreiben eines Formats</translation>
     </message>
@@ -4346,6 +4366,14 @@ Modell: {model}</translation>
     <message>
         <source>Import chats…</source>
         <translation>Chats importieren…</translation>
+    </message>
+    <message>
+        <source>Back up everything…</source>
+        <translation>Alles sichern…</translation>
+    </message>
+    <message>
+        <source>Restore a backup…</source>
+        <translation>Sicherung wiederherstellen…</translation>
     </message>
     <message>
         <source>Quit</source>
@@ -4866,6 +4894,78 @@ Modell: {model}</translation>
     <message>
         <source>Restoring a folder</source>
         <translation>Wiederherstellen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Backing up</source>
+        <translation>Sichern</translation>
+    </message>
+    <message>
+        <source>Another backup is being checked.</source>
+        <translation>Eine andere Sicherung wird gerade geprüft.</translation>
+    </message>
+    <message>
+        <source>Restoring a backup</source>
+        <translation>Wiederherstellen einer Sicherung</translation>
+    </message>
+    <message>
+        <source>Leaving a backup</source>
+        <translation>Verwerfen einer Sicherung</translation>
+    </message>
+    <message>
+        <source>Backed up to {path}: {chats}, with pictures, documents, presets and settings.</source>
+        <translation>Gesichert nach {path}: {chats}, mit Bildern, Dokumenten, Vorgaben und Einstellungen.</translation>
+    </message>
+    <message>
+        <source>The backup of {moment} is complete: {counts}. Waymark closes now and shows it at the next start.</source>
+        <translation>Die Sicherung vom {moment} ist vollständig: {counts}. Waymark wird jetzt geschlossen und zeigt sie beim nächsten Start.</translation>
+    </message>
+    <message>
+        <source>Your present chats ({count}) and settings are kept beside, in {folder}.</source>
+        <translation>Ihre jetzigen Chats ({count}) und Einstellungen bleiben daneben erhalten, in {folder}.</translation>
+    </message>
+    <message>
+        <source>Checking {}…</source>
+        <translation>{} wird geprüft…</translation>
+    </message>
+    <message>
+        <source>{path} can&apos;t be read: {reason}.</source>
+        <translation>{path} kann nicht gelesen werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>Chat {number} in it can&apos;t be read: {title}.</source>
+        <translation>Chat {number} darin kann nicht gelesen werden: {title}.</translation>
+    </message>
+    <message>
+        <source>Checked {done} of {total} chats…</source>
+        <translation>{done} von {total} Chats geprüft…</translation>
+    </message>
+    <message>
+        <source>It is not complete. It should hold {wanted}, and holds {read}.</source>
+        <translation>Sie ist nicht vollständig. Sie sollte {wanted} enthalten und enthält {read}.</translation>
+    </message>
+    <message>
+        <source>It could not be stored: {reason}.</source>
+        <translation>Sie konnte nicht gespeichert werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>It is no backup of Waymark. Exported chats are added by Import chats.</source>
+        <translation>Es ist keine Sicherung von Waymark. Exportierte Chats fügt „Chats importieren“ hinzu.</translation>
+    </message>
+    <message>
+        <source>{name} in it is damaged, or of a newer version of Waymark.</source>
+        <translation>{name} darin ist beschädigt oder stammt von einer neueren Fassung von Waymark.</translation>
+    </message>
+    <message>
+        <source>The backup is restored.</source>
+        <translation>Die Sicherung ist wiederhergestellt.</translation>
+    </message>
+    <message>
+        <source>The backup is restored. The chats from before are kept as {name}.</source>
+        <translation>Die Sicherung ist wiederhergestellt. Die Chats von vorher sind als {name} erhalten.</translation>
+    </message>
+    <message>
+        <source>A restored backup can&apos;t be put in place: {reason}.</source>
+        <translation>Eine wiederhergestellte Sicherung kann nicht an ihren Platz gebracht werden: {reason}.</translation>
     </message>
 </context>
 </TS>
